@@ -1,0 +1,55 @@
+# Every task of the project. The machine needs Python 3.11 or later and make; the rest comes with `make setup`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := .uv/bin/uv
+READY := $(VENV)/.ready
+
+.PHONY: run setup test check format bench openapi lock clean
+.DEFAULT_GOAL := help
+
+help: ## list the tasks
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+run: setup ## start the service on its embedded default
+	@$(BIN)/coatcheck serve
+
+setup: $(READY) ## make .venv from the hashed lock
+
+$(UV): requirements-uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Coatcheck needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version). Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv .uv
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@touch $@
+
+$(READY): $(UV) requirements.lock pyproject.toml
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --offline --editable .
+	@touch $@
+
+test: setup ## run the tests
+	@$(BIN)/pytest -n auto $(ARGS)
+
+check: setup ## format, lint, types, import contracts, generated files
+	@$(BIN)/ruff format --check --diff
+	@$(BIN)/ruff check
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+	@$(BIN)/coatcheck openapi --check openapi/openapi.json
+
+format: setup ## put the code into the project's form
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+bench: setup ## measure, beside floors taken in the same run
+	@$(BIN)/python -m bench $(ARGS)
+
+openapi: setup ## write openapi/openapi.json from the code
+	@$(BIN)/coatcheck openapi > openapi/openapi.json.new && mv openapi/openapi.json.new openapi/openapi.json
+
+lock: setup ## resolve the dependencies again
+	@$(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --upgrade --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove what the tasks made
+	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

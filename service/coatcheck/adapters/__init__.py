@@ -1,0 +1,1 @@
+"""The ports' implementations. Adapters know the ports and the core, nothing else."""

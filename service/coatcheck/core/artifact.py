@@ -1,0 +1,167 @@
+"""The nouns: what was handed over, what is known of it, where its bytes are.
+
+Values only. Everything here is immutable and says nothing about a database or a protocol.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import Struct
+
+ENGINE = 1
+"""Version of the code that recognises kinds and cuts cards. Kept with each artifact: a card never changes."""
+
+
+class Kind(StrEnum):
+    """What a payload is. Decides what its card shows."""
+
+    COMMAND_OUTPUT = "command_output"
+    LOG = "log"
+    CODE_OR_FILE = "code_or_file"
+    DIFF = "diff"
+    JSON = "json"
+    TABLE = "table"
+    WEB_PAGE = "web_page"
+    SEARCH_RESULTS = "search_results"
+    IMAGE = "image"
+    BINARY = "binary"
+    TEXT = "text"
+
+
+class Caller(Struct, frozen=True):
+    """Who asks. The namespace is the tenant; every port call names it."""
+
+    namespace: str = "default"
+    name: str = "local"
+
+
+class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the caller said about a payload when it was first posted. It stays; posting again changes nothing."""
+
+    media_type: str | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    session: str | None = None
+    url: str | None = None
+    title: str | None = None
+    kind: Kind | None = None
+    labels: tuple[str, ...] = ()
+
+
+class Tokens(Struct, frozen=True):
+    """A token count in one encoding. `exact` is false for an estimate, which is shown with `~`."""
+
+    count: int
+    exact: bool
+    encoding: str = "o200k_base"
+
+
+class Measure(Struct, frozen=True, kw_only=True):
+    """Sizes of the payload's identity representation.
+
+    A line ends with LF; a last piece without LF counts as a line. CR, U+2028 and the like end no line. A
+    character starts at every byte that is not a UTF-8 continuation byte, which for valid UTF-8 is a code point.
+    """
+
+    size: int
+    lines: int
+    chars: int
+    tokens: Tokens
+    sha256: bytes
+    utf8: bool
+    dropped: int = 0
+    """Bytes of the original that were never kept: the middle of an oversized stream taken with `keep_ends`."""
+    dropped_at: int = 0
+    """Offset in the kept bytes where those are missing; meaningful when `dropped` is not 0."""
+
+
+class Marker(Struct, frozen=True):
+    """Something the payload says of itself, verbatim: an exit code, an original token count, a truncation notice."""
+
+    name: str
+    value: str
+
+
+class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was recognised once, at ingest, by the engine of that day; cards at any budget are cut from it."""
+
+    kind: Kind
+    media_type: str | None = None
+    title: str | None = None
+    url: str | None = None
+    """Canonical URL, where the payload names one that differs from what the caller said."""
+    language: str | None = None
+    markers: tuple[Marker, ...] = ()
+    shape: tuple[str, ...] = ()
+    """Lines that describe the structure, most important first: JSON keys with types, table columns, format."""
+    hints: tuple[str, ...] = ()
+    """Paths, URLs and places that an agent may need for its next step, most important first."""
+
+
+Placement = Literal["inline", "file", "s3"]
+
+
+class Blob(Struct, frozen=True, kw_only=True):
+    """Stored bytes. Written once under a name that is never used again; shared by artifacts of one namespace."""
+
+    id: str
+    placement: Placement
+    size: int
+    """Bytes of content."""
+    stored_size: int
+    """Bytes as stored, in the Zstandard Seekable Format."""
+    sha256: bytes
+    """Of the content."""
+    index: bytes
+    """A packed FrameIndex."""
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    """A stored payload with its metadata."""
+
+    namespace: str
+    id: str
+    said: Said
+    measure: Measure
+    facts: Facts
+    blob: Blob
+    created_at: datetime
+    expires_at: datetime | None
+    """The moment from which every route answers `gone`. None: pinned, or kept for ever."""
+    ttl: int | None
+    """Seconds from creation to expiry; None keeps for ever."""
+    idle_ttl: int | None
+    """Seconds without a read after which it expires; extended in steps, off the request path."""
+    pinned: bool = False
+    engine: int = ENGINE
+
+
+class Gone(Struct, frozen=True, kw_only=True):
+    """A tombstone: what is left of an artifact that was deleted or has expired."""
+
+    id: str
+    reason: Literal["expired", "deleted", "session_deleted", "evicted"]
+    at: datetime
+    tool_name: str | None = None
+
+
+class Sample(Struct, frozen=True):
+    """The part of a payload that recognising and cutting may look at, whatever the payload's size.
+
+    `head` is the payload's first bytes; when `tail` is empty it is the whole payload. Otherwise `tail` is its last
+    bytes, and what lies between is in neither.
+    """
+
+    head: bytes
+    tail: bytes
+    size: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether `head` is the entire payload."""
+        return len(self.head) == self.size
+
+
+SAMPLE_BYTES = 256 * 1024
+"""Bytes of head and of tail in a Sample. A payload of up to twice this is sampled whole."""

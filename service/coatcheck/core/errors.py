@@ -1,0 +1,64 @@
+"""The one exception that callers see: a sentence plus a code that never changes.
+
+Anything else that is raised is a bug: faces log it whole and answer `internal`. Faces map codes to statuses;
+this module knows no protocol.
+"""
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Permanent names of everything that can go wrong. A code is never renamed and never reused."""
+
+    INVALID_REQUEST = "invalid_request"
+    INVALID_JSON = "invalid_json"
+    INVALID_CONTENT = "invalid_content"
+    INVALID_ARTIFACT_ID = "invalid_artifact_id"
+    INVALID_CURSOR = "invalid_cursor"
+    INVALID_PATTERN = "invalid_pattern"
+    INVALID_DIGEST = "invalid_digest"
+    INVALID_IDEMPOTENCY_KEY = "invalid_idempotency_key"
+    DIGEST_MISMATCH = "digest_mismatch"
+    CORRUPT_ENCODING = "corrupt_encoding"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    DECOMPRESSION_LIMIT = "decompression_limit"
+    PAYLOAD_TOO_LARGE = "payload_too_large"
+    BODY_TOO_LARGE = "body_too_large"
+    TRUNCATED_BODY = "truncated_body"
+    IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused"
+    ARTIFACT_NOT_FOUND = "artifact_not_found"
+    ARTIFACT_GONE = "artifact_gone"
+    SECTION_NOT_FOUND = "section_not_found"
+    VIEW_NOT_AVAILABLE = "view_not_available"
+    OFFSET_PAST_END = "offset_past_end"
+    NOT_TEXT = "not_text"
+    RANGE_NOT_SATISFIABLE = "range_not_satisfiable"
+    PRECONDITION_FAILED = "precondition_failed"
+    COUNT_PENDING = "count_pending"
+    UPLOAD_FENCED = "upload_fenced"
+    OVERLOADED = "overloaded"
+    STORAGE_FULL = "storage_full"
+    STORAGE_UNAVAILABLE = "storage_unavailable"
+    INTEGRITY = "integrity"
+    SCHEMA_OUTDATED = "schema_outdated"
+    FORBIDDEN_HOST = "forbidden_host"
+    ROUTE_NOT_FOUND = "route_not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    INTERNAL = "internal"
+
+
+class CoatcheckError(Exception):
+    """An expected failure.
+
+    Args:
+        code: the permanent name of what went wrong.
+        detail: one or two sentences for the caller: what happened and what to do next.
+        extra: facts a program can use (for example `size`, `reason`, `at`); JSON values only.
+    """
+
+    def __init__(self, code: Code, detail: str, **extra: str | int | float | bool | None) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.extra = extra

@@ -1,0 +1,1 @@
+"""What a payload is, and what its kind deserves to show."""

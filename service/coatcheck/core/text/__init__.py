@@ -1,0 +1,1 @@
+"""Text as bytes: lines, safe cuts, excerpts, inertness."""

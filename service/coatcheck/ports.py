@@ -1,0 +1,331 @@
+"""What the service needs from the world. The docstrings are law: one contract suite holds every adapter to them.
+
+A write is a *change*: a value that says what must become true, together with its fence. The catalogue decides how
+many changes share one durable commit; a change that fails never fails its neighbours, and `apply` returns only
+when its change is durable.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import UNSET, Struct, UnsetType
+
+from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Kind, Measure, Placement, Said
+
+# ------------------------------------------------------------------------------------------------ changes
+
+
+class BeginUpload(Struct, frozen=True, kw_only=True):
+    """Record the intent to write a blob, before its first byte is written. Nothing to answer."""
+
+    namespace: str
+    blob_id: str
+    placement: Placement
+    lease_until: datetime
+
+
+class RenewUpload(Struct, frozen=True, kw_only=True):
+    """Move the lease of an open upload. Answers whether it was still ours (false: reaped, stop writing)."""
+
+    namespace: str
+    blob_id: str
+    lease_until: datetime
+
+
+class AbandonUpload(Struct, frozen=True, kw_only=True):
+    """Forget an intent whose file its writer has removed already. Absent is fine."""
+
+    namespace: str
+    blob_id: str
+
+
+class IdempotencyKey(Struct, frozen=True, kw_only=True):
+    """A caller's key for one request, and what that request was."""
+
+    key: str
+    fingerprint: bytes
+    expires_at: datetime
+
+
+class StoreArtifact(Struct, frozen=True, kw_only=True):
+    """The one transaction of an ingest.
+
+    In order: delete our own upload intent or answer `Fenced` (a blob without an upload is inline and needs none);
+    settle the idempotency key; if a live artifact of this identity exists answer it, unchanged; otherwise find the
+    identity's free number, point at a live blob of this namespace with the same digest and size or insert ours,
+    insert the artifact, remove a tombstone of this identity.
+    """
+
+    namespace: str
+    identity: bytes
+    said: Said
+    measure: Measure
+    facts: Facts
+    engine: int
+    blob: Blob
+    inline: bytes | None
+    """The stored bytes themselves when the blob's placement is `inline`; otherwise None."""
+    ttl: int | None
+    idle_ttl: int | None
+    pinned: bool
+    now: datetime
+    key: IdempotencyKey | None = None
+
+
+class Stored(Struct, frozen=True):
+    """What an ingest left behind."""
+
+    artifact: Artifact
+    created: bool
+    """False: this very artifact was there already and is answered as it is."""
+    blob_used: bool
+    """False: our blob is not referenced and its writer must remove the bytes."""
+
+
+class Fenced(Struct, frozen=True):
+    """The upload's intent was gone: someone reaped it. Nothing was changed."""
+
+
+class KeyReused(Struct, frozen=True):
+    """The idempotency key belongs to another request. Nothing was changed but the upload's intent."""
+
+
+class PatchArtifact(Struct, frozen=True, kw_only=True):
+    """Change what may change of a live artifact. Answers it, or its tombstone, or None when unknown.
+
+    A new `ttl` counts from creation. Pinning clears the expiry; unpinning restores it from `ttl` and `idle_ttl`,
+    counted from now if it would already have passed.
+    """
+
+    namespace: str
+    number: int
+    now: datetime
+    ttl: int | None | UnsetType = UNSET
+    idle_ttl: int | None | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
+
+
+class DeleteArtifact(Struct, frozen=True, kw_only=True):
+    """Replace an artifact by its tombstone and mark its blob dead when nothing else points at it.
+
+    Answers whether it was live, or its tombstone, or None when unknown.
+    """
+
+    namespace: str
+    number: int
+    now: datetime
+    tombstone_until: datetime
+
+
+class DeleteSession(Struct, frozen=True, kw_only=True):
+    """The same for up to `limit` artifacts of a session. Answers how many; repeat until it is less than `limit`."""
+
+    namespace: str
+    session: str
+    now: datetime
+    tombstone_until: datetime
+    limit: int
+
+
+class Touch(Struct, frozen=True, kw_only=True):
+    """Note reads, so that idle expiry moves. Artifacts that are gone, pinned or have no idle TTL are left alone."""
+
+    reads: tuple[tuple[str, int, datetime], ...]
+    """Namespace, number, moment of the read."""
+
+
+class ExpireArtifacts(Struct, frozen=True, kw_only=True):
+    """Turn up to `limit` artifacts that expired by `now` into tombstones. Answers how many."""
+
+    now: datetime
+    tombstone_until: datetime
+    limit: int
+
+
+class ReapUploads(Struct, frozen=True, kw_only=True):
+    """Turn up to `limit` uploads whose lease passed before `now` into dead blobs. Answers how many.
+
+    From that moment the writer's commit is fenced; the sweep removes what it wrote.
+    """
+
+    now: datetime
+    limit: int
+
+
+class ForgetBlob(Struct, frozen=True, kw_only=True):
+    """Drop the row of a dead blob (and its inline bytes). Its file has been removed already. Absent is fine."""
+
+    namespace: str
+    blob_id: str
+
+
+class PurgeRecords(Struct, frozen=True, kw_only=True):
+    """Drop up to `limit` tombstones and as many idempotency keys whose time is over. Answers how many in all."""
+
+    now: datetime
+    limit: int
+
+
+# -------------------------------------------------------------------------------------------------- reads
+
+
+class Found(Struct, frozen=True):
+    """A live artifact and, when asked for and inline, its stored bytes."""
+
+    artifact: Artifact
+    inline: bytes | None = None
+
+
+class KeyRecord(Struct, frozen=True):
+    """What an idempotency key stands for."""
+
+    fingerprint: bytes
+    number: int
+    created: bool
+    """Whether that request created the artifact (its answer was 201)."""
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which artifacts to list; all given conditions hold."""
+
+    session: str | None = None
+    kind: Kind | None = None
+    tool_name: str | None = None
+    url: str | None = None
+    label: str | None = None
+
+
+class Page(Struct, frozen=True):
+    """Part of a list, newest first. `before` continues it; None means that this was the last part."""
+
+    artifacts: list[Artifact]
+    before: int | None
+
+
+class DeadBlob(Struct, frozen=True):
+    """A blob that nothing points at and that nothing ever will again."""
+
+    namespace: str
+    id: str
+    placement: Placement
+    dead_at: datetime
+
+
+class Catalog(Protocol):
+    """Rows: what exists, for whom, until when. Every method names the namespace; none has an ambient caller.
+
+    All raise CoatcheckError `storage_unavailable` when the database cannot be reached or is busy for too long, and
+    `storage_full` when it cannot grow; after either, nothing of the change is visible and a later call may succeed.
+    """
+
+    async def begin_upload(self, change: BeginUpload) -> None: ...
+    async def renew_upload(self, change: RenewUpload) -> bool: ...
+    async def abandon_upload(self, change: AbandonUpload) -> None: ...
+    async def store_artifact(self, change: StoreArtifact) -> Stored | Fenced | KeyReused: ...
+    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None: ...
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None: ...
+    async def delete_session(self, change: DeleteSession) -> int: ...
+    async def touch(self, change: Touch) -> None: ...
+
+    async def find(
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
+    ) -> Found | Gone | None:
+        """The artifact if it is live at `now`; its tombstone (also for one that has expired but was not yet swept);
+        None when this namespace has never heard of it or has forgotten it. One statement decides."""
+        ...
+
+    async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+        """The request an idempotency key stands for, while it is remembered."""
+        ...
+
+    async def list_artifacts(
+        self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
+    ) -> Page:
+        """Live artifacts, newest first. `limit` is 1 to 200."""
+        ...
+
+    async def ready(self) -> None:
+        """Return if the database answers and has this release's schema; otherwise raise, saying which."""
+        ...
+
+
+class Upkeep(Protocol):
+    """The catalogue as the schedule sees it: across namespaces, in small batches, each its own transaction."""
+
+    async def expire_artifacts(self, change: ExpireArtifacts) -> int: ...
+    async def reap_uploads(self, change: ReapUploads) -> int: ...
+    async def forget_blob(self, change: ForgetBlob) -> None: ...
+    async def purge_records(self, change: PurgeRecords) -> int: ...
+
+    async def dead_blobs(self, before: datetime, limit: int) -> list[DeadBlob]:
+        """Blobs that died before a moment, oldest first."""
+        ...
+
+    async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Of these (namespace, blob ID), the ones that a row knows: live, dead, or an open upload."""
+        ...
+
+    def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
+        """Every live blob with its namespace, for checks; not inline bytes."""
+        ...
+
+
+class StoredName(Struct, frozen=True):
+    """A blob as the store sees it. `namespace` is empty where the store's names do not carry it."""
+
+    namespace: str
+    id: str
+    size: int
+    modified_at: datetime
+
+
+class BlobWriter(Protocol):
+    """One blob being written. Exactly one of `finish` and `abort` ends it."""
+
+    async def write(self, data: bytes) -> None:
+        """Append. Raises `storage_full` or `storage_unavailable`; after that only `abort` may follow."""
+        ...
+
+    async def finish(self) -> None:
+        """Make every byte and the name durable. When this returns, a power loss loses nothing."""
+        ...
+
+    async def abort(self) -> None:
+        """Remove what was written. Never raises for what is already gone. Safe after a failed `finish`."""
+        ...
+
+
+class BlobStore(Protocol):
+    """Bytes under names that the server makes and uses once."""
+
+    @property
+    def placement(self) -> Placement: ...
+
+    async def create(self, namespace: str, blob_id: str) -> BlobWriter:
+        """Start a blob. Raises if the name was ever used: a name is written once."""
+        ...
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:
+        """Exactly `length` stored bytes from `start`.
+
+        Raises CoatcheckError `integrity` when the blob is missing or shorter than that.
+        """
+        ...
+
+    async def remove(self, namespace: str, blob_id: str) -> bool:
+        """Remove a blob durably. False when it was not there, which is no error."""
+        ...
+
+    def names(self) -> AsyncIterator[StoredName]:
+        """Everything in the store, in any order, also what no row knows."""
+        ...
+
+
+class Clock(Protocol):
+    """The time that decides."""
+
+    def now(self) -> datetime:
+        """The moment, aware, in UTC, to the microsecond."""
+        ...

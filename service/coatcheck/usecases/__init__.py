@@ -1,0 +1,1 @@
+"""What the service can do: one file, one verb, one transaction."""
