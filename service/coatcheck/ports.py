@@ -80,7 +80,8 @@ class Stored(Struct, frozen=True):
     created: bool
     """False: this very artifact was there already and is answered as it is."""
     blob_used: bool
-    """False: our blob is not referenced and its writer must remove the bytes."""
+    """False: our blob is not referenced. Its writer removes the bytes; a file is also recorded as a dead blob, so that
+    the sweep finishes what a crash of the writer leaves."""
 
 
 class Fenced(Struct, frozen=True):
@@ -95,7 +96,7 @@ class PatchArtifact(Struct, frozen=True, kw_only=True):
     """Change what may change of a live artifact. Answers it, or its tombstone, or None when unknown.
 
     A new `ttl` counts from creation. Pinning clears the expiry; unpinning restores it from `ttl` and `idle_ttl`,
-    counted from now if it would already have passed.
+    counted from now if it would already have passed. A new `idle_ttl` counts from now.
     """
 
     namespace: str
@@ -213,27 +214,61 @@ class DeadBlob(Struct, frozen=True):
     dead_at: datetime
 
 
-class Catalog(Protocol):
+class InlineBytes(Protocol):
+    """What the catalogue knows of blobs that are stored in it."""
+
+    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
+        """The stored bytes of an inline blob; None when there is no such row."""
+        ...
+
+
+class Catalog(InlineBytes, Protocol):
     """Rows: what exists, for whom, until when. Every method names the namespace; none has an ambient caller.
 
     All raise CoatcheckError `storage_unavailable` when the database cannot be reached or is busy for too long, and
     `storage_full` when it cannot grow; after either, nothing of the change is visible and a later call may succeed.
     """
 
-    async def begin_upload(self, change: BeginUpload) -> None: ...
-    async def renew_upload(self, change: RenewUpload) -> bool: ...
-    async def abandon_upload(self, change: AbandonUpload) -> None: ...
-    async def store_artifact(self, change: StoreArtifact) -> Stored | Fenced | KeyReused: ...
-    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None: ...
-    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None: ...
-    async def delete_session(self, change: DeleteSession) -> int: ...
-    async def touch(self, change: Touch) -> None: ...
+    async def begin_upload(self, change: BeginUpload) -> None:
+        """Record the intent; see BeginUpload."""
+        ...
+
+    async def renew_upload(self, change: RenewUpload) -> bool:
+        """Move the lease; see RenewUpload."""
+        ...
+
+    async def abandon_upload(self, change: AbandonUpload) -> None:
+        """Forget the intent; see AbandonUpload."""
+        ...
+
+    async def store_artifact(self, change: StoreArtifact) -> Stored | Fenced | KeyReused:
+        """Commit an ingest; see StoreArtifact."""
+        ...
+
+    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
+        """Change what may change; see PatchArtifact."""
+        ...
+
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None:
+        """Leave a tombstone; see DeleteArtifact."""
+        ...
+
+    async def delete_session(self, change: DeleteSession) -> int:
+        """Leave tombstones for a batch of a session; see DeleteSession."""
+        ...
+
+    async def touch(self, change: Touch) -> None:
+        """Move idle expiry; see Touch."""
+        ...
 
     async def find(
         self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
     ) -> Found | Gone | None:
-        """The artifact if it is live at `now`; its tombstone (also for one that has expired but was not yet swept);
-        None when this namespace has never heard of it or has forgotten it. One statement decides."""
+        """The artifact if it is live at `now`, else its tombstone, else None; one statement decides.
+
+        One that has expired but was not yet swept answers its tombstone too. None: this namespace has never heard
+        of it, or has forgotten it.
+        """
         ...
 
     async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
@@ -254,17 +289,31 @@ class Catalog(Protocol):
 class Upkeep(Protocol):
     """The catalogue as the schedule sees it: across namespaces, in small batches, each its own transaction."""
 
-    async def expire_artifacts(self, change: ExpireArtifacts) -> int: ...
-    async def reap_uploads(self, change: ReapUploads) -> int: ...
-    async def forget_blob(self, change: ForgetBlob) -> None: ...
-    async def purge_records(self, change: PurgeRecords) -> int: ...
+    async def expire_artifacts(self, change: ExpireArtifacts) -> int:
+        """Leave tombstones for a batch of expired artifacts; see ExpireArtifacts."""
+        ...
+
+    async def reap_uploads(self, change: ReapUploads) -> int:
+        """Fence a batch of lapsed uploads; see ReapUploads."""
+        ...
+
+    async def forget_blob(self, change: ForgetBlob) -> None:
+        """Drop a dead blob's row; see ForgetBlob."""
+        ...
+
+    async def purge_records(self, change: PurgeRecords) -> int:
+        """Forget a batch of old records; see PurgeRecords."""
+        ...
 
     async def dead_blobs(self, before: datetime, limit: int) -> list[DeadBlob]:
         """Blobs that died before a moment, oldest first."""
         ...
 
     async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Of these (namespace, blob ID), the ones that a row knows: live, dead, or an open upload."""
+        """Of these (namespace, blob ID), the ones that a row knows: live, dead, or an open upload.
+
+        An empty namespace asks for the ID in any: a store's names need not carry it.
+        """
         ...
 
     def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
@@ -301,7 +350,9 @@ class BlobStore(Protocol):
     """Bytes under names that the server makes and uses once."""
 
     @property
-    def placement(self) -> Placement: ...
+    def placement(self) -> Placement:
+        """What a Blob kept here has as its placement."""
+        ...
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
         """Start a blob. Raises if the name was ever used: a name is written once."""

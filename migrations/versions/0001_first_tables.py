@@ -1,0 +1,130 @@
+"""The first tables."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    _make_blobs()
+    _make_artifacts()
+    _make_records()
+    if op.get_bind().dialect.name == "postgresql":
+        # The bytes are compressed already, and ranges of them are read: the server must not compress them again.
+        op.execute("ALTER TABLE inline_bytes ALTER COLUMN stored SET STORAGE EXTERNAL")
+        op.execute("ALTER TABLE blobs ALTER COLUMN frames SET STORAGE EXTERNAL")
+
+
+def _make_blobs() -> None:
+    op.create_table(
+        "blobs",
+        sa.Column("seq", RowNumber, sa.Identity(), nullable=False),
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("placement", sa.Text(), nullable=False),
+        sa.Column("sha256", sa.LargeBinary(), nullable=False),
+        sa.Column("digest", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("stored_size", sa.BigInteger(), nullable=False),
+        sa.Column("frames", sa.LargeBinary(), nullable=False),
+        sa.Column("dead_at", UtcDateTime()),
+        sa.PrimaryKeyConstraint("seq", name="pk_blobs"),
+    )
+    op.create_index("uq_blobs_id", "blobs", ["id"], unique=True)
+    _partial_index("ix_blobs_digest", "blobs", ["digest"], "dead_at IS NULL")
+    _partial_index("ix_blobs_dead_at", "blobs", ["dead_at"], "dead_at IS NOT NULL")
+    op.create_table(
+        "inline_bytes",
+        sa.Column("blob_seq", RowNumber, nullable=False),
+        sa.Column("stored", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("blob_seq", name="pk_inline_bytes"),
+        sa.ForeignKeyConstraint(["blob_seq"], ["blobs.seq"], name="fk_inline_bytes_blob_seq", ondelete="CASCADE"),
+    )
+
+
+def _make_artifacts() -> None:
+    op.create_table(
+        "artifacts",
+        sa.Column("seq", RowNumber, sa.Identity(), nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("identity", sa.LargeBinary(), nullable=False),
+        sa.Column("blob_seq", RowNumber, nullable=False),
+        sa.Column("session", sa.Text()),
+        sa.Column("tool_name", sa.Text()),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("url", sa.Text()),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("read_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime()),
+        sa.Column("ttl", sa.BigInteger()),
+        sa.Column("idle_ttl", sa.BigInteger()),
+        sa.Column("pinned", sa.Boolean(), nullable=False),
+        sa.Column("engine", sa.Integer(), nullable=False),
+        sa.Column("said", sa.Text(), nullable=False),
+        sa.Column("labels", sa.Text()),
+        sa.Column("measure", sa.Text(), nullable=False),
+        sa.Column("facts", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("seq", name="pk_artifacts"),
+        sa.ForeignKeyConstraint(["blob_seq"], ["blobs.seq"], name="fk_artifacts_blob_seq"),
+    )
+    op.create_index("uq_artifacts_namespace_number", "artifacts", ["namespace", "number"], unique=True)
+    op.create_index("ix_artifacts_namespace_seq", "artifacts", ["namespace", "seq"])
+    _partial_index(
+        "ix_artifacts_namespace_session_seq",
+        "artifacts",
+        ["namespace", "session", "seq"],
+        "session IS NOT NULL",
+    )
+    op.create_index("ix_artifacts_blob_seq", "artifacts", ["blob_seq"])
+    _partial_index("ix_artifacts_expires_at", "artifacts", ["expires_at"], "expires_at IS NOT NULL")
+
+
+def _make_records() -> None:
+    op.create_table(
+        "uploads",
+        sa.Column("blob_id", sa.Text(), nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("placement", sa.Text(), nullable=False),
+        sa.Column("lease_until", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("blob_id", name="pk_uploads"),
+    )
+    op.create_index("ix_uploads_lease_until", "uploads", ["lease_until"])
+    op.create_table(
+        "tombstones",
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("identity", sa.LargeBinary(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("at", UtcDateTime(), nullable=False),
+        sa.Column("tool_name", sa.Text()),
+        sa.Column("until", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("namespace", "number", name="pk_tombstones"),
+    )
+    op.create_index("ix_tombstones_until", "tombstones", ["until"])
+    op.create_table(
+        "idempotency_keys",
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.LargeBinary(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("created", sa.Boolean(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("namespace", "key", name="pk_idempotency_keys"),
+    )
+    op.create_index("ix_idempotency_keys_expires_at", "idempotency_keys", ["expires_at"])
+
+
+def _partial_index(name: str, table: str, columns: list[str], where: str) -> None:
+    op.create_index(name, table, columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
+def downgrade() -> None:
+    for table in ("idempotency_keys", "tombstones", "uploads", "artifacts", "inline_bytes", "blobs"):
+        op.drop_table(table)

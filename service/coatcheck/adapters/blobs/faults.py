@@ -1,0 +1,38 @@
+"""What the system says when storage fails, as the errors that callers see."""
+
+import errno
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def storage_error(error: OSError) -> CoatcheckError:
+    """`storage_full` when there is no room for more bytes, otherwise `storage_unavailable`."""
+    if error.errno in _FULL:
+        return CoatcheckError(
+            Code.STORAGE_FULL,
+            "The disk or its quota is full, so that nothing was stored. Free space, then post it again.",
+        )
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE,
+        f"The blob store answered {name}, so that the call had no effect. Retry the same call.",
+    )
+
+
+def missing(blob_id: str) -> CoatcheckError:
+    """The row is there and the bytes are not."""
+    return CoatcheckError(
+        Code.INTEGRITY,
+        f"Stored bytes are missing (blob {blob_id}). Run the tool again, or restore them from a backup.",
+    )
+
+
+def too_short(blob_id: str, wanted: int, found: int) -> CoatcheckError:
+    """The blob ends before the bytes that its row promises."""
+    return CoatcheckError(
+        Code.INTEGRITY,
+        f"Stored bytes are cut off (blob {blob_id}: {found} bytes where {wanted} were expected). "
+        "Run the tool again, or restore them from a backup.",
+    )

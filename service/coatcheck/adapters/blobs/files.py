@@ -1,0 +1,134 @@
+"""Blobs as local files: `<root>/blobs/<2 hex>/<id>`, written once, synced before anyone is told.
+
+The shard is the name's last two digits (its first are time, and would put a day into one directory). Blocking
+calls run in the thread pool that is handed in. The store knows no rows: what is wanted and what is garbage is the
+catalogue's word.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from coatcheck.adapters.blobs.faults import missing, storage_error, too_short
+from coatcheck.adapters.blobs.filesystem import Entry, FileSystem
+from coatcheck.adapters.blobs.writer import FileWriter
+from coatcheck.core.artifact import Placement
+from coatcheck.core.blob_ids import is_blob_id
+from coatcheck.ports import StoredName
+
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class FileBlobStore:
+    """BlobStore on a local file system. Namespaces do not show in its names."""
+
+    def __init__(self, root: Path, pool: ThreadPoolExecutor, files: FileSystem | None = None) -> None:
+        """Make `<root>/blobs` durable. Blocks for a moment; raises CoatcheckError when it cannot be made."""
+        self._top = str(root / "blobs")
+        self._pool = pool
+        self._files = files or FileSystem()
+        # Shards whose own names are known to be durable. A shard that merely exists may have been made by a
+        # writer that has not synced the directory above it yet.
+        self._shards: set[str] = set()
+        try:
+            self._files.make_directory(self._top)
+            self._files.sync_directory(str(root))
+            self._files.sync_directory(str(root.absolute().parent))
+        except OSError as error:
+            raise storage_error(error) from error
+
+    @property
+    def placement(self) -> Placement:
+        """`file`."""
+        return "file"
+
+    async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace
+        """Start a blob. Raises FileExistsError when the name is taken: that is a bug of the caller."""
+        path = self._path(blob_id)
+        opening = asyncio.get_running_loop().run_in_executor(self._pool, self._open, path)
+        try:
+            fd = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda done: self._discard(path, done))
+            raise
+        return FileWriter(self._files, self._pool, path, fd)
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:  # noqa: ARG002 - as above
+        """Exactly `length` stored bytes from `start`; `integrity` when they are not all there."""
+        path = self._path(blob_id)
+        try:
+            data = await self._in_thread(lambda: self._files.read(path, start, length))
+        except FileNotFoundError as error:
+            raise missing(blob_id) from error
+        except OSError as error:
+            raise storage_error(error) from error
+        if len(data) != length:
+            raise too_short(blob_id, start + length, start + len(data))
+        return data
+
+    async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
+        """Remove a blob durably. False when it was not there."""
+        path = self._path(blob_id)
+        try:
+            return await self._in_thread(lambda: self._unlink(path))
+        except OSError as error:
+            raise storage_error(error) from error
+
+    async def names(self) -> AsyncIterator[StoredName]:
+        """Every file that has a blob's name, shard by shard, unfinished ones too."""
+        try:
+            for shard in await self._in_thread(lambda: self._files.directories(self._top)):
+                for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
+                    if is_blob_id(entry.name) and entry.name[-2:] == shard:
+                        yield _stored_name(entry)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def _path(self, blob_id: str) -> str:
+        if not is_blob_id(blob_id):
+            raise ValueError("not a blob's name")
+        return f"{self._top}/{blob_id[-2:]}/{blob_id}"
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def _open(self, path: str) -> int:
+        shard = path.rpartition("/")[0]
+        try:
+            if shard not in self._shards:
+                self._files.make_directory(shard)
+                self._files.sync_directory(self._top)
+                self._shards.add(shard)
+            return self._files.create(path)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def _discard(self, path: str, opening: "asyncio.Future[int]") -> None:
+        if opening.cancelled() or opening.exception() is not None:
+            return
+
+        def close_and_remove() -> None:
+            self._files.close(opening.result())
+            self._files.unlink(path)
+
+        self._pool.submit(close_and_remove)
+
+    def _unlink(self, path: str) -> bool:
+        try:
+            self._files.unlink(path)
+        except FileNotFoundError:
+            return False
+        self._files.sync_directory(path.rpartition("/")[0])
+        return True
+
+
+def _stored_name(entry: Entry) -> StoredName:
+    modified_at = _EPOCH + timedelta(microseconds=entry.modified_ns // 1000)
+    return StoredName(namespace="", id=entry.name, size=entry.size, modified_at=modified_at)

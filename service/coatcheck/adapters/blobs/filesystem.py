@@ -1,0 +1,95 @@
+"""The few system calls that the file store makes, behind one seam.
+
+A fault harness stands in for this class to fail the k-th call or to record their order. It decides nothing and
+handles no error.
+"""
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""On macOS fsync leaves the bytes in the drive's own cache; only this makes them durable."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC
+
+
+class Entry(NamedTuple):
+    """One file of a directory."""
+
+    name: str
+    size: int
+    modified_ns: int
+
+
+class FileSystem:
+    """The real system calls. Every method may raise OSError; all block."""
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents where they are missing."""
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def create(self, path: str) -> int:
+        """Open a new file for writing; raises FileExistsError when the name is taken."""
+        return os.open(path, _NEW, 0o600)
+
+    def write(self, fd: int, data: memoryview) -> int:
+        """Append some of the bytes; answers how many."""
+        return os.write(fd, data)
+
+    def flush(self, fd: int) -> None:
+        """Bring what was written so far to the disk, so that the last sync finds little to do."""
+        if _FULL_SYNC is None:
+            os.fdatasync(fd)
+
+    def sync(self, fd: int) -> None:
+        """Make a file's bytes and size survive a power loss."""
+        if _FULL_SYNC is None:
+            os.fsync(fd)
+        else:
+            fcntl.fcntl(fd, _FULL_SYNC)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory survive a power loss."""
+        fd = os.open(path, _READ | os.O_DIRECTORY)
+        try:
+            self.sync(fd)
+        finally:
+            os.close(fd)
+
+    def close(self, fd: int) -> None:
+        """Give a file back."""
+        os.close(fd)
+
+    def unlink(self, path: str) -> None:
+        """Remove a name; raises FileNotFoundError when it is not there."""
+        Path(path).unlink()
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Up to `length` bytes from `start`: fewer only where the file ends."""
+        fd = os.open(path, _READ)
+        try:
+            data = os.pread(fd, length, start)
+            while len(data) < length and (more := os.pread(fd, length - len(data), start + len(data))):
+                data += more
+            return data
+        finally:
+            os.close(fd)
+
+    def directories(self, path: str) -> list[str]:
+        """Names of the directories in a directory."""
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+
+    def files(self, path: str) -> list[Entry]:
+        """The files of a directory; one that vanishes meanwhile is left out."""
+        found: list[Entry] = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        found.append(Entry(entry.name, status.st_size, status.st_mtime_ns))
+        return found

@@ -1,0 +1,87 @@
+"""Blobs in this process's memory, for tests and for trying the service out. Nothing survives the process."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from coatcheck.adapters.blobs.faults import missing, too_short
+from coatcheck.core.artifact import Placement
+from coatcheck.core.blob_ids import is_blob_id
+from coatcheck.ports import Clock, StoredName
+
+
+class _Blob:
+    """One blob's bytes, and the moment of its last change."""
+
+    def __init__(self, now: datetime) -> None:
+        self.data = bytearray()
+        self.modified_at = now
+
+
+class MemoryBlobStore:
+    """BlobStore in a dict. It poses as the `file` placement, whose place it takes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._blobs: dict[str, _Blob] = {}
+
+    @property
+    def placement(self) -> Placement:
+        """`file`."""
+        return "file"
+
+    async def create(self, namespace: str, blob_id: str) -> "MemoryWriter":  # noqa: ARG002 - names carry no namespace
+        """Start a blob. Raises FileExistsError when the name is taken."""
+        if not is_blob_id(blob_id):
+            raise ValueError("not a blob's name")
+        if blob_id in self._blobs:
+            raise FileExistsError(blob_id)
+        self._blobs[blob_id] = _Blob(self._clock.now())
+        return MemoryWriter(self._clock, self._blobs, blob_id)
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:  # noqa: ARG002 - as above
+        """Exactly `length` bytes from `start`."""
+        blob = self._blobs.get(blob_id)
+        if blob is None:
+            raise missing(blob_id)
+        data = bytes(blob.data[start : start + length])
+        if len(data) != length:
+            raise too_short(blob_id, start + length, start + len(data))
+        return data
+
+    async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
+        """Remove a blob. False when it was not there."""
+        return self._blobs.pop(blob_id, None) is not None
+
+    async def names(self) -> AsyncIterator[StoredName]:
+        """Everything, unfinished blobs too."""
+        for blob_id, blob in list(self._blobs.items()):
+            yield StoredName(namespace="", id=blob_id, size=len(blob.data), modified_at=blob.modified_at)
+
+
+class MemoryWriter:
+    """BlobWriter of a MemoryBlobStore."""
+
+    def __init__(self, clock: Clock, blobs: dict[str, _Blob], blob_id: str) -> None:
+        self._clock = clock
+        self._blobs = blobs
+        self._id = blob_id
+        self._ended = False
+
+    async def write(self, data: bytes) -> None:
+        """Append."""
+        if self._ended:
+            raise ValueError("this writer has ended")
+        blob = self._blobs[self._id]
+        blob.data += data
+        blob.modified_at = self._clock.now()
+
+    async def finish(self) -> None:
+        """Nothing is left to do: memory is as durable as it will get."""
+        if self._ended:
+            raise ValueError("this writer has ended")
+        self._ended = True
+
+    async def abort(self) -> None:
+        """Remove what was written."""
+        self._ended = True
+        self._blobs.pop(self._id, None)

@@ -1,0 +1,118 @@
+"""One local file being written: appended, flushed as it grows, synced, named durably.
+
+It never reports a byte as stored that a failed flush may have lost: the kernel reports a write-back error once,
+and a later sync that succeeds means nothing, so that one failure ends the writer.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from coatcheck.adapters.blobs.faults import storage_error
+from coatcheck.adapters.blobs.filesystem import FileSystem
+
+_HOP_BYTES = 256 * 1024
+"""Bytes gathered before a thread is asked to write them: a hop costs as much as writing 100 KiB."""
+_FLUSH_BYTES = 4 * 1024 * 1024
+"""Bytes after which the disk starts on them, so that the last sync of a large blob has little left to do."""
+
+
+class FileWriter:
+    """BlobWriter on an open file. One task uses it; exactly one of `finish` and `abort` ends it."""
+
+    def __init__(self, files: FileSystem, pool: ThreadPoolExecutor, path: str, fd: int) -> None:
+        self._files = files
+        self._pool = pool
+        self._path = path
+        self._fd: int | None = fd
+        self._gathered = bytearray()
+        self._unflushed = 0
+        self._working: set[asyncio.Future[None]] = set()
+        self._flushing: asyncio.Future[None] | None = None
+        self._failed = False
+
+    async def write(self, data: bytes) -> None:
+        """Append. Raises `storage_full` or `storage_unavailable`; after that only `abort` may follow."""
+        self._gathered += data
+        if len(self._gathered) >= _HOP_BYTES:
+            await self._append()
+
+    async def finish(self) -> None:
+        """Make every byte and the name durable."""
+        if self._gathered:
+            await self._append()
+        if self._flushing is not None:
+            await self._wait_for(self._flushing)
+        await self._wait_for(self._start(self._seal))
+
+    async def abort(self) -> None:
+        """Remove what was written."""
+        self._failed = True
+        # A cancelled write may still be running in its thread: closing the file under it could send its bytes
+        # to another file that got the same descriptor.
+        while self._working:
+            await asyncio.wait(self._working)
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pool, self._discard))
+
+    async def _append(self) -> None:
+        if self._flushing is not None and self._flushing.done():
+            await self._wait_for(self._flushing)
+        data, self._gathered = self._gathered, bytearray()
+        await self._wait_for(self._start(lambda: self._write_all(data)))
+        self._unflushed += len(data)
+        if self._unflushed >= _FLUSH_BYTES:
+            if self._flushing is not None:
+                await self._wait_for(self._flushing)
+            self._unflushed = 0
+            self._flushing = self._start(self._flush)
+
+    def _start(self, call: Callable[[], None]) -> "asyncio.Future[None]":
+        if self._failed or self._fd is None:
+            raise ValueError("this writer has ended")
+        work = asyncio.get_running_loop().run_in_executor(self._pool, call)
+        self._working.add(work)
+        work.add_done_callback(self._settle)
+        return work
+
+    def _settle(self, work: "asyncio.Future[None]") -> None:
+        self._working.discard(work)
+        if work.cancelled() or work.exception() is not None:
+            self._failed = True
+
+    async def _wait_for(self, work: "asyncio.Future[None]") -> None:
+        try:
+            await asyncio.shield(work)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def _descriptor(self) -> int:
+        if self._fd is None:
+            raise ValueError("this writer has ended")
+        return self._fd
+
+    def _write_all(self, data: bytearray) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._files.write(self._descriptor(), rest) :]
+
+    def _flush(self) -> None:
+        self._files.flush(self._descriptor())
+
+    def _seal(self) -> None:
+        self._files.sync(self._descriptor())
+        fd, self._fd = self._descriptor(), None
+        self._files.close(fd)
+        self._files.sync_directory(self._path.rpartition("/")[0])
+
+    def _discard(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            with contextlib.suppress(OSError):
+                self._files.close(fd)
+        try:
+            self._files.unlink(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_error(error) from error

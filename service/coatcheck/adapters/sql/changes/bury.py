@@ -1,0 +1,168 @@
+"""Rows before bytes: artifacts become tombstones, and blobs that nothing points at any more become dead.
+
+Dead is final. The bytes themselves are the sweep's business, after a grace for readers that hold them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from coatcheck.adapters.sql.rows import Reason, gone
+from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+from coatcheck.core.artifact import Gone
+from coatcheck.ports import DeleteArtifact, DeleteSession, ExpireArtifacts
+
+NOW = bindparam("now", type_=UtcDateTime)
+
+
+def is_live() -> ColumnElement[bool]:
+    """Whether an artifact's row is live at `:now`. The moment of expiry itself is too late."""
+    return or_(artifacts.c.expires_at.is_(None), artifacts.c.expires_at > NOW)
+
+
+class Corpse(NamedTuple):
+    """What is needed of an artifact to bury it: columns of its row."""
+
+    seq: int
+    namespace: str
+    number: int
+    identity: bytes
+    tool_name: str | None
+    expires_at: datetime | None
+    blob_seq: int
+
+
+_COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in Corpse._fields]
+
+
+_ONE = (
+    select(*_COLUMNS)
+    .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
+    .with_for_update()
+)
+_OF_SESSION = (
+    select(*_COLUMNS)
+    .where(
+        artifacts.c.namespace == bindparam("namespace"),
+        artifacts.c.session == bindparam("session"),
+        is_live(),
+    )
+    .order_by(artifacts.c.seq)
+    .limit(bindparam("limit"))
+    .with_for_update()
+)
+_EXPIRED = (
+    select(*_COLUMNS)
+    .where(artifacts.c.expires_at <= NOW)
+    .order_by(artifacts.c.expires_at)
+    .limit(bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name).where(
+    tombstones.c.namespace == bindparam("namespace"),
+    tombstones.c.number == bindparam("number"),
+    tombstones.c.until > NOW,
+)
+_ADD_TOMBSTONE = insert(tombstones)
+_SEQS = bindparam("seqs", type_=RowNumber, expanding=True)
+_REMOVE = delete(artifacts).where(artifacts.c.seq.in_(_SEQS))
+_LOCK_BLOBS = select(blobs.c.seq).where(blobs.c.seq.in_(_SEQS)).order_by(blobs.c.seq).with_for_update()
+_RELEASE = (
+    update(blobs)
+    .where(
+        blobs.c.seq.in_(_SEQS),
+        blobs.c.dead_at.is_(None),
+        ~exists().where(artifacts.c.blob_seq == blobs.c.seq).correlate(blobs),
+    )
+    .values(dead_at=NOW)
+)
+
+
+def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | None:
+    """Bury one artifact."""
+    key = {"namespace": change.namespace, "number": change.number}
+    row = conn.execute(_ONE, key).first()
+    if row is None:
+        return tombstone_of(conn, change.namespace, change.number, change.now)
+    corpse = Corpse._make(row)
+    if corpse.expires_at is not None and corpse.expires_at <= change.now:
+        return gone(corpse.number, "expired", corpse.expires_at, corpse.tool_name)
+    _bury(conn, [corpse], "deleted", change.now, change.tombstone_until)
+    return True
+
+
+def apply_delete_session(conn: Connection, change: DeleteSession) -> int:
+    """Bury live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
+    rows = conn.execute(
+        _OF_SESSION,
+        {
+            "namespace": change.namespace,
+            "session": change.session,
+            "now": change.now,
+            "limit": change.limit,
+        },
+    ).all()
+    return _bury(conn, _made(rows), "session_deleted", change.now, change.tombstone_until)
+
+
+def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
+    """Bury what has expired, the longest overdue first."""
+    rows = conn.execute(_EXPIRED, {"now": change.now, "limit": change.limit}).all()
+    return _bury(conn, _made(rows), "expired", change.now, change.tombstone_until)
+
+
+def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
+    """The tombstone at a number, while it lasts."""
+    row = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).first()
+    return None if row is None else gone(number, *row)
+
+
+def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
+    """Mark blobs dead that no artifact points at."""
+    conn.execute(_RELEASE, {"seqs": list(set(seqs)), "now": now})
+
+
+def _made(rows: Sequence[Row[Any]]) -> list[Corpse]:
+    return [Corpse._make(row) for row in rows]
+
+
+def _bury(conn: Connection, corpses: list[Corpse], reason: Reason, now: datetime, until: datetime) -> int:
+    if not corpses:
+        return 0
+    held = {corpse.blob_seq for corpse in corpses}
+    if conn.dialect.name != "sqlite":
+        # Before the rows go: a writer that is about to share one of these blobs holds it, and must be waited for.
+        conn.execute(_LOCK_BLOBS, {"seqs": sorted(held)}).all()
+    conn.execute(
+        _ADD_TOMBSTONE,
+        [
+            {
+                "namespace": corpse.namespace,
+                "number": corpse.number,
+                "identity": corpse.identity,
+                "reason": reason,
+                # A sweep that comes late must not change the answer that every route gave since it expired.
+                "at": corpse.expires_at if reason == "expired" else now,
+                "tool_name": corpse.tool_name,
+                "until": until,
+            }
+            for corpse in corpses
+        ],
+    )
+    conn.execute(_REMOVE, {"seqs": [corpse.seq for corpse in corpses]})
+    release(conn, held, now)
+    return len(corpses)

@@ -1,0 +1,40 @@
+"""Rows whose time is over: dead blobs that were swept, tombstones, idempotency keys."""
+
+from sqlalchemy import Connection, bindparam, delete, select, tuple_
+
+from coatcheck.adapters.sql.changes.bury import NOW
+from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones
+from coatcheck.ports import ForgetBlob, PurgeRecords
+
+_FORGET = delete(blobs).where(
+    blobs.c.id == bindparam("id"),
+    blobs.c.namespace == bindparam("space"),
+    blobs.c.dead_at.is_not(None),
+)
+_OVER = (
+    select(tombstones.c.namespace, tombstones.c.number)
+    .where(tombstones.c.until <= NOW)
+    .order_by(tombstones.c.until)
+    .limit(bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_DROP_TOMBSTONES = delete(tombstones).where(tuple_(tombstones.c.namespace, tombstones.c.number).in_(_OVER))
+_STALE = (
+    select(idempotency_keys.c.namespace, idempotency_keys.c.key)
+    .where(idempotency_keys.c.expires_at <= NOW)
+    .order_by(idempotency_keys.c.expires_at)
+    .limit(bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_DROP_KEYS = delete(idempotency_keys).where(tuple_(idempotency_keys.c.namespace, idempotency_keys.c.key).in_(_STALE))
+
+
+def apply_forget(conn: Connection, change: ForgetBlob) -> None:
+    """Drop the row of a dead blob; a live one is left alone."""
+    conn.execute(_FORGET, {"id": change.blob_id, "space": change.namespace})
+
+
+def apply_purge(conn: Connection, change: PurgeRecords) -> int:
+    """Drop tombstones and idempotency keys that are over."""
+    limits = {"now": change.now, "limit": change.limit}
+    return sum(conn.execute(statement, limits).rowcount for statement in (_DROP_TOMBSTONES, _DROP_KEYS))

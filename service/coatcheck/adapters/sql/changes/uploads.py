@@ -1,0 +1,70 @@
+"""Intents: a blob that is being written, and until when its writer may be believed to live."""
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+
+from coatcheck.adapters.sql.changes.bury import NOW
+from coatcheck.adapters.sql.tables import blobs, uploads
+from coatcheck.ports import AbandonUpload, BeginUpload, ReapUploads, RenewUpload
+
+_ADD = insert(uploads)
+_ONE = (uploads.c.blob_id == bindparam("id")) & (uploads.c.namespace == bindparam("space"))
+_RENEW = update(uploads).where(_ONE).values(lease_until=bindparam("until", type_=uploads.c.lease_until.type))
+_REMOVE = delete(uploads).where(_ONE)
+_LATE = (
+    select(uploads.c.blob_id, uploads.c.namespace, uploads.c.placement)
+    .where(uploads.c.lease_until < NOW)
+    .order_by(uploads.c.lease_until)
+    .limit(bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_ADD_BLOB = insert(blobs)
+
+
+def apply_begin(conn: Connection, change: BeginUpload) -> None:
+    """Record an intent."""
+    conn.execute(
+        _ADD,
+        {
+            "blob_id": change.blob_id,
+            "namespace": change.namespace,
+            "placement": change.placement,
+            "lease_until": change.lease_until,
+        },
+    )
+
+
+def apply_renew(conn: Connection, change: RenewUpload) -> bool:
+    """Move a lease; false when the intent is gone."""
+    moved = conn.execute(_RENEW, {"id": change.blob_id, "space": change.namespace, "until": change.lease_until})
+    return moved.rowcount == 1
+
+
+def apply_abandon(conn: Connection, change: AbandonUpload) -> None:
+    """Forget an intent."""
+    conn.execute(_REMOVE, {"id": change.blob_id, "space": change.namespace})
+
+
+def apply_reap(conn: Connection, change: ReapUploads) -> int:
+    """Turn late intents into dead blobs. What their writers left is unknown: no digest, no size, no index."""
+    late = conn.execute(_LATE, {"now": change.now, "limit": change.limit}).all()
+    if not late:
+        return 0
+    conn.execute(_REMOVE, [{"id": blob_id, "space": namespace} for blob_id, namespace, _ in late])
+    conn.execute(
+        _ADD_BLOB,
+        [
+            {
+                "id": blob_id,
+                "namespace": namespace,
+                "placement": placement,
+                "sha256": b"",
+                "digest": 0,
+                "size": 0,
+                "stored_size": 0,
+                "frames": b"",
+                "dead_at": change.now,
+            }
+            for blob_id, namespace, placement in late
+        ],
+    )
+    return len(late)

@@ -1,0 +1,87 @@
+"""Whether a directory may hold a database: one server at a time, and no network file system.
+
+SQLite's locks and its shared memory do not work over a network; two servers on one directory would each believe
+that they are the only one who writes and who sweeps.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre", "ncp", "davfs", "fuse.sshfs")
+_NETWORK_FUSE = ("fuse.s3", "fuse.rclone", "fuse.gcsfuse", "fuse.goofys", "fuse.davfs", "fuse.glusterfs")
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+class DirectoryLock:
+    """A data directory that is ours. The lock goes with the process, however it ends."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take the lock, or raise CoatcheckError `storage_unavailable` at once."""
+        path = directory / "coatcheck.lock"
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise CoatcheckError(
+                Code.STORAGE_UNAVAILABLE,
+                f"Another process{f' ({holder})' if holder else ''} serves {directory} already. Stop it first, "
+                "or give this one a data directory of its own.",
+            ) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"process {os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give the directory back."""
+        os.close(self._fd)
+
+
+def make_private(path: Path) -> None:
+    """Make a database's file and directory where they are missing, readable by their owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def refuse_network_file_system(directory: Path, mountinfo: str | None = None) -> None:
+    """Raise CoatcheckError `storage_unavailable` when the directory lies on a known network file system.
+
+    Args:
+        directory: an existing directory.
+        mountinfo: Linux's table of mounts; None reads it, and checks nothing where there is none.
+    """
+    if mountinfo is None:
+        if not _MOUNTS.exists():
+            return
+        mountinfo = _MOUNTS.read_text("utf-8", "surrogateescape")
+    kind = file_system_of(directory.resolve(), mountinfo)
+    if kind is not None and kind.startswith((*_NETWORK, *_NETWORK_FUSE)):
+        raise CoatcheckError(
+            Code.STORAGE_UNAVAILABLE,
+            f"{directory} is on a network file system ({kind}), on which SQLite loses data. Use a local disk for "
+            "the data directory, or PostgreSQL for the catalogue.",
+        )
+
+
+def file_system_of(path: Path, mountinfo: str) -> str | None:
+    """The type of the file system that holds an absolute path (proc(5), /proc/pid/mountinfo)."""
+    best: tuple[int, str] | None = None
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        columns = fields.split(" ")
+        if len(columns) < 5 or not rest:  # noqa: PLR2004 - the mount point is the fifth column
+            continue
+        mount = Path(_unescape(columns[4]))
+        # A later line hides an earlier one at the same place.
+        if path.is_relative_to(mount) and (best is None or len(mount.parts) >= best[0]):
+            best = (len(mount.parts), rest.split(" ")[0])
+    return None if best is None else best[1]
+
+
+def _unescape(text: str) -> str:
+    for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(escape, character)
+    return text

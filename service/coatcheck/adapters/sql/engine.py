@@ -1,0 +1,65 @@
+"""SQLite connections: how they are opened, and the settings that durability depends on."""
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+
+_BUSY_MS = 5000
+"""Only a backup or a command beside the server can hold the write lock; neither holds it for long."""
+_JOURNAL_BYTES = 64 * 1024 * 1024
+"""What a write-ahead log that grew under a long read is cut back to."""
+
+_ALWAYS = (f"busy_timeout={_BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
+_WRITER = (
+    # Both must come before the first table and before anything writes the file's header.
+    "auto_vacuum=INCREMENTAL",
+    "journal_mode=WAL",
+    # NORMAL does not sync a commit: a power loss takes what was acknowledged.
+    "synchronous=FULL",
+    "fullfsync=ON",
+    "checkpoint_fullfsync=ON",
+    # Deleted content must not linger in free pages.
+    "secure_delete=ON",
+    f"journal_size_limit={_JOURNAL_BYTES}",
+    "cache_size=-32768",
+)
+# SQLite before 3.51.3 can corrupt a database when several connections checkpoint at once (WAL reset).
+_NO_CHECKPOINTS = ("wal_autocheckpoint=0",)
+_READER = (*_NO_CHECKPOINTS, "query_only=ON", "cache_size=-8192")
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of a database file."""
+    return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
+
+
+def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
+    """An engine whose transactions begin with `BEGIN IMMEDIATE`. Its user opens one connection."""
+    engine = _engine(url, (*_ALWAYS, *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS)))
+
+    def begin(conn: Connection) -> None:
+        # A transaction that starts by reading could find its snapshot outdated when it first writes.
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "begin", begin)
+    return engine
+
+
+def reading_engine(url: str) -> Engine:
+    """An engine that can only read; every statement is its own transaction."""
+    return _engine(url, (*_ALWAYS, *_READER))
+
+
+def _engine(url: str, settings: tuple[str, ...]) -> Engine:
+    engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
+
+    def connected(raw: sqlite3.Connection, _record: object) -> None:
+        raw.isolation_level = None  # the driver begins nothing of its own
+        cursor = raw.cursor()
+        for setting in settings:
+            cursor.execute(f"PRAGMA {setting}")
+        cursor.close()
+
+    event.listen(engine, "connect", connected)
+    return engine

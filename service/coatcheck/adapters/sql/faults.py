@@ -1,0 +1,57 @@
+"""What a database says when it fails, as the errors that callers see. What is not a failure of storage is a bug."""
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+_PRIMARY = 0xFF
+"""SQLite's extended result codes keep the primary one in their low byte."""
+_UNAVAILABLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_PERM,
+    }
+)
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+def known_fault(error: BaseException) -> CoatcheckError | None:
+    """The caller's error for a failing database, or None when this is something else."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    code = getattr(original, "sqlite_errorcode", None)
+    if not isinstance(code, int):
+        return None
+    name = getattr(original, "sqlite_errorname", "")
+    primary = code & _PRIMARY
+    if primary == sqlite3.SQLITE_FULL:
+        return CoatcheckError(
+            Code.STORAGE_FULL,
+            "The disk is full, so that nothing was stored. Free space, then send it again.",
+        )
+    if primary in _DAMAGED:
+        return CoatcheckError(
+            Code.INTEGRITY,
+            f"The catalogue's database is damaged ({name}). Stop the service and restore it from a backup.",
+        )
+    if primary in _UNAVAILABLE:
+        return CoatcheckError(
+            Code.STORAGE_UNAVAILABLE,
+            f"The catalogue's database answered {name}, so that the call had no effect. Retry the same call.",
+        )
+    return None
+
+
+def closed() -> CoatcheckError:
+    """The catalogue takes no more calls."""
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE, "The service is stopping and takes no more calls. Retry the same call."
+    )

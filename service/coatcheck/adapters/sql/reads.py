@@ -1,0 +1,169 @@
+"""Everything that is asked of the catalogue and changes nothing. Each question is one statement, and so one moment."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    literal_column,
+    null,
+    select,
+    union_all,
+)
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes.bury import NOW, is_live
+from coatcheck.adapters.sql.labels import has_label
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
+from coatcheck.core.artifact import Blob, Gone
+from coatcheck.ports import DeadBlob, Filter, Found, KeyRecord, Page
+
+_WIDTH = rows.WIDTH
+_NAMESPACE = bindparam("namespace", type_=Text())
+_NUMBER = bindparam("number", type_=BigInteger())
+
+
+def _find(*, with_bytes: bool) -> Select[Any]:
+    # Artifact and tombstone in one statement: a re-post between two would show neither.
+    anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
+    here = anchor.outerjoin(
+        artifacts, and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == _NUMBER)
+    ).outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    stored: ColumnElement[Any] = null()
+    if with_bytes:
+        here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
+        stored = inline_bytes.c.stored
+    here = here.outerjoin(
+        tombstones,
+        and_(
+            artifacts.c.seq.is_(None),
+            tombstones.c.namespace == _NAMESPACE,
+            tombstones.c.number == _NUMBER,
+            tombstones.c.until > NOW,
+        ),
+    )
+    return select(
+        *rows.ARTIFACT_COLUMNS,
+        *rows.BLOB_COLUMNS,
+        is_live(),
+        artifacts.c.expires_at.label("ends_at"),
+        artifacts.c.tool_name,
+        stored,
+        tombstones.c.reason,
+        tombstones.c.at,
+        tombstones.c.tool_name,
+    ).select_from(here)
+
+
+_FIND = {False: Prepared(_find(with_bytes=False)), True: Prepared(_find(with_bytes=True))}
+_STORED = (
+    select(inline_bytes.c.stored)
+    .join_from(blobs, inline_bytes, inline_bytes.c.blob_seq == blobs.c.seq)
+    .where(blobs.c.namespace == _NAMESPACE, blobs.c.id == bindparam("id"))
+)
+_KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempotency_keys.c.created).where(
+    idempotency_keys.c.namespace == _NAMESPACE,
+    idempotency_keys.c.key == bindparam("key"),
+    idempotency_keys.c.expires_at > NOW,
+)
+_LIST = (
+    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS, artifacts.c.seq)
+    .join_from(artifacts, blobs)
+    .where(artifacts.c.namespace == _NAMESPACE, is_live())
+    .order_by(artifacts.c.seq.desc())
+    .limit(bindparam("most"))
+)
+_DEAD = (
+    select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at)
+    .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < NOW)
+    .order_by(blobs.c.dead_at, blobs.c.seq)
+    .limit(bindparam("most"))
+)
+_IDS = bindparam("ids", type_=Text(), expanding=True)
+_KNOWN = union_all(
+    select(blobs.c.namespace, blobs.c.id).where(blobs.c.id.in_(_IDS)),
+    select(uploads.c.namespace, uploads.c.blob_id).where(uploads.c.blob_id.in_(_IDS)),
+)
+_ALL = Prepared(
+    select(blobs.c.seq, blobs.c.namespace, *rows.BLOB_COLUMNS)
+    .where(blobs.c.seq > bindparam("after"), blobs.c.dead_at.is_(None))
+    .order_by(blobs.c.seq)
+    .limit(bindparam("most"))
+)
+_MOST_NAMES = 500
+
+
+def find(conn: Connection, namespace: str, number: int, now: datetime, *, with_bytes: bool) -> Found | Gone | None:
+    """The artifact, its tombstone, or None."""
+    row = _FIND[with_bytes].rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
+    live, expires_at, tool_name, stored, reason, at, buried_tool = row[_WIDTH:]
+    if row[0] is None:
+        return None if reason is None else rows.gone(number, reason, at, buried_tool)
+    if not live:
+        return rows.gone(number, "expired", expires_at, tool_name)
+    return Found(rows.artifact(row), stored)
+
+
+def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
+    """The stored bytes of an inline blob; None when there is no such row."""
+    return conn.execute(_STORED, {"namespace": namespace, "id": blob_id}).scalar_one_or_none()
+
+
+def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+    """What an idempotency key stands for."""
+    row = conn.execute(_KEY, {"namespace": namespace, "key": key, "now": now}).first()
+    return None if row is None else KeyRecord(*row)
+
+
+def list_artifacts(
+    conn: Connection, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
+) -> Page:
+    """Live artifacts, newest first."""
+    statement = _LIST
+    values: dict[str, Any] = {"namespace": namespace, "now": now, "most": limit + 1}
+    conditions: list[tuple[str, ColumnElement[bool], object]] = [
+        ("session", artifacts.c.session == bindparam("session"), where.session),
+        ("kind", artifacts.c.kind == bindparam("kind"), None if where.kind is None else where.kind.value),
+        ("tool_name", artifacts.c.tool_name == bindparam("tool_name"), where.tool_name),
+        ("url", artifacts.c.url == bindparam("url"), where.url),
+        ("label", has_label(artifacts.c.labels, bindparam("label")), where.label),
+        ("before", artifacts.c.seq < bindparam("before"), before),
+    ]
+    for name, condition, value in conditions:
+        if value is not None:
+            statement = statement.where(condition)
+            values[name] = value
+    found = conn.execute(statement, values).all()
+    page = found[:limit]
+    return Page([rows.artifact(row) for row in page], page[-1].seq if len(found) > limit else None)
+
+
+def dead_blobs(conn: Connection, before: datetime, limit: int) -> list[DeadBlob]:
+    """Blobs that died before a moment, oldest first."""
+    return [DeadBlob(*row) for row in conn.execute(_DEAD, {"now": before, "most": limit})]
+
+
+def known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The names that a row knows. An empty namespace asks for the ID in any."""
+    asked = list(names)
+    known: set[tuple[str, str]] = set()
+    for start in range(0, len(asked), _MOST_NAMES):
+        part = asked[start : start + _MOST_NAMES]
+        for namespace, blob_id in conn.execute(_KNOWN, {"ids": [blob_id for _, blob_id in part]}):
+            known |= {(namespace, blob_id), ("", blob_id)}
+    return known.intersection(asked)
+
+
+def live_blobs(conn: Connection, after: int, limit: int) -> list[tuple[int, str, Blob]]:
+    """A page of live blobs: row, namespace, blob."""
+    found = _ALL.rows(conn, {"after": after, "most": limit})
+    return [(row[0], row[1], rows.blob(row[2:])) for row in found]

@@ -1,0 +1,48 @@
+"""Column types that mean the same on every database."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import BigInteger, DateTime, Dialect, Integer
+from sqlalchemy.types import TypeDecorator, TypeEngine
+from typing_extensions import override
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970, exactly. Raises for a naive datetime."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC datetime to the microsecond: an integer on SQLite, timestamptz on PostgreSQL.
+
+    SQLite has no type for time, and its text form comes back naive and loses its order across formats.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    @override
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(BigInteger())
+        return dialect.type_descriptor(DateTime(timezone=True))
+
+    @override
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return microseconds(value)
+
+    @override
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return _EPOCH + timedelta(microseconds=value)
+
+
+RowNumber = BigInteger().with_variant(Integer, "sqlite")
+"""A row's number in arrival order. On SQLite only INTEGER makes a primary key the row's own address."""

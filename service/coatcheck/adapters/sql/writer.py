@@ -1,0 +1,157 @@
+"""Group commit: one thread, one connection, as many waiting changes as there are in one transaction.
+
+There is no timer: while one group is being synced the next one gathers. A caller is answered after the commit that
+holds its change, and never because of a neighbour's fault: a group that fails is undone and its changes are tried
+again one by one, unless the database itself is what fails.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from coatcheck.adapters.sql.faults import closed, known_fault
+from coatcheck.core.errors import CoatcheckError, Code
+
+T = TypeVar("T")
+
+_MOST_CHANGES = 256
+_MOST_BYTES = 8 * 1024 * 1024
+
+
+class _Job(NamedTuple):
+    """One change on its way: what to do, how heavy it is, and who waits on which loop."""
+
+    call: Callable[[Connection], object]
+    weight: int
+    loop: asyncio.AbstractEventLoop
+    waiter: "asyncio.Future[Any]"
+
+
+class _Failure(NamedTuple):
+    """An answer that is an error."""
+
+    error: BaseException
+
+
+class GroupWriter:
+    """The only one who writes to the database."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Open the connection; raises what opening it raises."""
+        self._engine = engine
+        self._conn: Connection | None = engine.connect()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._gate = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, call: Callable[[Connection], T], weight: int = 0) -> T:
+        """Call this inside a transaction and answer when that is durable.
+
+        Args:
+            call: changes rows; it may be called again after a rollback.
+            weight: bytes that it adds, roughly.
+        """
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[T] = loop.create_future()
+        with self._gate:
+            if self._closed:
+                raise closed()
+            self._jobs.put(_Job(call, weight, loop, waiter))
+        return await waiter
+
+    def close(self) -> None:
+        """Finish what is waiting, then stop. Blocks; calling it again is fine."""
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        last = False
+        while not last:
+            group, last = self._gather()
+            if group:
+                _answer(group, self._commit(group))
+        self._disconnect(checkpoint=True)
+
+    def _gather(self) -> tuple[list[_Job], bool]:
+        """Wait for a job, then take those that are there already. True: the end was among them."""
+        group: list[_Job] = []
+        weight = 0
+        job = self._jobs.get()
+        while job is not None:
+            group.append(job)
+            weight += job.weight
+            if len(group) == _MOST_CHANGES or weight >= _MOST_BYTES:
+                return group, False
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return group, False
+        return group, True
+
+    def _commit(self, group: list[_Job]) -> list[object]:
+        try:
+            return self._transaction(group)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
+            fault = known_fault(error)
+            if len(group) == 1:
+                return [_Failure(fault or error)]
+            if fault is not None and fault.code is Code.STORAGE_UNAVAILABLE:
+                # No change's own fault, and trying each could wait as often for the same lock.
+                return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
+        return [self._commit([job])[0] for job in group]
+
+    def _transaction(self, group: list[_Job]) -> list[object]:
+        conn = self._connection()
+        try:
+            with conn.begin():
+                return [job.call(conn) for job in group]
+        except Exception as error:
+            if known_fault(error) is not None:
+                # After a failing disk the connection's own state is not to be trusted.
+                self._disconnect()
+            raise
+
+    def _connection(self) -> Connection:
+        if self._conn is None:
+            self._conn = self._engine.connect()
+        return self._conn
+
+    def _disconnect(self, *, checkpoint: bool = False) -> None:
+        conn, self._conn = self._conn, None
+        if conn is None:
+            return
+        with contextlib.suppress(Exception):
+            if checkpoint:
+                conn.exec_driver_sql("PRAGMA optimize")
+        with contextlib.suppress(Exception):
+            conn.close()
+
+
+def _answer(group: list[_Job], answers: list[object]) -> None:
+    """Wake each loop once, not each waiter."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], object]]] = {}
+    for job, answer in zip(group, answers, strict=True):
+        by_loop.setdefault(job.loop, []).append((job.waiter, answer))
+    for loop, pairs in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, pairs)
+
+
+def _resolve(pairs: "list[tuple[asyncio.Future[Any], object]]") -> None:
+    for waiter, answer in pairs:
+        if waiter.done():
+            continue  # the caller was cancelled; its change is durable all the same
+        if isinstance(answer, _Failure):
+            waiter.set_exception(answer.error)
+        else:
+            waiter.set_result(answer)

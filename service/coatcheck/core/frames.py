@@ -1,0 +1,181 @@
+"""Where each frame of a stored payload begins, and how many lines and characters lie before it.
+
+An index answers "which stored bytes hold this byte, line or character" without reading any of them. It is
+a value: built once while the payload is compressed, packed beside the blob's row, never changed. It neither
+compresses nor decompresses.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+Ints = Sequence[int] | NDArray[np.integer[Any]]
+
+FRAME_BYTES = 128 * 1024
+"""Bytes of content in every frame but the last. At 128 KiB a 4 KiB read decompresses at most two frames."""
+FRAME_LIMIT = 0x8000000
+"""Frames that the seekable format allows in one file."""
+
+_VERSION = 1
+_HEADER = struct.Struct("<BBIQQII")
+"""Version, flags, frame size, size, stored size, frames, CRC-32 of all (with this field 0)."""
+_ONE_BYTE_CHARS = 1
+"""Flag: every byte is a character (as in ASCII), so that the characters' column is left out."""
+
+
+class FrameIndex:
+    """An immutable index of `count` frames. Frames, lines and characters are counted from 0.
+
+    Attributes:
+        frame_size: bytes of content in every frame but the last.
+        size: bytes of content in all.
+        stored_size: bytes as stored in all, the seek table included.
+        count: frames; 0 for empty content.
+    """
+
+    __slots__ = ("_chars", "_newlines", "_offsets", "count", "frame_size", "size", "stored_size")
+
+    def __init__(
+        self,
+        *,
+        frame_size: int,
+        size: int,
+        stored_size: int,
+        stored: Ints,
+        newlines: Ints,
+        chars: Ints,
+    ) -> None:
+        self.frame_size = frame_size
+        self.size = size
+        self.stored_size = stored_size
+        self.count = len(stored)
+        self._offsets = _sums(stored)
+        self._newlines = _sums(newlines)
+        self._chars = _sums(chars)
+
+    @property
+    def newlines(self) -> int:
+        """LF bytes in the whole content."""
+        return int(self._newlines[self.count])
+
+    @property
+    def chars(self) -> int:
+        """Characters in the whole content: bytes that continue no UTF-8 sequence."""
+        return int(self._chars[self.count])
+
+    def stored_range(self, i: int, j: int) -> tuple[int, int]:
+        """Stored offsets, half-open, of frames `i` to `j` - 1. Needs 0 <= i <= j <= count."""
+        if not 0 <= i <= j <= self.count:
+            raise IndexError(f"frames {i}:{j} of {self.count}")
+        return int(self._offsets[i]), int(self._offsets[j])
+
+    def frame_length(self, i: int) -> int:
+        """Bytes of content in frame `i`."""
+        if not 0 <= i < self.count:
+            raise IndexError(f"frame {i} of {self.count}")
+        return min(self.frame_size, self.size - i * self.frame_size)
+
+    def newlines_before(self, i: int) -> int:
+        """LF bytes in the frames before frame `i`. Needs 0 <= i <= count."""
+        return _before(self._newlines, i)
+
+    def chars_before(self, i: int) -> int:
+        """Characters in the frames before frame `i`. Needs 0 <= i <= count."""
+        return _before(self._chars, i)
+
+    def frame_of_newline(self, n: int) -> int:
+        """The frame that holds LF number `n`. Needs 0 <= n < newlines."""
+        return _holder(self._newlines, n)
+
+    def frame_of_char(self, n: int) -> int:
+        """The frame that holds the first byte of character number `n`. Needs 0 <= n < chars."""
+        return _holder(self._chars, n)
+
+    def pack(self) -> bytes:
+        """The index as bytes: 30, and 8 a frame (12 when some character takes several bytes)."""
+        columns = [_differences(self._offsets), _differences(self._newlines)]
+        flags = _ONE_BYTE_CHARS
+        if self.chars != self.size:
+            flags = 0
+            columns.append(_differences(self._chars))
+        body = b"".join(columns)
+        fields = (_VERSION, flags, self.frame_size, self.size, self.stored_size, self.count)
+        crc = zlib.crc32(body, zlib.crc32(_HEADER.pack(*fields, 0)))
+        return _HEADER.pack(*fields, crc) + body
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "FrameIndex":
+        """Read a packed index back.
+
+        Raises:
+            CoatcheckError: `integrity` for anything that `pack` did not write.
+        """
+        if len(packed) < _HEADER.size:
+            raise _corrupt("it is cut off")
+        version, flags, frame_size, size, stored_size, count, crc = _HEADER.unpack_from(packed)
+        if version != _VERSION:
+            raise _corrupt(f"its version {version} is unknown to this release")
+        body = packed[_HEADER.size :]
+        blank = _HEADER.pack(version, flags, frame_size, size, stored_size, count, 0)
+        if crc != zlib.crc32(body, zlib.crc32(blank)):
+            raise _corrupt("its checksum does not match")
+        one_byte = bool(flags & _ONE_BYTE_CHARS)
+        width = 2 if one_byte else 3
+        if frame_size == 0 or count != -(-size // frame_size) or len(body) != 4 * count * width:
+            raise _corrupt("its length does not match its number of frames")
+        columns = np.frombuffer(body, dtype="<u4").reshape(width, count)
+        lengths = np.full(count, frame_size, dtype=np.int64)
+        if count:
+            lengths[-1] = size - (count - 1) * frame_size
+        return cls(
+            frame_size=frame_size,
+            size=size,
+            stored_size=stored_size,
+            stored=columns[0],
+            newlines=columns[1],
+            chars=lengths if one_byte else columns[2],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameIndex) and self.pack() == other.pack()
+
+    def __hash__(self) -> int:
+        return hash((self.size, self.stored_size, self.count))
+
+    def __repr__(self) -> str:
+        return f"FrameIndex(size={self.size}, stored_size={self.stored_size}, count={self.count})"
+
+
+def _sums(values: Ints) -> NDArray[np.int64]:
+    sums = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, dtype=np.int64, out=sums[1:])
+    return sums
+
+
+def _differences(sums: NDArray[np.int64]) -> bytes:
+    return np.diff(sums).astype("<u4").tobytes()
+
+
+def _before(sums: NDArray[np.int64], i: int) -> int:
+    if not 0 <= i < len(sums):
+        raise IndexError(f"frame {i} of {len(sums) - 1}")
+    return int(sums[i])
+
+
+def _holder(sums: NDArray[np.int64], n: int) -> int:
+    if not 0 <= n < int(sums[-1]):
+        raise IndexError(f"number {n} of {int(sums[-1])}")
+    return int(np.searchsorted(sums, n, side="right")) - 1
+
+
+def _corrupt(why: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.INTEGRITY,
+        f"The index of a stored payload is damaged: {why}. Run `coatcheck check`, or restore from a backup.",
+    )

@@ -1,0 +1,70 @@
+"""The adapters that the contract suites run against. A new adapter is one more factory here."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.memory import MemoryBlobStore
+from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.schema import migrate
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.ports import BlobStore
+from contract.making import START, Everything
+
+
+class SetClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, now: datetime = START) -> None:
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+
+@asynccontextmanager
+async def _memory_store(_: Path) -> AsyncGenerator[BlobStore]:
+    yield MemoryBlobStore(SetClock())
+
+
+@asynccontextmanager
+async def _file_store(folder: Path) -> AsyncGenerator[BlobStore]:
+    with ThreadPoolExecutor(4) as pool:
+        yield FileBlobStore(folder, pool)
+
+
+STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[BlobStore]]] = {
+    "memory": _memory_store,
+    "files": _file_store,
+}
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BlobStore]:
+    async with STORES[request.param](tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _sqlite(folder: Path) -> AsyncGenerator[Everything]:
+    path = folder / "catalog.db"
+    migrate(sqlite_url(path))
+    opened = SqliteCatalog.open(path, threads=2)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+CATALOGS: dict[str, Callable[[Path], AbstractAsyncContextManager[Everything]]] = {"sqlite": _sqlite}
+
+
+@pytest.fixture(params=CATALOGS)
+async def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Everything]:
+    async with CATALOGS[request.param](tmp_path) as opened:
+        yield opened

@@ -1,0 +1,106 @@
+import asyncio
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import BlobStore
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RNG = random.Random(7)
+
+
+def fresh() -> str:
+    return new_blob_id(NOW, RNG.randbytes(10))
+
+
+async def put(store: BlobStore, data: bytes, *, piece: int = 100_000) -> str:
+    blob_id = fresh()
+    writer = await store.create("acme", blob_id)
+    for start in range(0, len(data), piece):
+        await writer.write(data[start : start + piece])
+    await writer.finish()
+    return blob_id
+
+
+@pytest.mark.parametrize("size", [0, 1, 99_999, 1_000_000, 9_000_000])
+async def test_a_finished_blob_reads_back_exactly_at_any_range(store: BlobStore, size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    blob_id = await put(store, data)
+    assert await store.read("acme", blob_id, 0, size) == data
+    for start, length in [(0, 0), (size // 3, size // 2), (max(0, size - 1), min(1, size)), (size, 0)]:
+        assert await store.read("acme", blob_id, start, length) == data[start : start + length]
+
+
+async def test_a_range_past_the_end_is_an_integrity_error(store: BlobStore) -> None:
+    blob_id = await put(store, b"0123456789")
+    for start, length in [(0, 11), (9, 2), (10, 1), (500, 1)]:
+        with pytest.raises(CoatcheckError) as caught:
+            await store.read("acme", blob_id, start, length)
+        assert caught.value.code is Code.INTEGRITY
+
+
+async def test_a_missing_blob_is_an_integrity_error(store: BlobStore) -> None:
+    with pytest.raises(CoatcheckError) as caught:
+        await store.read("acme", fresh(), 0, 1)
+    assert caught.value.code is Code.INTEGRITY
+
+
+async def test_a_name_is_written_once(store: BlobStore) -> None:
+    blob_id = await put(store, b"first")
+    with pytest.raises(FileExistsError):
+        await store.create("acme", blob_id)
+    assert await store.read("acme", blob_id, 0, 5) == b"first"
+
+
+async def test_of_concurrent_creates_of_one_name_one_wins(store: BlobStore) -> None:
+    blob_id = fresh()
+    answers = await asyncio.gather(*(store.create("acme", blob_id) for _ in range(12)), return_exceptions=True)
+    winners = [answer for answer in answers if not isinstance(answer, BaseException)]
+    assert len(winners) == 1
+    assert {type(answer) for answer in answers if isinstance(answer, BaseException)} == {FileExistsError}
+    await winners[0].abort()
+
+
+async def test_removing_answers_whether_the_blob_was_there(store: BlobStore) -> None:
+    blob_id = await put(store, b"data")
+    assert await store.remove("acme", blob_id) is True
+    assert await store.remove("acme", blob_id) is False
+    with pytest.raises(CoatcheckError) as caught:
+        await store.read("acme", blob_id, 0, 4)
+    assert caught.value.code is Code.INTEGRITY
+
+
+async def test_an_aborted_blob_leaves_nothing_and_may_be_aborted_after_its_removal(store: BlobStore) -> None:
+    blob_id = fresh()
+    writer = await store.create("acme", blob_id)
+    await writer.write(b"x" * 300_000)
+    await store.remove("acme", blob_id)
+    await writer.abort()
+    other = await store.create("acme", fresh())
+    await other.write(b"y" * 5_000_000)
+    await other.abort()
+    assert [name async for name in store.names()] == []
+
+
+async def test_names_lists_every_blob_with_its_size(store: BlobStore) -> None:
+    sizes = [0, 1, 70_000, 600_000]
+    blobs = {await put(store, bytes(size)): size for size in sizes}
+    names = [name async for name in store.names()]
+    assert {name.id: name.size for name in names} == blobs
+    assert all(name.modified_at.tzinfo is not None for name in names)
+
+
+async def test_writers_at_once_do_not_mix_their_bytes(store: BlobStore) -> None:
+    payloads = [random.Random(seed).randbytes(700_000) for seed in range(12)]
+    ids = await asyncio.gather(*(put(store, data, piece=50_000) for data in payloads))
+    for blob_id, data in zip(ids, payloads, strict=True):
+        assert await store.read("acme", blob_id, 0, len(data)) == data
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../etc/passwd", "A" * 32, "a" * 31, "a" * 33, "a" * 31 + "\n"])
+async def test_what_is_not_a_blob_name_reaches_no_path(store: BlobStore, name: str) -> None:
+    with pytest.raises((ValueError, CoatcheckError)):
+        await store.create("acme", name)

@@ -1,0 +1,392 @@
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Gone, Kind, Said
+from coatcheck.core.expiry import expiry
+from coatcheck.ports import (
+    AbandonUpload,
+    BeginUpload,
+    DeleteArtifact,
+    DeleteSession,
+    ExpireArtifacts,
+    Fenced,
+    Filter,
+    Found,
+    IdempotencyKey,
+    KeyRecord,
+    KeyReused,
+    PatchArtifact,
+    RenewUpload,
+    StoreArtifact,
+    Stored,
+    Touch,
+)
+from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
+
+HOUR = timedelta(hours=1)
+MOMENT = timedelta(microseconds=1)
+
+
+def begin(blob_id: str, namespace: str = "acme") -> BeginUpload:
+    return BeginUpload(namespace=namespace, blob_id=blob_id, placement="file", lease_until=START + HOUR)
+
+
+def remove(change: StoreArtifact, *, after: timedelta = timedelta()) -> DeleteArtifact:
+    now = change.now + after
+    return DeleteArtifact(namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY)
+
+
+async def stored(catalog: Everything, change: StoreArtifact) -> Stored:
+    answer = await catalog.store_artifact(change)
+    assert isinstance(answer, Stored)
+    return answer
+
+
+async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everything) -> None:
+    said = Said(
+        media_type="text/plain",
+        tool_name="bash",
+        tool_call_id="call_1",
+        session="s1",
+        url="https://example.org/a?b=1",
+        title="Ünïcode \0 title",
+        kind=Kind.LOG,
+        labels=("nightly", 'odd "label"'),
+    )
+    change = store(b"one\ntwo\n", said=said, ttl=3600, idle_ttl=600)
+    artifact = Artifact(
+        namespace="acme",
+        id=ids.render(number_of(change)),
+        said=said,
+        measure=change.measure,
+        facts=change.facts,
+        blob=change.blob,
+        created_at=START,
+        expires_at=START + timedelta(seconds=600),
+        ttl=3600,
+        idle_ttl=600,
+        pinned=False,
+        engine=1,
+    )
+    assert await catalog.store_artifact(change) == Stored(artifact, created=True, blob_used=True)
+    assert await catalog.find("acme", number_of(change), START) == Found(artifact, None)
+    assert await catalog.find("acme", number_of(change), START, with_bytes=True) == Found(artifact, change.inline)
+
+
+async def test_another_namespace_never_hears_of_an_artifact(catalog: Everything) -> None:
+    change = store(said=Said(session="s"))
+    await stored(catalog, change)
+    number = number_of(change)
+    assert await catalog.find("other", number, START) is None
+    assert (await catalog.list_artifacts("other", Filter(), START, before=None, limit=9)).artifacts == []
+    assert await catalog.patch_artifact(PatchArtifact(namespace="other", number=number, now=START)) is None
+    gone = DeleteArtifact(namespace="other", number=number, now=START, tombstone_until=START + DAY)
+    assert await catalog.delete_artifact(gone) is None
+    session = DeleteSession(namespace="other", session="s", now=START, tombstone_until=START + DAY, limit=9)
+    assert await catalog.delete_session(session) == 0
+    assert isinstance(await catalog.find("acme", number, START), Found)
+
+
+async def test_posting_again_answers_the_first_artifact_unchanged(catalog: Everything) -> None:
+    first = store(said=Said(tool_call_id="c", title="first"), ttl=60)
+    again = store(said=Said(tool_call_id="c", title="second"), ttl=999, now=START + 30 * timedelta(seconds=1))
+    before = await stored(catalog, first)
+    assert await catalog.store_artifact(again) == Stored(before.artifact, created=False, blob_used=False)
+
+
+async def test_the_same_bytes_of_another_call_share_one_blob_within_a_namespace_only(
+    catalog: Everything,
+) -> None:
+    first, second, foreign = store(b"same"), store(b"same"), store(b"same", namespace="other")
+    await stored(catalog, first)
+    shared = await stored(catalog, second)
+    assert (shared.created, shared.blob_used, shared.artifact.blob) == (True, False, first.blob)
+    assert (await stored(catalog, foreign)).blob_used
+    found = await catalog.find("acme", number_of(second), START, with_bytes=True)
+    assert isinstance(found, Found)
+    assert found.inline == first.inline
+
+
+async def test_a_store_whose_intent_is_gone_is_fenced_and_changes_nothing(catalog: Everything) -> None:
+    change = store(placement="file")
+    assert await catalog.store_artifact(change) == Fenced()
+    assert await catalog.find("acme", number_of(change), START) is None
+    await catalog.begin_upload(begin(change.blob.id, "other"))
+    assert await catalog.store_artifact(change) == Fenced()
+    assert await catalog.known_blobs([("acme", change.blob.id)]) == set()
+
+
+async def test_a_store_uses_its_intent_up(catalog: Everything) -> None:
+    change = store(placement="file")
+    await catalog.begin_upload(begin(change.blob.id))
+    assert (await stored(catalog, change)).blob_used
+    assert await catalog.store_artifact(change) == Fenced()
+    assert (
+        await catalog.renew_upload(RenewUpload(namespace="acme", blob_id=change.blob.id, lease_until=START + DAY))
+        is False
+    )
+
+
+async def test_a_lease_is_renewed_while_it_is_ours_and_abandoning_is_always_fine(catalog: Everything) -> None:
+    blob_id = fresh_blob_id()
+    renew = RenewUpload(namespace="acme", blob_id=blob_id, lease_until=START + DAY)
+    assert await catalog.renew_upload(renew) is False
+    await catalog.begin_upload(begin(blob_id))
+    assert await catalog.renew_upload(renew) is True
+    for _ in range(2):
+        await catalog.abandon_upload(AbandonUpload(namespace="acme", blob_id=blob_id))
+    assert await catalog.renew_upload(renew) is False
+
+
+def key(name: str = "k", fingerprint: bytes = b"f", hours: int = 24) -> IdempotencyKey:
+    return IdempotencyKey(key=name, fingerprint=fingerprint, expires_at=START + hours * HOUR)
+
+
+async def test_an_idempotency_key_is_remembered_until_it_expires(catalog: Everything) -> None:
+    change = store(key=key())
+    await stored(catalog, change)
+    record = KeyRecord(b"f", number_of(change), created=True)
+    assert await catalog.find_key("acme", "k", START + 24 * HOUR - MOMENT) == record
+    assert await catalog.find_key("acme", "k", START + 24 * HOUR) is None
+    assert await catalog.find_key("other", "k", START) is None
+
+
+async def test_a_key_of_another_request_is_refused_and_only_the_intent_is_gone(catalog: Everything) -> None:
+    await stored(catalog, store(key=key()))
+    other = store(b"other", placement="file", key=key(fingerprint=b"g"))
+    await catalog.begin_upload(begin(other.blob.id))
+    assert await catalog.store_artifact(other) == KeyReused()
+    assert await catalog.find("acme", number_of(other), START) is None
+    assert await catalog.store_artifact(other) == Fenced()
+
+
+async def test_a_key_that_has_expired_may_be_used_for_another_request(catalog: Everything) -> None:
+    await stored(catalog, store(key=key(hours=1)))
+    later = store(b"later", now=START + HOUR, key=key(fingerprint=b"g"))
+    await stored(catalog, later)
+    assert await catalog.find_key("acme", "k", START + HOUR) == KeyRecord(b"g", number_of(later), created=True)
+
+
+async def test_the_first_answer_to_a_key_stays_when_the_request_is_repeated(catalog: Everything) -> None:
+    said = Said(tool_call_id="c")
+    await stored(catalog, store(said=said, key=key()))
+    assert (await stored(catalog, store(said=said, key=key()))).created is False
+    found = await catalog.find_key("acme", "k", START)
+    assert found is not None
+    assert found.created is True
+
+
+async def test_expiry_is_exact_on_every_route_before_any_sweep(catalog: Everything) -> None:
+    change = store(said=Said(tool_name="bash", session="s"), ttl=60)
+    await stored(catalog, change)
+    end, number = START + timedelta(seconds=60), number_of(change)
+    gone = Gone(id=ids.render(number), reason="expired", at=end, tool_name="bash")
+    assert isinstance(await catalog.find("acme", number, end - MOMENT), Found)
+    assert await catalog.find("acme", number, end) == gone
+    assert (await catalog.list_artifacts("acme", Filter(), end, before=None, limit=5)).artifacts == []
+    assert await catalog.patch_artifact(PatchArtifact(namespace="acme", number=number, now=end)) == gone
+    assert await catalog.delete_artifact(remove(change, after=end - START)) == gone
+    session = DeleteSession(namespace="acme", session="s", now=end, tombstone_until=end + DAY, limit=5)
+    assert await catalog.delete_session(session) == 0
+    sweep = ExpireArtifacts(now=end + HOUR, tombstone_until=end + DAY, limit=5)
+    assert await catalog.expire_artifacts(sweep) == 1
+    assert await catalog.find("acme", number, end + HOUR) == gone
+
+
+async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_unknown(
+    catalog: Everything,
+) -> None:
+    change = store()
+    await stored(catalog, change)
+    delete, number = remove(change), number_of(change)
+    gone = Gone(id=ids.render(number), reason="deleted", at=START, tool_name="bash")
+    assert await catalog.delete_artifact(delete) is True
+    assert await catalog.delete_artifact(delete) == gone
+    assert await catalog.find("acme", number, START + 30 * DAY - MOMENT) == gone
+    assert await catalog.find("acme", number, START + 30 * DAY) is None
+
+
+@pytest.mark.parametrize("how", ["deleted", "expired", "swept"])
+async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catalog: Everything, how: str) -> None:
+    said = Said(tool_call_id="c")
+    first = store(said=said, ttl=60, placement="file")
+    await catalog.begin_upload(begin(first.blob.id))
+    old = await stored(catalog, first)
+    later = START + HOUR
+    if how == "deleted":
+        assert await catalog.delete_artifact(remove(first)) is True
+    elif how == "swept":
+        sweep = ExpireArtifacts(now=later, tombstone_until=later + DAY, limit=5)
+        assert await catalog.expire_artifacts(sweep) == 1
+    again = store(said=said, ttl=60, now=later)
+    new = await stored(catalog, again)
+    assert (new.created, new.artifact.id, new.artifact.created_at) == (True, old.artifact.id, later)
+    assert await catalog.find("acme", number_of(first), later) == Found(new.artifact)
+    # Unswept, the old blob is still live, and the new artifact points at it; dead, it never comes back.
+    dead = {blob.id for blob in await catalog.dead_blobs(later + DAY, 9)}
+    assert (new.artifact.blob.id in dead, new.blob_used) == (False, how != "expired")
+    assert dead == (set() if how == "expired" else {first.blob.id})
+
+
+async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -> None:
+    changes = [store(b"%d" % i, said=Said(session="s", tool_call_id=str(i))) for i in range(5)]
+    other = store(said=Said(session="t"))
+    for change in [*changes, other]:
+        await stored(catalog, change)
+    part = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=2)
+    assert [await catalog.delete_session(part) for _ in range(4)] == [2, 2, 1, 0]
+    for change in changes:
+        found = await catalog.find("acme", number_of(change), START)
+        assert isinstance(found, Gone)
+        assert found.reason == "session_deleted"
+    assert isinstance(await catalog.find("acme", number_of(other), START), Found)
+
+
+async def patched(catalog: Everything, change: PatchArtifact) -> Artifact:
+    answer = await catalog.patch_artifact(change)
+    assert isinstance(answer, Artifact)
+    assert await catalog.find(change.namespace, change.number, change.now) == Found(answer)
+    return answer
+
+
+async def test_a_new_ttl_counts_from_creation_and_a_new_idle_ttl_from_now(catalog: Everything) -> None:
+    change = store(ttl=7200)
+    await stored(catalog, change)
+    now, number = START + timedelta(seconds=100), number_of(change)
+    answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=now, ttl=500))
+    assert answer.expires_at == START + timedelta(seconds=500)
+    answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=now, idle_ttl=30))
+    assert answer.expires_at == now + timedelta(seconds=30)
+    answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=now, idle_ttl=None, ttl=None))
+    assert (answer.expires_at, answer.ttl, answer.idle_ttl) == (None, None, None)
+
+
+async def test_a_pin_suspends_expiry_and_its_end_restores_it_from_now_if_it_has_passed(
+    catalog: Everything,
+) -> None:
+    change = store(ttl=100)
+    await stored(catalog, change)
+    number, soon, late = number_of(change), START + timedelta(seconds=50), START + HOUR
+    pin = PatchArtifact(namespace="acme", number=number, now=soon, pinned=True)
+    assert (await patched(catalog, pin)).expires_at is None
+    assert isinstance(await catalog.find("acme", number, late), Found)
+    unpin = PatchArtifact(namespace="acme", number=number, now=soon, pinned=False)
+    assert (await patched(catalog, unpin)).expires_at == START + timedelta(seconds=100)
+    await patched(catalog, pin)
+    unpin = PatchArtifact(namespace="acme", number=number, now=late, pinned=False)
+    assert (await patched(catalog, unpin)).expires_at == late + timedelta(seconds=100)
+
+
+async def test_labels_are_replaced_and_nothing_else_of_what_was_said(catalog: Everything) -> None:
+    change = store(said=Said(title="t", labels=("a", "b")), ttl=60)
+    before = await stored(catalog, change)
+    number = number_of(change)
+    answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=START, labels=("c",)))
+    assert answer.said == Said(title="t", labels=("c",))
+    assert answer.expires_at == before.artifact.expires_at
+    answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=START, labels=()))
+    assert answer.said == Said(title="t")
+
+
+async def test_a_read_moves_the_idle_expiry_but_never_past_the_ttl_or_backwards(catalog: Everything) -> None:
+    change = store(ttl=1000, idle_ttl=100)
+    await stored(catalog, change)
+    number = number_of(change)
+
+    async def expiry_after(*seconds: int) -> float:
+        reads = tuple(("acme", number, START + timedelta(seconds=s)) for s in seconds)
+        await catalog.touch(Touch(reads=reads))
+        found = await catalog.find("acme", number, START)
+        assert isinstance(found, Found)
+        assert found.artifact.expires_at is not None
+        return (found.artifact.expires_at - START).total_seconds()
+
+    assert await expiry_after(50) == 150
+    assert await expiry_after(20) == 150
+    assert await expiry_after(140, 100) == 240
+    assert await expiry_after(240) == 240
+    for second in range(300, 1000, 60):
+        await expiry_after(second - 70)
+    assert await expiry_after(950) == 1000
+
+
+async def test_a_read_leaves_what_is_pinned_gone_unknown_or_without_idle_ttl_alone(
+    catalog: Everything,
+) -> None:
+    plain, pinned, gone = store(ttl=60), store(b"p", idle_ttl=60, pinned=True), store(b"g", idle_ttl=60)
+    for change in (plain, pinned, gone):
+        await stored(catalog, change)
+    await catalog.delete_artifact(remove(gone))
+    before = [await catalog.find("acme", number_of(c), START) for c in (plain, pinned, gone)]
+    moment = START + timedelta(seconds=30)
+    reads = tuple(("acme", number, moment) for number in (*map(number_of, (plain, pinned, gone)), 97))
+    await catalog.touch(Touch(reads=reads))
+    assert [await catalog.find("acme", number_of(c), START) for c in (plain, pinned, gone)] == before
+
+
+async def test_lists_page_newest_first_and_lose_nothing_to_what_arrives_meanwhile(catalog: Everything) -> None:
+    changes = [store(b"%d" % i) for i in range(7)]
+    for change in changes:
+        await stored(catalog, change)
+    seen: list[str] = []
+    before: int | None = None
+    while True:
+        page = await catalog.list_artifacts("acme", Filter(), START, before=before, limit=3)
+        seen += [artifact.id for artifact in page.artifacts]
+        await stored(catalog, store(b"new"))
+        if (before := page.before) is None:
+            break
+    assert seen == [ids.render(number_of(change)) for change in reversed(changes)]
+
+
+LISTED: list[tuple[Filter, list[str]]] = [
+    (Filter(session="s"), ["a", "b"]),
+    (Filter(kind=Kind.LOG), ["b", "c"]),
+    (Filter(tool_name="curl"), ["c"]),
+    (Filter(url="https://example.org/"), ["c"]),
+    (Filter(label="x"), ["a"]),
+    (Filter(label='x"y'), ["b"]),
+    (Filter(label="y"), []),
+    (Filter(session="s", kind=Kind.LOG), ["b"]),
+    (Filter(session="t", label="x"), []),
+]
+
+
+@pytest.mark.parametrize(("where", "titles"), LISTED)
+async def test_a_list_holds_exactly_what_meets_all_conditions(
+    catalog: Everything, where: Filter, titles: list[str]
+) -> None:
+    for said in (
+        Said(title="a", session="s", labels=("x", "z")),
+        Said(title="b", session="s", kind=Kind.LOG, labels=('x"y',)),
+        Said(title="c", session="t", kind=Kind.LOG, tool_name="curl", url="https://example.org/"),
+    ):
+        await stored(catalog, store(str(said.title).encode(), said=said))
+    page = await catalog.list_artifacts("acme", where, START, before=None, limit=200)
+    assert [artifact.said.title for artifact in page.artifacts] == titles[::-1]
+    assert page.before is None
+
+
+async def test_changes_at_once_all_take_effect_and_duplicates_make_one_artifact(catalog: Everything) -> None:
+    said = [Said(tool_call_id=str(i % 40)) for i in range(200)]
+    answers = await asyncio.gather(*(stored(catalog, store(b"same", said=one)) for one in said))
+    assert sum(answer.created for answer in answers) == 40
+    assert sum(answer.blob_used for answer in answers) == 1
+    assert len({answer.artifact.id for answer in answers}) == 40
+    page = await catalog.list_artifacts("acme", Filter(), START, before=None, limit=200)
+    assert len(page.artifacts) == 40
+
+
+async def test_a_ready_catalogue_says_so(catalog: Everything) -> None:
+    await catalog.ready()
+
+
+def test_expiry_is_the_earlier_of_ttl_and_idle_ttl_and_never_when_pinned() -> None:
+    second = timedelta(seconds=1)
+    assert expiry(START, START + 5 * second, ttl=10, idle_ttl=3, pinned=False) == START + 8 * second
+    assert expiry(START, START + 5 * second, ttl=6, idle_ttl=3, pinned=False) == START + 6 * second
+    assert expiry(START, START, ttl=None, idle_ttl=None, pinned=False) is None
+    assert expiry(START, START, ttl=1, idle_ttl=1, pinned=True) is None

@@ -1,0 +1,134 @@
+from datetime import timedelta
+
+from coatcheck.core.artifact import Said
+from coatcheck.ports import (
+    BeginUpload,
+    DeadBlob,
+    DeleteArtifact,
+    ExpireArtifacts,
+    Fenced,
+    ForgetBlob,
+    Found,
+    IdempotencyKey,
+    PurgeRecords,
+    ReapUploads,
+    StoreArtifact,
+    Stored,
+)
+from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
+
+SECOND = timedelta(seconds=1)
+
+
+async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
+    assert isinstance(await catalog.store_artifact(change), Stored)
+    return change
+
+
+async def delete(catalog: Everything, change: StoreArtifact) -> None:
+    gone = DeleteArtifact(
+        namespace=change.namespace,
+        number=number_of(change),
+        now=change.now,
+        tombstone_until=change.now + 30 * DAY,
+    )
+    assert await catalog.delete_artifact(gone) is True
+
+
+async def begin(catalog: Everything, blob_id: str, seconds: int) -> None:
+    await catalog.begin_upload(
+        BeginUpload(namespace="acme", blob_id=blob_id, placement="file", lease_until=START + seconds * SECOND)
+    )
+
+
+async def test_expiry_takes_the_longest_overdue_first_in_batches_across_namespaces(
+    catalog: Everything,
+) -> None:
+    changes = [await put(catalog, store(b"%d" % i, ttl=10 - i, namespace=f"n{i % 2}")) for i in range(5)]
+    kept = [await put(catalog, store(b"kept", ttl=11)), await put(catalog, store(b"pin", ttl=1, pinned=True))]
+    sweep = ExpireArtifacts(now=START + 10 * SECOND, tombstone_until=START + DAY, limit=2)
+    assert await catalog.expire_artifacts(sweep) == 2
+    assert {blob.id for blob in await catalog.dead_blobs(START + DAY, 9)} == {change.blob.id for change in changes[-2:]}
+    assert [await catalog.expire_artifacts(sweep) for _ in range(3)] == [2, 1, 0]
+    for change in kept:
+        assert isinstance(await catalog.find("acme", number_of(change), START + 10 * SECOND), Found)
+
+
+async def test_a_blob_dies_with_the_last_artifact_that_points_at_it(catalog: Everything) -> None:
+    first, second = await put(catalog, store(b"x")), await put(catalog, store(b"x"))
+    await delete(catalog, first)
+    assert await catalog.dead_blobs(START + DAY, 9) == []
+    assert isinstance(await catalog.find("acme", number_of(second), START), Found)
+    await delete(catalog, second)
+    dead = DeadBlob("acme", first.blob.id, "inline", START)
+    assert await catalog.dead_blobs(START + SECOND, 9) == [dead]
+    assert await catalog.dead_blobs(START, 9) == []
+
+
+async def test_a_dead_blob_is_never_pointed_at_again(catalog: Everything) -> None:
+    said = Said(tool_call_id="c")
+    first = await put(catalog, store(b"x", said=said))
+    await delete(catalog, first)
+    again = await catalog.store_artifact(store(b"x", said=said))
+    assert isinstance(again, Stored)
+    assert (again.blob_used, again.artifact.blob.id == first.blob.id) == (True, False)
+
+
+async def test_forgetting_drops_a_dead_blob_only_and_is_fine_when_repeated(catalog: Everything) -> None:
+    live, dying = await put(catalog, store(b"live")), await put(catalog, store(b"dying"))
+    await delete(catalog, dying)
+    for change in (live, dying, dying):
+        await catalog.forget_blob(ForgetBlob(namespace="acme", blob_id=change.blob.id))
+    names = [("acme", live.blob.id), ("acme", dying.blob.id)]
+    assert await catalog.known_blobs(names) == {("acme", live.blob.id)}
+    found = await catalog.find("acme", number_of(live), START, with_bytes=True)
+    assert isinstance(found, Found)
+    assert found.inline == live.inline
+
+
+async def test_a_late_upload_becomes_a_dead_blob_and_its_writer_is_fenced(catalog: Everything) -> None:
+    late, punctual = store(b"late", placement="file"), store(b"punctual", placement="file")
+    await begin(catalog, late.blob.id, 60)
+    await begin(catalog, punctual.blob.id, 61)
+    now = START + 61 * SECOND
+    assert await catalog.reap_uploads(ReapUploads(now=now, limit=9)) == 1
+    assert await catalog.dead_blobs(now + SECOND, 9) == [DeadBlob("acme", late.blob.id, "file", now)]
+    assert await catalog.store_artifact(late) == Fenced()
+    assert isinstance(await catalog.store_artifact(punctual), Stored)
+    assert await catalog.reap_uploads(ReapUploads(now=now + DAY, limit=9)) == 0
+
+
+async def test_known_are_live_and_dead_blobs_and_open_uploads_of_the_namespace_asked_for(
+    catalog: Everything,
+) -> None:
+    live, dead = await put(catalog, store(b"live")), await put(catalog, store(b"dead"))
+    await delete(catalog, dead)
+    open_one, unknown = fresh_blob_id(), fresh_blob_id()
+    await begin(catalog, open_one, 60)
+    known = {("acme", live.blob.id), ("acme", dead.blob.id), ("acme", open_one), ("", live.blob.id)}
+    others = {("other", live.blob.id), ("acme", unknown), ("", unknown)}
+    assert await catalog.known_blobs([*known, *others]) == known
+    many = [("acme", fresh_blob_id()) for _ in range(1500)]
+    assert await catalog.known_blobs([*many, ("acme", live.blob.id)]) == {("acme", live.blob.id)}
+
+
+async def test_all_live_blobs_are_walked_once(catalog: Everything) -> None:
+    changes = [await put(catalog, store(b"%d" % i, namespace=f"n{i % 3}")) for i in range(7)]
+    await delete(catalog, changes[3])
+    await begin(catalog, fresh_blob_id(), 60)
+    expected = [(c.namespace, c.blob) for i, c in enumerate(changes) if i != 3]
+    assert [pair async for pair in catalog.all_blobs()] == expected
+
+
+async def test_purging_drops_what_is_over_and_nothing_else(catalog: Everything) -> None:
+    key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + 10 * SECOND)
+    old, new = await put(catalog, store(b"old", key=key)), await put(catalog, store(b"new"))
+    await delete(catalog, old)
+    await catalog.delete_artifact(
+        DeleteArtifact(namespace="acme", number=number_of(new), now=START, tombstone_until=START + 60 * DAY)
+    )
+    purge = PurgeRecords(now=START + 30 * DAY, limit=5)
+    assert [await catalog.purge_records(purge) for _ in range(2)] == [2, 0]
+    assert await catalog.find("acme", number_of(old), START) is None
+    assert await catalog.find_key("acme", "k", START) is None
+    assert await catalog.find("acme", number_of(new), START) is not None

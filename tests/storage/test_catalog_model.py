@@ -1,0 +1,405 @@
+"""The catalogue against a dict that obeys the same docstrings: any order of changes gives the same answers."""
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.rows import Reason
+from coatcheck.adapters.sql.schema import migrate
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Blob, Gone, Said
+from coatcheck.ports import (
+    BeginUpload,
+    DeleteArtifact,
+    DeleteSession,
+    ExpireArtifacts,
+    Fenced,
+    Filter,
+    ForgetBlob,
+    Found,
+    PatchArtifact,
+    PurgeRecords,
+    ReapUploads,
+    StoreArtifact,
+    Stored,
+    Touch,
+)
+from contract.making import START, store
+
+T = TypeVar("T")
+TOMBSTONE = timedelta(seconds=300)
+NAMESPACES = st.sampled_from(["acme", "other"])
+CONTENTS = st.sampled_from([b"a\n", b"b\n", b"c\n"])
+SESSIONS = st.sampled_from(["s", "t", None])
+CALLS = st.sampled_from(["1", "2"])
+TTLS = st.sampled_from([None, 20, 60])
+Key = tuple[str, int]
+
+
+def number_of(identity: bytes, probe: int = 0) -> int:
+    """Numbers that collide often: three first choices for all, then one of their own each."""
+    first = identity[0] % 3
+    return ids.check_digits(first if probe == 0 else 3 + int.from_bytes(identity[:5]) * 100 + probe)
+
+
+@dataclass
+class Row:
+    """A live or expired artifact of the model."""
+
+    artifact: Artifact
+    identity: bytes
+    read_at: datetime
+
+    def live(self, now: datetime) -> bool:
+        return self.artifact.expires_at is None or self.artifact.expires_at > now
+
+
+@dataclass
+class Grave:
+    """A tombstone of the model."""
+
+    gone: Gone
+    identity: bytes
+    until: datetime
+
+
+@dataclass
+class Model:
+    """What the catalogue must be equal to."""
+
+    rows: dict[Key, Row] = field(default_factory=dict[Key, Row])
+    graves: dict[Key, Grave] = field(default_factory=dict[Key, Grave])
+    blobs: dict[str, tuple[str, Blob]] = field(default_factory=dict[str, tuple[str, Blob]])
+    dead: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    uploads: dict[str, datetime] = field(default_factory=dict[str, datetime])
+
+    def find(self, key: Key, now: datetime) -> Artifact | Gone | None:
+        if (row := self.rows.get(key)) is not None:
+            return row.artifact if row.live(now) else self.expired(row)
+        grave = self.graves.get(key)
+        return grave.gone if grave is not None and grave.until > now else None
+
+    @staticmethod
+    def expired(row: Row) -> Gone:
+        at = row.artifact.expires_at
+        assert at is not None
+        return Gone(id=row.artifact.id, reason="expired", at=at, tool_name=row.artifact.said.tool_name)
+
+    def bury(self, key: Key, reason: Reason, now: datetime) -> None:
+        row = self.rows.pop(key)
+        gone = Gone(id=row.artifact.id, reason=reason, at=now, tool_name=row.artifact.said.tool_name)
+        gone = self.expired(row) if reason == "expired" else gone
+        self.graves[key] = Grave(gone, row.identity, now + TOMBSTONE)
+        self.release(row.artifact.blob.id, now)
+
+    def release(self, blob_id: str, now: datetime) -> None:
+        if all(row.artifact.blob.id != blob_id for row in self.rows.values()):
+            self.dead.setdefault(blob_id, now)
+
+    def place(self, change: StoreArtifact) -> Key:
+        free: Key | None = None
+        for probe in range(4):
+            key = (change.namespace, number_of(change.identity, probe))
+            holder = self.rows.get(key) or self.graves.get(key)
+            if holder is not None and holder.identity == change.identity:
+                return key
+            free = free or (key if holder is None else None)
+        assert free is not None
+        return free
+
+    def store(self, change: StoreArtifact) -> Stored | Fenced:
+        if change.blob.placement != "inline" and self.uploads.pop(change.blob.id, None) is None:
+            return Fenced()
+        key = self.place(change)
+        old = self.rows.get(key)
+        if old is not None and old.live(change.now):
+            self.bury_ours(change)
+            return Stored(old.artifact, created=False, blob_used=False)
+        blob = next(
+            (
+                blob
+                for blob_id, (namespace, blob) in self.blobs.items()
+                if blob_id not in self.dead and (namespace, blob.sha256) == (change.namespace, change.blob.sha256)
+            ),
+            change.blob,
+        )
+        if blob is not change.blob:
+            self.bury_ours(change)
+        self.blobs[blob.id] = (change.namespace, blob)
+        ends = [s for s in (change.ttl, change.idle_ttl) if s is not None and not change.pinned]
+        artifact = Artifact(
+            namespace=change.namespace,
+            id=ids.render(key[1]),
+            said=change.said,
+            measure=change.measure,
+            facts=change.facts,
+            blob=blob,
+            created_at=change.now,
+            expires_at=change.now + timedelta(seconds=min(ends)) if ends else None,
+            ttl=change.ttl,
+            idle_ttl=change.idle_ttl,
+            pinned=change.pinned,
+        )
+        self.rows.pop(key, None)
+        self.rows[key] = Row(artifact, change.identity, change.now)
+        self.graves.pop(key, None)
+        return Stored(artifact, created=True, blob_used=blob is change.blob)
+
+    def bury_ours(self, change: StoreArtifact) -> None:
+        if change.blob.placement != "inline":
+            self.blobs[change.blob.id] = (change.namespace, change.blob)
+            self.dead[change.blob.id] = change.now
+
+    def ends(self, row: Row, a: Artifact) -> datetime | None:
+        if a.pinned:
+            return None
+        ends = [a.created_at + timedelta(seconds=a.ttl)] if a.ttl is not None else []
+        ends += [row.read_at + timedelta(seconds=a.idle_ttl)] if a.idle_ttl is not None else []
+        return min(ends, default=None)
+
+
+class CatalogMachine(RuleBasedStateMachine):
+    """Drives both and compares every answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name) / "catalog.db"
+        migrate(sqlite_url(path))
+        self.catalog = SqliteCatalog.open(path, threads=1, number=number_of)
+        self.runner = asyncio.Runner()
+        self.model = Model()
+        self.now = START
+        self.keys: set[Key] = set()
+
+    def teardown(self) -> None:
+        self.catalog.close()
+        self.runner.close()
+        self.folder.cleanup()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    @rule(seconds=st.sampled_from([1, 15, 20, 60, 301]))
+    def time_passes(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @rule(
+        namespace=NAMESPACES,
+        content=CONTENTS,
+        session=SESSIONS,
+        call=CALLS,
+        ttl=TTLS,
+        idle_ttl=TTLS,
+        pinned=st.booleans(),
+        upload=st.sampled_from(["inline", "open", "missing"]),
+    )
+    def stores(
+        self,
+        namespace: str,
+        content: bytes,
+        session: str | None,
+        call: str,
+        ttl: int | None,
+        idle_ttl: int | None,
+        pinned: bool,
+        upload: str,
+    ) -> None:
+        said = Said(tool_name="bash", tool_call_id=call, session=session, title=str(self.now))
+        change = store(
+            content,
+            namespace=namespace,
+            said=said,
+            placement="inline" if upload == "inline" else "file",
+            now=self.now,
+            ttl=ttl,
+            idle_ttl=idle_ttl,
+            pinned=pinned,
+        )
+        if upload == "open":
+            self.begins(namespace, change.blob.id)
+        expected = self.model.store(change)
+        assert self.do(self.catalog.store_artifact(change)) == expected
+        if isinstance(expected, Stored):
+            self.keys.add((namespace, ids.parse(expected.artifact.id)))
+
+    def begins(self, namespace: str, blob_id: str) -> None:
+        lease = self.now + timedelta(seconds=30)
+        self.do(
+            self.catalog.begin_upload(
+                BeginUpload(namespace=namespace, blob_id=blob_id, placement="file", lease_until=lease)
+            )
+        )
+        self.model.uploads[blob_id] = lease
+
+    @rule(namespace=NAMESPACES, content=CONTENTS)
+    def uploads_and_dies(self, namespace: str, content: bytes) -> None:
+        self.begins(namespace, store(content).blob.id)
+
+    def key(self, data: st.DataObject) -> Key:
+        return data.draw(st.sampled_from(sorted(self.keys) or [("acme", 97)]))
+
+    @rule(data=st.data())
+    def deletes(self, data: st.DataObject) -> None:
+        key = self.key(data)
+        expected = self.model.find(key, self.now)
+        change = DeleteArtifact(namespace=key[0], number=key[1], now=self.now, tombstone_until=self.now + TOMBSTONE)
+        answer = self.do(self.catalog.delete_artifact(change))
+        assert answer == (True if isinstance(expected, Artifact) else expected)
+        if isinstance(expected, Artifact):
+            self.model.bury(key, "deleted", self.now)
+
+    @rule(namespace=NAMESPACES, session=st.sampled_from(["s", "t"]), limit=st.integers(1, 3))
+    def deletes_a_session(self, namespace: str, session: str, limit: int) -> None:
+        doomed = [
+            key
+            for key, row in self.model.rows.items()
+            if (key[0], row.artifact.said.session) == (namespace, session) and row.live(self.now)
+        ][:limit]
+        change = DeleteSession(
+            namespace=namespace,
+            session=session,
+            now=self.now,
+            tombstone_until=self.now + TOMBSTONE,
+            limit=limit,
+        )
+        assert self.do(self.catalog.delete_session(change)) == len(doomed)
+        for key in doomed:
+            self.model.bury(key, "session_deleted", self.now)
+
+    @rule(
+        data=st.data(),
+        ttl=st.one_of(st.just(UNSET), TTLS),
+        idle_ttl=st.one_of(st.just(UNSET), TTLS),
+        pinned=st.sampled_from([UNSET, True, False]),
+        labels=st.sampled_from([UNSET, (), ("x",)]),
+    )
+    def patches(
+        self,
+        data: st.DataObject,
+        ttl: int | None | UnsetType,
+        idle_ttl: int | None | UnsetType,
+        pinned: bool | UnsetType,
+        labels: tuple[str, ...] | UnsetType,
+    ) -> None:
+        key = self.key(data)
+        change = PatchArtifact(
+            namespace=key[0],
+            number=key[1],
+            now=self.now,
+            ttl=ttl,
+            idle_ttl=idle_ttl,
+            pinned=pinned,
+            labels=labels,
+        )
+        expected = self.model.find(key, self.now)
+        if isinstance(expected, Artifact):
+            row = self.model.rows[key]
+            was_pinned = expected.pinned
+            expected = replace(
+                expected,
+                said=expected.said if labels is UNSET else replace(expected.said, labels=labels),
+                ttl=expected.ttl if ttl is UNSET else ttl,
+                idle_ttl=expected.idle_ttl if idle_ttl is UNSET else idle_ttl,
+                pinned=was_pinned if pinned is UNSET else pinned,
+            )
+            if idle_ttl is not UNSET:
+                row.read_at = self.now
+            ends = self.model.ends(row, expected)
+            if was_pinned and ends is not None and ends <= self.now:
+                seconds = [s for s in (expected.ttl, expected.idle_ttl) if s is not None]
+                ends = self.now + timedelta(seconds=min(seconds))
+            expected = row.artifact = replace(expected, expires_at=ends)
+        assert self.do(self.catalog.patch_artifact(change)) == expected
+
+    @rule(data=st.data(), ago=st.sampled_from([0, 5, 30]))
+    def reads(self, data: st.DataObject, ago: int) -> None:
+        key, moment = self.key(data), self.now - timedelta(seconds=ago)
+        self.do(self.catalog.touch(Touch(reads=((*key, moment),))))
+        row = self.model.rows.get(key)
+        if row is None or row.artifact.pinned or row.artifact.idle_ttl is None:
+            return
+        if row.live(moment) and row.read_at < moment:
+            row.read_at = moment
+            row.artifact = replace(row.artifact, expires_at=self.model.ends(row, row.artifact))
+
+    @rule(limit=st.integers(1, 4))
+    def expires(self, limit: int) -> None:
+        overdue = [key for key, row in self.model.rows.items() if not row.live(self.now)]
+        overdue.sort(key=lambda key: cast("datetime", self.model.rows[key].artifact.expires_at))
+        moments = [self.model.rows[key].artifact.expires_at for key in overdue]
+        if limit < len(overdue) and moments[limit - 1] == moments[limit]:
+            limit = len(overdue)  # which of those that expired together goes first is nobody's promise
+        change = ExpireArtifacts(now=self.now, tombstone_until=self.now + TOMBSTONE, limit=limit)
+        assert self.do(self.catalog.expire_artifacts(change)) == len(overdue[:limit])
+        for key in overdue[:limit]:
+            self.model.bury(key, "expired", self.now)
+
+    @rule()
+    def reaps(self) -> None:
+        late = [blob_id for blob_id, lease in self.model.uploads.items() if lease < self.now]
+        assert self.do(self.catalog.reap_uploads(ReapUploads(now=self.now, limit=100))) == len(late)
+        for blob_id in late:
+            del self.model.uploads[blob_id]
+            self.model.dead[blob_id] = self.now
+
+    @rule()
+    def sweeps(self) -> None:
+        dead = self.do(self.catalog.dead_blobs(self.now, 100))
+        expected = {blob_id for blob_id, at in self.model.dead.items() if at < self.now}
+        assert {blob.id for blob in dead} == expected
+        for blob in dead:
+            self.do(self.catalog.forget_blob(ForgetBlob(namespace=blob.namespace, blob_id=blob.id)))
+            del self.model.dead[blob.id]
+            self.model.blobs.pop(blob.id, None)
+
+    @rule()
+    def purges(self) -> None:
+        over = [key for key, grave in self.model.graves.items() if grave.until <= self.now]
+        assert self.do(self.catalog.purge_records(PurgeRecords(now=self.now, limit=100))) == len(over)
+        for key in over:
+            del self.model.graves[key]
+
+    @invariant()
+    def every_answer_is_the_models(self) -> None:
+        async def answers() -> list[Any]:
+            return [await self.catalog.find(*key, self.now, with_bytes=True) for key in sorted(self.keys)]
+
+        for key, answer in zip(sorted(self.keys), self.do(answers()), strict=True):
+            expected = self.model.find(key, self.now)
+            assert (answer.artifact if isinstance(answer, Found) else answer) == expected
+            if isinstance(answer, Found):
+                assert (answer.inline is None) == (answer.artifact.blob.placement != "inline")
+
+    @invariant()
+    def lists_and_walks_agree_with_the_model(self) -> None:
+        async def walk() -> list[tuple[str, Blob]]:
+            return [pair async for pair in self.catalog.all_blobs()]
+
+        live = [pair for blob_id, pair in self.model.blobs.items() if blob_id not in self.model.dead]
+        assert self.do(walk()) == live
+        for namespace in ("acme", "other"):
+            page = self.do(self.catalog.list_artifacts(namespace, Filter(), self.now, before=None, limit=200))
+            rows = [row for key, row in self.model.rows.items() if key[0] == namespace]
+            assert page.artifacts == [row.artifact for row in reversed(rows) if row.live(self.now)]
+
+
+TestCatalogAgainstADict = CatalogMachine.TestCase
+TestCatalogAgainstADict.settings = settings(
+    max_examples=15,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)

@@ -1,0 +1,102 @@
+# pyright: reportPrivateUsage=false
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, text
+
+from coatcheck.adapters.sql import schema
+from coatcheck.adapters.sql.engine import sqlite_url, writing_engine
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.tables import metadata
+from coatcheck.core.errors import CoatcheckError, Code
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "catalog.db"
+    schema.migrate(sqlite_url(path))
+    return path
+
+
+def test_upgrading_an_empty_database_arrives_at_the_tables_of_the_code(database: Path) -> None:
+    engine = create_engine(sqlite_url(database))
+    with engine.connect() as conn:
+        context = MigrationContext.configure(conn, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def ddl(path: Path) -> dict[str, str]:
+    conn = sqlite3.connect(path)
+    rows = conn.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+    conn.close()
+    return {name: " ".join(sql.split()) for name, sql in rows if name != "alembic_version"}
+
+
+def test_the_ddl_of_the_migrations_is_word_for_word_that_of_the_tables(database: Path, tmp_path: Path) -> None:
+    other = tmp_path / "metadata.db"
+    engine = create_engine(sqlite_url(other))
+    metadata.create_all(engine)
+    engine.dispose()
+    assert ddl(database) == ddl(other)
+
+
+def test_migrating_twice_is_fine_and_arrives_at_the_revision_that_this_release_needs(database: Path) -> None:
+    schema.migrate(sqlite_url(database))
+    assert schema.current_revision(sqlite_url(database)) == schema.head_revision() == schema.REVISION
+
+
+def test_a_downgrade_leaves_no_table_behind(database: Path) -> None:
+    engine = writing_engine(sqlite_url(database))
+    with engine.connect() as conn:
+        config = schema._config()
+        config.attributes["connection"] = conn
+        schema.command.downgrade(config, "base")
+    with engine.connect() as conn:
+        assert inspect(conn).get_table_names() == ["alembic_version"]
+    engine.dispose()
+
+
+def test_a_new_database_has_the_settings_that_cannot_be_changed_later(database: Path) -> None:
+    conn = sqlite3.connect(database)
+    assert conn.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    assert conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    conn.close()
+
+
+def test_a_database_is_its_owners_alone(database: Path) -> None:
+    catalog = SqliteCatalog.open(database)
+    modes = {path.name: path.stat().st_mode & 0o077 for path in database.parent.iterdir()}
+    catalog.close()
+    assert set(modes.values()) == {0}
+
+
+async def refusal(path: Path) -> CoatcheckError:
+    catalog = SqliteCatalog.open(path)
+    with pytest.raises(CoatcheckError) as caught:
+        await catalog.ready()
+    catalog.close()
+    assert caught.value.code is Code.SCHEMA_OUTDATED
+    return caught.value
+
+
+async def test_a_database_without_a_schema_is_not_ready_and_the_error_says_what_to_run(tmp_path: Path) -> None:
+    error = await refusal(tmp_path / "empty.db")
+    assert error.extra == {"found": None, "needed": schema.REVISION}
+    assert "coatcheck migrate" in error.detail
+
+
+@pytest.mark.parametrize(("revision", "advice"), [("0000", "coatcheck migrate"), ("9999", "Install the release")])
+async def test_an_older_or_newer_schema_is_not_ready_and_the_error_says_what_to_do(
+    database: Path, revision: str, advice: str
+) -> None:
+    engine = create_engine(sqlite_url(database))
+    with engine.begin() as conn:
+        conn.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+    engine.dispose()
+    error = await refusal(database)
+    assert error.extra == {"found": revision, "needed": schema.REVISION}
+    assert advice in error.detail
