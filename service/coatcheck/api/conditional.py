@@ -1,0 +1,136 @@
+"""Conditional requests (RFC 9110 section 13): is the representation the one that the client means?
+
+Decides in the order of section 13.2.2 and compares validators as sections 8.8.3.2 and 13.1 say. It reads no
+artifact and sends nothing.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+Fields = Callable[[str], list[str]]
+"""The values of a request's field, by lower-case name: one string for each field line, in order."""
+Outcome = Literal["perform", "not_modified", "failed"]
+
+
+class Validators(Struct, frozen=True):
+    """What identifies the current representation.
+
+    Both are strong: an ID stands for the same bytes for ever, so that its date cannot belong to two
+    representations (section 8.8.2.2).
+    """
+
+    etag: str
+    """With its quotes, never weak."""
+    last_modified: datetime
+    """To the second, in UTC."""
+
+
+def evaluate(fields: Fields, current: Validators, *, safe: bool, now: datetime) -> Outcome:
+    """Steps 1 to 4 of section 13.2.2: perform (200, or 206 after `range_applies`), 304, or 412.
+
+    Args:
+        fields: the request's fields.
+        current: the representation's validators.
+        safe: the method is GET or HEAD.
+        now: what two-digit years are relative to.
+    """
+    if match := fields("if-match"):
+        if not _lists(match, current.etag, weak=False):
+            return "failed"
+    elif (since := _date(fields("if-unmodified-since"), now)) and current.last_modified > since:
+        return "failed"
+    if none_match := fields("if-none-match"):
+        if _lists(none_match, current.etag, weak=True):
+            return "not_modified" if safe else "failed"
+    elif safe and (since := _date(fields("if-modified-since"), now)) and current.last_modified <= since:
+        return "not_modified"
+    return "perform"
+
+
+def range_applies(fields: Fields, current: Validators, *, now: datetime) -> bool:
+    """Step 5: whether If-Range lets the Range field count. Compares strongly, dates exactly (section 13.1.5)."""
+    lines = fields("if-range")
+    if not lines:
+        return True
+    if len(lines) > 1:
+        return False
+    value = lines[0].strip(" \t")
+    if value.startswith(('"', "W/")):
+        return value == current.etag
+    return _date(lines, now) == current.last_modified
+
+
+_TAG = re.compile(r'(W/)?("[\x21\x23-\x7e\x80-\xff]*")')
+_GAP = re.compile(r"[ \t]*(?:,[ \t]*)*")
+
+
+def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
+    """Whether a list of entity tags (or `*`) has ours. What is malformed names nothing."""
+    value = ",".join(lines).strip(" \t")
+    if value == "*":
+        return True
+    at, found = _skip(value, 0), False
+    while at < len(value):
+        tag = _TAG.match(value, at)
+        if tag is None:
+            return False
+        found = found or (tag[2] == etag and (weak or tag[1] is None))
+        after = _skip(value, tag.end())
+        if after < len(value) and "," not in value[tag.end() : after]:
+            return False
+        at = after
+    return found
+
+
+def _skip(value: str, at: int) -> int:
+    gap = _GAP.match(value, at)
+    return gap.end() if gap else at
+
+
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_LONG_DAY = r"(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_TIME = r"(?P<hour>\d{2}):(?P<minute>\d{2}):(?P<second>\d{2})"
+_FORMS = (
+    re.compile(rf"{_DAY}, (?P<day>\d{{2}}) {_MONTH} (?P<year>\d{{4}}) {_TIME} GMT", re.ASCII),
+    re.compile(rf"{_LONG_DAY}, (?P<day>\d{{2}})-{_MONTH}-(?P<year>\d{{2}}) {_TIME} GMT", re.ASCII),
+    re.compile(rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})", re.ASCII),
+)
+_LEAP_SECOND = 60
+
+
+def parse_date(text: str, now: datetime) -> datetime | None:
+    """An HTTP-date in any of the three forms of section 5.6.7; None for anything else.
+
+    A two-digit year that would lie more than 50 years ahead of `now` is the past one with those digits.
+    """
+    found = next((m for form in _FORMS if (m := form.fullmatch(text))), None)
+    if found is None:
+        return None
+    year = int(found["year"])
+    if len(found["year"]) == 2:  # noqa: PLR2004 - the two digits of the obsolete form
+        year += now.year - now.year % 100
+        year -= 100 if year > now.year + 50 else 0
+    second = int(found["second"])
+    try:
+        return datetime(
+            year,
+            _MONTHS.index(found["month"]) + 1,
+            int(found["day"]),
+            int(found["hour"]),
+            int(found["minute"]),
+            min(second, 59) if second == _LEAP_SECOND else second,
+            tzinfo=UTC,
+        )
+    except ValueError:
+        return None
+
+
+def _date(lines: list[str], now: datetime) -> datetime | None:
+    """A single valid date; a field with several members or an invalid one counts as absent (section 13.1.3)."""
+    return parse_date(lines[0].strip(" \t"), now) if len(lines) == 1 else None

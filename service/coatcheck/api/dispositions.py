@@ -1,0 +1,57 @@
+"""Fields that keep a served payload inert: what it is called when saved, and what type it claims to be.
+
+A payload is somebody else's text. It is always offered as a download, never sniffed, and in a sandbox without
+scripts should a browser show it after all. Nothing here looks into the payload.
+"""
+
+import re
+import unicodedata
+from urllib.parse import quote
+
+from coatcheck.core.artifact import Artifact
+
+UNKNOWN_TYPE = "application/octet-stream"
+NAME_LIMIT = 120
+"""Characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
+
+_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_MEDIA_TYPE = re.compile(
+    rf"{_WORD}/{_WORD}(?:[ \t]*;[ \t]*{_WORD}=(?:{_WORD}|\"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t \x21-\x7e])*\"))*"
+)
+_MEDIA_TYPE_LIMIT = 255
+_NOT_PLAIN = re.compile(r"[^0-9A-Za-z ()+,.=@_-]")
+_SEPARATORS = re.compile(r"[/\\:*?\"<>|%]")
+
+
+def content_type(artifact: Artifact) -> str:
+    """The media type that the caller named, or that was recognised, if it is one (RFC 9110 section 8.3.1).
+
+    `multipart/byteranges` would be read as our own framing of ranges, so that it counts as unknown.
+    """
+    named = artifact.said.media_type or artifact.facts.media_type or UNKNOWN_TYPE
+    if len(named) > _MEDIA_TYPE_LIMIT or not _MEDIA_TYPE.fullmatch(named):
+        return UNKNOWN_TYPE
+    return UNKNOWN_TYPE if named.lower().startswith("multipart/byteranges") else named
+
+
+def content_disposition(artifact: Artifact) -> str:
+    """`attachment`, with a name that is safe to write (RFC 6266): the title, else the ID.
+
+    The plain form has ASCII only; where that changes the name, `filename*` (RFC 8187) carries it whole.
+    """
+    name = file_name(artifact.said.title or artifact.facts.title) or artifact.id
+    plain = _NOT_PLAIN.sub("_", name)
+    field = f'attachment; filename="{plain}"'
+    return field if plain == name else f"{field}; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def file_name(title: str | None) -> str:
+    """A title as a file name: no separators, controls, invisible or bidirectional characters, no leading dot.
+
+    Empty when nothing is left.
+    """
+    if not title:
+        return ""
+    kept = "".join(c for c in title[: 4 * NAME_LIMIT] if unicodedata.category(c)[0] != "C" or c in "\t\n")
+    name = " ".join(_SEPARATORS.sub("_", kept).split())
+    return name[:NAME_LIMIT].strip(" .")

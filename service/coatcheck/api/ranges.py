@@ -1,0 +1,78 @@
+"""The Range field (RFC 9110 section 14.2): which bytes of a representation a request is answered with.
+
+A field that is malformed, in an unknown unit or too long a set is ignored, as sections 14.1.1 and 14.2 allow: the
+client gets the whole representation, which it must expect anyway. It resolves nothing conditional.
+"""
+
+import re
+from typing import Literal
+
+from coatcheck.core.ranges import ByteRange, FromTo, RangeSpec, Suffix, resolve
+
+RANGES_LIMIT = 64
+"""Ranges in one request. Players and readers of archives ask for fewer than 20; longer sets are ignored."""
+FIELD_LIMIT = 16 * 1024
+"""Bytes of a Range field that are looked at. Longer fields are ignored."""
+
+_SPECIFIER = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*)", re.DOTALL)
+_SPEC = re.compile(r"(?:([0-9]+)-([0-9]*)|-([0-9]+))", re.ASCII)
+_BEYOND = 2**63 - 1
+"""Stands for every position that no representation has."""
+_BEYOND_DIGITS = 18
+
+
+def parse_range(fields: list[str]) -> list[RangeSpec] | None:
+    """The ranges that a request asks for; None when there is no field, or none that we heed.
+
+    Linear in the field's length, whatever the numbers in it: positions of more than 18 digits are past any end.
+    """
+    if len(fields) != 1 or len(fields[0]) > FIELD_LIMIT:
+        return None
+    specifier = _SPECIFIER.fullmatch(fields[0])
+    if specifier is None or specifier[1].lower() != "bytes":
+        return None
+    specs: list[RangeSpec] = []
+    for element in specifier[2].split(","):
+        text = element.strip(" \t")
+        if not text:  # RFC 9110 section 5.6.1.2: a recipient must accept empty list elements
+            continue
+        spec = _parse_spec(text)
+        if spec is None or len(specs) == RANGES_LIMIT:
+            return None
+        specs.append(spec)
+    return specs or None
+
+
+def _parse_spec(text: str) -> RangeSpec | None:
+    found = _SPEC.fullmatch(text)
+    if found is None:
+        return None
+    first, last, suffix = found.groups()
+    if suffix is not None:
+        return Suffix(_position(suffix))
+    if last and _larger(first, last):
+        return None
+    return FromTo(_position(first), _position(last) if last else None)
+
+
+def _position(digits: str) -> int:
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= _BEYOND_DIGITS else _BEYOND
+
+
+def _larger(a: str, b: str) -> bool:
+    a, b = a.lstrip("0"), b.lstrip("0")
+    return (len(a), a) > (len(b), b)
+
+
+def select(specs: list[RangeSpec] | None, size: int) -> list[ByteRange] | Literal["all", "none"]:
+    """What to send: `all` (200), these ranges (206), or `none` of what was asked exists (416).
+
+    An empty representation has no byte that Content-Range could name, so that a suffix of it, which section 14.1.2
+    calls satisfiable, is answered whole.
+    """
+    if specs is None:
+        return "all"
+    if size == 0 and any(isinstance(spec, Suffix) and spec.length for spec in specs):
+        return "all"
+    return resolve(specs, size) or "none"

@@ -1,0 +1,282 @@
+"""Show hits as grep does: `12:matching line`, `11-context line`, `--` between groups, within a budget.
+
+Every shown byte belongs to a window that says exactly where it is; what a row leaves out is marked where it is
+missing. It searches nothing and fetches nothing: the caller brings the bytes around each hit.
+"""
+
+from msgspec import Struct, structs
+
+from coatcheck.core.clip import Budget, Cut
+from coatcheck.core.grep import MATCHES_LIMIT, Hit
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Extent, decode, separates
+
+WHOLE_LINE = 400
+"""Bytes up to which a matching line is shown whole."""
+CONTEXT_LINE = 200
+"""Bytes shown of a context line."""
+MATCH_SHOWN = 1_000
+"""Bytes shown of one match."""
+_JOIN = 32
+"""Gaps up to this many bytes are shown: the mark would be as long."""
+
+
+class Detail(Struct, frozen=True):
+    """How generously hits are shown."""
+
+    around: int
+    """Bytes shown before and after a match in a long line."""
+    match: int
+    """Bytes shown of a match."""
+    context: int
+    """Lines before and after."""
+    matches: int
+    """Matches shown of one hit."""
+
+    def of(self, around: "Around") -> "Around":
+        """The hit with as many matches as are shown."""
+        hit = around.hit
+        if len(hit.matches) <= self.matches:
+            return around
+        return structs.replace(around, hit=structs.replace(hit, matches=hit.matches[: self.matches], more=True))
+
+
+DETAILS = ((120, MATCH_SHOWN, MATCHES_LIMIT), (40, 300, 4), (8, 48, 1))
+"""Ever less of a first hit, until it fits."""
+
+
+class Around(Struct, frozen=True):
+    """The bytes that a hit's rows are cut from."""
+
+    hit: Hit
+    before: bytes
+    """What ends where the line starts."""
+    at: int
+    """Where `data` begins: at the line's start, or at a character inside it."""
+    data: bytes
+    ends: bool
+    """`data` reaches the content's end."""
+
+
+class Row(Struct, frozen=True):
+    """One line of the answer."""
+
+    line: int
+    match: bool
+    parts: list[tuple[int, bytes]]
+    """What is shown: where it begins, and its bytes."""
+    start: int
+    """Where the line begins; for a context line whose beginning is not at hand, -1."""
+    end: int
+    """Where it ends, LF not included; -1 when that is not at hand."""
+    more: bool = False
+
+    def text(self) -> str:
+        """The row as it is shown, without an end of line."""
+        out = [f"{self.line}{':' if self.match else '-'}"]
+        place = self.start
+        for at, data in self.parts:
+            if place < 0:
+                out.append("[…]")
+            elif at > place:
+                out.append(f"[… {at - place:,} bytes …]")
+            out.append(decode(data))
+            place = at + len(data)
+        if self.end < 0:
+            out.append("[…]")
+        elif self.end > place:
+            out.append(f"[… {self.end - place:,} bytes …]")
+        if self.more:
+            out.append("[… more matches near …]")
+        return "".join(out)
+
+
+def rows(around: Around, detail: Detail) -> list[Row]:
+    """The rows of a hit: its line, and its context."""
+    hit, context = around.hit, detail.context
+    line_end = _line_end(around)
+    found = _match_row(around, line_end, detail)
+    return [
+        *_before(around.before, hit, context),
+        found,
+        *(_after(around, line_end, hit.line, context) if line_end >= 0 and context else []),
+    ]
+
+
+def _line_end(around: Around) -> int:
+    last = max(m.start for m in around.hit.matches) - around.at
+    at = around.data.find(b"\n", max(0, last))
+    if at < 0:
+        return around.at + len(around.data) if around.ends else -1
+    return around.at + at
+
+
+def _match_row(around: Around, line_end: int, detail: Detail) -> Row:
+    hit = around.hit
+    stop = line_end if line_end >= 0 else around.at + len(around.data)
+    if line_end >= 0 and line_end - hit.line_start <= max(WHOLE_LINE, detail.around) and detail.around > _JOIN * 2:
+        spans = [Extent(hit.line_start, line_end)]
+    else:
+        spans = _merged([_shown(m, hit.line_start, stop, detail) for m in hit.matches])
+    parts = [_cut(around, s.start, s.end, stop) for s in spans]
+    return Row(hit.line, True, parts, hit.line_start, line_end, hit.more)
+
+
+def _shown(match: Extent, line_start: int, stop: int, detail: Detail) -> Extent:
+    low = max(line_start, match.start - detail.around)
+    capped = match.end - match.start > detail.match
+    high = match.start + detail.match if capped else match.end + detail.around
+    return Extent(low if low - line_start > _JOIN else line_start, high if stop - high > _JOIN else stop)
+
+
+def _merged(spans: list[Extent]) -> list[Extent]:
+    out: list[Extent] = []
+    for span in spans:
+        if out and span.start - out[-1].end <= _JOIN:
+            out[-1] = Extent(out[-1].start, max(out[-1].end, span.end))
+        else:
+            out.append(span)
+    return out
+
+
+def _cut(around: Around, start: int, end: int, stop: int) -> tuple[int, bytes]:
+    """The bytes of a span, moved outwards to whole characters."""
+    low, high = max(0, start - around.at), min(end, stop) - around.at
+    while not separates(around.data, low):
+        low -= 1
+    while high < stop - around.at and not separates(around.data, high):
+        high += 1
+    return around.at + low, around.data[low:high]
+
+
+def _before(before: bytes, hit: Hit, context: int) -> list[Row]:
+    if not context or not before:
+        return []
+    pieces = before.split(b"\n")[:-1]
+    whole = len(before) == hit.line_start
+    out: list[Row] = []
+    end = hit.line_start - 1
+    for number, piece in enumerate(reversed(pieces[-context:]), 1):
+        start = end - len(piece)
+        at_hand = whole or number < len(pieces)
+        data = piece[:CONTEXT_LINE] if at_hand else piece[-CONTEXT_LINE:]
+        begin = start if at_hand else end - len(data)
+        out.append(Row(hit.line - number, False, [_trim(begin, data, tail=not at_hand)], start if at_hand else -1, end))
+        end = start - 1
+    return out[::-1]
+
+
+def _after(around: Around, line_end: int, line: int, context: int) -> list[Row]:
+    data = around.data[line_end + 1 - around.at :]
+    pieces = data.split(b"\n")
+    if around.ends and not pieces[-1]:
+        pieces.pop()
+    out: list[Row] = []
+    start = line_end + 1
+    for number, piece in enumerate(pieces[:context], 1):
+        at_hand = around.ends or number < len(pieces)
+        if not at_hand and not piece:
+            break
+        end = start + len(piece) if at_hand else -1
+        out.append(Row(line + number, False, [_trim(start, piece[:CONTEXT_LINE], tail=False)], start, end))
+        start += len(piece) + 1
+    return out
+
+
+def _trim(start: int, data: bytes, *, tail: bool) -> tuple[int, bytes]:
+    """Up to three bytes fewer where a character was cut."""
+    if len(data) < CONTEXT_LINE:
+        return start, data
+    if tail:
+        skip = next((n for n in range(min(4, len(data))) if data[n] & 0xC0 != 0x80), 0)  # noqa: PLR2004 - UTF-8
+        return start + skip, data[skip:]
+    for back in range(1, 5):
+        lead = data[-back]
+        if lead & 0xC0 != 0x80:  # noqa: PLR2004 - UTF-8
+            length = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1  # noqa: PLR2004
+            return (start, data[:-back]) if length > back else (start, data)
+    return start, data
+
+
+class Shown(Struct, frozen=True):
+    """The hits that the budget holds."""
+
+    hits: list[Hit]
+    """With the matches that are shown."""
+    text: str
+    tokens: int
+    rows: list[Row]
+    cut: Cut | None
+
+
+def compose(found: list[Around], budget: Budget, context: int, tokenizer: Tokenizer) -> Shown:
+    """As many hits as the budget holds, and at least one, shown as briefly as that takes."""
+    best = Shown([], "", 0, [], None)
+    for around, match, matches in DETAILS:
+        for lines in dict.fromkeys((context, 0)):
+            detail = Detail(around, match, lines, matches)
+            best = _fit([detail.of(a) for a in found], budget, detail, tokenizer)
+            if best.hits or not found:
+                return best
+    return best
+
+
+def _fit(found: list[Around], budget: Budget, detail: Detail, tokenizer: Tokenizer) -> Shown:
+    table: dict[int, Row] = {}
+    prefixes: list[dict[int, Row]] = [{}]
+    tokens = chars = 0
+    cut: Cut | None = None
+    for around in found:
+        for row in rows(around, detail):
+            old = table.get(row.line)
+            new = _both(old, row)
+            if old is not None:
+                tokens -= tokenizer.count(old.text()) + 1
+                chars -= len(old.text()) + 1
+            table[row.line] = new
+            tokens += tokenizer.count(new.text()) + 1
+            chars += len(new.text()) + 1
+        if tokens > budget.tokens or chars > budget.chars:
+            cut = "max_tokens" if tokens > budget.tokens else "max_characters"
+            break
+        prefixes.append(dict(table))
+    while True:
+        text, kept = _text(prefixes[-1], detail.context)
+        exact = tokenizer.count(text)
+        if (exact <= budget.tokens and len(text) <= budget.chars) or len(prefixes) == 1:
+            return Shown([a.hit for a in found[: len(prefixes) - 1]], text, exact, kept, cut)
+        cut = "max_tokens" if exact > budget.tokens else "max_characters"
+        prefixes.pop()
+
+
+def _both(old: Row | None, new: Row) -> Row:
+    """A line that two hits show: matches win over context, and the parts of two stretches of one line are joined."""
+    if old is None or (new.match and not old.match):
+        return new
+    if old.match and not new.match:
+        return old
+    if not new.match:
+        return old if old.start >= 0 and old.end >= 0 else new
+    parts = list(old.parts)
+    for at, data in new.parts:
+        last, held = parts[-1]
+        place = last + len(held)
+        if at + len(data) <= place:
+            continue
+        if at <= place:
+            parts[-1] = (last, held + data[place - at :])
+        else:
+            parts.append((at, data))
+    return Row(new.line, True, parts, new.start, new.end if new.end >= 0 else old.end, old.more or new.more)
+
+
+def _text(table: dict[int, Row], context: int) -> tuple[str, list[Row]]:
+    kept = [table[line] for line in sorted(table)]
+    out: list[str] = []
+    last = None
+    for row in kept:
+        if context and last is not None and row.line > last + 1:
+            out.append("--\n")
+        out.append(row.text() + "\n")
+        last = row.line
+    return "".join(out), kept

@@ -1,0 +1,56 @@
+"""Byte ranges of a representation: what was asked becomes what is sent (RFC 9110 section 14.1.2).
+
+Pure arithmetic over a size. It reads no header and knows no status.
+"""
+
+from msgspec import Struct
+
+
+class FromTo(Struct, frozen=True):
+    """An int-range: from a first byte to a last byte (inclusive), or to the end."""
+
+    first: int
+    last: int | None
+
+
+class Suffix(Struct, frozen=True):
+    """A suffix-range: the last `length` bytes."""
+
+    length: int
+
+
+RangeSpec = FromTo | Suffix
+
+
+class ByteRange(Struct, frozen=True, order=True):
+    """A half-open, non-empty range of bytes that the representation has."""
+
+    start: int
+    end: int
+
+
+def resolve(specs: list[RangeSpec], size: int) -> list[ByteRange]:
+    """The satisfiable ranges, in the order asked, with those that overlap or touch merged into the first of them.
+
+    Merging bounds hostile sets: whatever was asked, the answer is never longer than the representation.
+    Empty: nothing asked is satisfiable.
+    """
+    found = [r for spec in specs if (r := _one(spec, size)) is not None]
+    order = sorted(range(len(found)), key=lambda n: found[n])
+    merged: list[tuple[int, ByteRange]] = []
+    for n in order:
+        asked = found[n]
+        if merged and asked.start <= merged[-1][1].end:
+            position, last = merged[-1]
+            merged[-1] = (min(position, n), ByteRange(last.start, max(last.end, asked.end)))
+        else:
+            merged.append((n, asked))
+    return [r for _, r in sorted(merged)]
+
+
+def _one(spec: RangeSpec, size: int) -> ByteRange | None:
+    if isinstance(spec, Suffix):
+        return ByteRange(max(0, size - spec.length), size) if spec.length and size else None
+    if spec.first >= size:
+        return None
+    return ByteRange(spec.first, size if spec.last is None else min(size, spec.last + 1))

@@ -1,0 +1,165 @@
+"""Asked and true: a span is what a caller wants to read, a window is what it turns out to be.
+
+Lines count from 1; bytes, characters and tokens from 0. A line ends with LF and nothing else; a character starts at
+every byte that continues no UTF-8 sequence (`Measure` has the same rules). Pure arithmetic; it fetches no bytes.
+"""
+
+from typing import Literal, get_args
+
+import numpy as np
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+Unit = Literal["line", "char", "byte", "token"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+NUMBER_LIMIT = 2**53 - 1
+"""Largest number that is taken literally: what JSON carries exactly. No payload has as many bytes."""
+_LF = 10
+_FIRST_BYTES = -64
+"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are the ones below -64."""
+_CONTINUATIONS = 3
+"""Bytes that may follow the first of a UTF-8 sequence."""
+
+
+class Span(Struct, frozen=True):
+    """What is asked: `limit` units from `offset` on. Without a limit, to the end."""
+
+    unit: Unit
+    offset: int
+    limit: int | None
+
+    @property
+    def first(self) -> int:
+        """The unit's first offset: 1 for lines, otherwise 0."""
+        return 1 if self.unit == "line" else 0
+
+
+def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
+    """A span of sane numbers; no offset means the beginning, and a limit beyond any payload means none.
+
+    Raises:
+        CoatcheckError: `invalid_request` for numbers below the unit's first, whatever their length.
+    """
+    first = 1 if unit == "line" else 0
+    if offset is not None and offset < first:
+        counted = "Lines count from 1" if first else f"{unit.capitalize()}s count from 0"
+        raise CoatcheckError(Code.INVALID_REQUEST, f"{counted}: offset must be at least {first}.", parameter="offset")
+    if limit is not None and limit < 1:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "limit must be at least 1; leave it out to read on.", parameter="limit"
+        )
+    return Span(unit, first if offset is None else offset, limit if limit and limit <= NUMBER_LIMIT else None)
+
+
+def past_end(asked: Span, artifact_id: str, total: int) -> CoatcheckError:
+    """The error for an offset that the artifact does not have."""
+    offset = str(asked.offset) if asked.offset <= NUMBER_LIMIT else "given"
+    last = total if asked.unit == "line" else total - 1
+    advice = f" Use an offset from {asked.first} to {last}." if total else " It is empty."
+    units = asked.unit if total == 1 else f"{asked.unit}s"
+    return CoatcheckError(
+        Code.OFFSET_PAST_END,
+        f"Offset {offset} is past the end: {artifact_id} has {total} {units}.{advice}",
+        unit=asked.unit,
+        total=total,
+    )
+
+
+class Extent(Struct, frozen=True):
+    """Half-open: from `start` to before `end`, counted from 0."""
+
+    start: int
+    end: int
+
+
+class LineExtent(Struct, frozen=True):
+    """The lines that hold a window's first and last byte, counted from 1. An empty window has last = first - 1."""
+
+    first: int
+    last: int
+
+
+class Window(Struct, frozen=True):
+    """Exactly which part of a view a text is. `bytes` is the truth; the others describe the same part."""
+
+    bytes: Extent
+    chars: Extent
+    lines: LineExtent
+    tokens: Extent | None = None
+    """Positions in the document's tokens, where they were asked for."""
+
+
+class Place(Struct, frozen=True):
+    """A byte position, and how many LF bytes and characters lie before it."""
+
+    byte: int
+    newlines: int
+    chars: int
+
+    def after(self, data: bytes) -> "Place":
+        """The place at the end of `data`, which begins here."""
+        return Place(self.byte + len(data), self.newlines + newlines(data), self.chars + chars(data))
+
+
+def window(start: Place, end: Place, *, ends_line: bool, tokens: Extent | None = None) -> Window:
+    """The window between two places. `ends_line`: its last byte is an LF."""
+    last = end.newlines if ends_line or end.byte == start.byte else end.newlines + 1
+    return Window(
+        bytes=Extent(start.byte, end.byte),
+        chars=Extent(start.chars, end.chars),
+        lines=LineExtent(start.newlines + 1, last),
+        tokens=tokens,
+    )
+
+
+def newlines(data: bytes | memoryview) -> int:
+    """LF bytes in `data`."""
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LF))
+
+
+def chars(data: bytes) -> int:
+    """Characters that start in `data`."""
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES))
+
+
+def nth_newline(data: bytes, n: int) -> int:
+    """Where LF number `n` (from 0) of `data` is; -1 when there are fewer."""
+    found = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LF)
+    return int(found[n]) if 0 <= n < len(found) else -1
+
+
+def nth_char(data: bytes, n: int) -> int:
+    """Where character number `n` (from 0) of `data` starts; -1 when there are fewer."""
+    found = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES)
+    return int(found[n]) if 0 <= n < len(found) else -1
+
+
+def separates(data: bytes, at: int) -> bool:
+    """Whether decoding the parts of `data` before and after `at` surely gives what decoding it whole gives.
+
+    False inside a UTF-8 sequence, or what begins like one. True before every byte that continues none, and where the
+    sequence that it might continue is complete. There is such a place in any four bytes, valid or not.
+    """
+    if at <= 0 or at >= len(data) or not _continues(data[at]):
+        return True
+    for back in range(1, min(_CONTINUATIONS, at) + 1):
+        octet = data[at - back]
+        if not _continues(octet):
+            return back >= _sequence_length(octet)
+    return True
+
+
+def _continues(octet: int) -> bool:
+    return octet & 0xC0 == 0x80  # noqa: PLR2004 - UTF-8: 0b10xxxxxx
+
+
+def _sequence_length(lead: int) -> int:
+    """Bytes of the sequence that a first byte announces: as many as it has leading one bits."""
+    return 1 if lead < 0x80 else 8 - (lead ^ 0xFF).bit_length()  # noqa: PLR2004 - UTF-8
+
+
+def decode(data: bytes) -> str:
+    """Bytes as a reader sees them: U+FFFD for what is not UTF-8."""
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,47 @@
+"""Change how long an artifact is kept, its pin and its labels. What was said about its payload stays."""
+
+from msgspec import UNSET, UnsetType
+
+from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.ports import Catalog, Clock, PatchArtifact
+from coatcheck.usecases.find import gone, not_found
+
+
+class Extend:
+    """The verb."""
+
+    def __init__(self, catalog: Catalog, clock: Clock) -> None:
+        self._catalog = catalog
+        self._clock = clock
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        ttl: int | None | UnsetType = UNSET,
+        idle_ttl: int | None | UnsetType = UNSET,
+        pinned: bool | UnsetType = UNSET,
+        labels: tuple[str, ...] | UnsetType = UNSET,
+    ) -> Artifact:
+        """Change what is given, leave what is unset; answers the artifact as it is now.
+
+        Raises:
+            CoatcheckError: `artifact_gone`, `artifact_not_found`.
+        """
+        answer = await self._catalog.patch_artifact(
+            PatchArtifact(
+                namespace=caller.namespace,
+                number=number,
+                now=self._clock.now(),
+                ttl=ttl,
+                idle_ttl=idle_ttl,
+                pinned=pinned,
+                labels=labels,
+            )
+        )
+        if answer is None:
+            raise not_found()
+        if isinstance(answer, Gone):
+            raise gone(answer)
+        return answer

@@ -1,0 +1,65 @@
+"""Delete an artifact, or all of a session's: they answer `gone` from the commit on; their bytes follow after a grace.
+
+Crash story: one transaction replaces the row by its tombstone and marks the blob dead; the sweep removes a dead blob's
+bytes first and its row second, and repeats both after a crash without harm.
+"""
+
+from datetime import timedelta
+
+from coatcheck.core.artifact import Caller, Gone
+from coatcheck.ports import Catalog, Clock, DeleteArtifact, DeleteSession
+from coatcheck.usecases.find import gone, not_found
+
+BATCH = 200
+"""Artifacts deleted in one transaction, so that others wait milliseconds at most."""
+
+
+class Forget:
+    """Delete one artifact."""
+
+    def __init__(self, catalog: Catalog, clock: Clock, tombstone_life: timedelta) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._life = tombstone_life
+
+    async def __call__(self, caller: Caller, number: int) -> None:
+        """Delete it.
+
+        Raises:
+            CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown.
+        """
+        now = self._clock.now()
+        answer = await self._catalog.delete_artifact(
+            DeleteArtifact(namespace=caller.namespace, number=number, now=now, tombstone_until=now + self._life)
+        )
+        if isinstance(answer, Gone):
+            raise gone(answer)
+        if not answer:
+            raise not_found()
+
+
+class ForgetSession:
+    """Delete everything of a session."""
+
+    def __init__(self, catalog: Catalog, clock: Clock, tombstone_life: timedelta) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._life = tombstone_life
+
+    async def __call__(self, caller: Caller, session: str) -> int:
+        """Delete them, in batches; answers how many there were. A session nobody has used has none."""
+        total = 0
+        while True:
+            now = self._clock.now()
+            done = await self._catalog.delete_session(
+                DeleteSession(
+                    namespace=caller.namespace,
+                    session=session,
+                    now=now,
+                    tombstone_until=now + self._life,
+                    limit=BATCH,
+                )
+            )
+            total += done
+            if done < BATCH:
+                return total

@@ -1,0 +1,297 @@
+"""Take a payload, keep it, answer with what the model should read instead.
+
+Crash story, in order: the intent is durable before the first byte of a blob; the bytes are durable before the commit;
+the commit is durable before the answer. A crash before the commit leaves an intent, which the reaper turns into a dead
+blob; a crash after it leaves an artifact that nobody was told of, which posting again finds.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from coatcheck.core import card, ids
+from coatcheck.core.artifact import ENGINE, Artifact, Caller, Facts, Gone, Kind, Measure, Said, Sample
+from coatcheck.core.card import Card
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.intake import Intake
+from coatcheck.core.kinds import recognise
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.ports import (
+    BlobStore,
+    Catalog,
+    Clock,
+    Fenced,
+    Found,
+    IdempotencyKey,
+    KeyReused,
+    StoreArtifact,
+    Stored,
+)
+from coatcheck.usecases.find import gone, not_found
+from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.receive import Oversize, Reception, blocks, fenced
+
+KEY_LIFE = timedelta(hours=24)
+"""How long an idempotency key is remembered."""
+
+
+WORTH_ASKING = 32 * 1024
+"""Bytes from which looking for an artifact that may be there already is cheaper than counting the payload again."""
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """What a caller asks with a payload."""
+
+    said: Said = Said()
+    query: str | None = None
+    """What the agent was looking for; excerpts follow it."""
+    ttl: int | None | UnsetType = UNSET
+    """Seconds; None keeps for ever; unset takes the service's default."""
+    idle_ttl: int | None | UnsetType = UNSET
+    pinned: bool = False
+    card_tokens: int | None = None
+    inline_tokens: int | None = None
+    keep_ends: bool = False
+    key: str | None = None
+    """The Idempotency-Key."""
+    notices: tuple["Notice", ...] = ()
+    """What the face had to change to accept the request; passed on to the caller."""
+
+
+class Notice(Struct, frozen=True):
+    """Something the caller should know although the request succeeded. The code is permanent."""
+
+    code: str
+    message: str
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What an ingest answers."""
+
+    id: str
+    created: bool
+    """False: this very artifact was there already."""
+    inline: bool
+    """Whether `text` is the payload itself, byte for byte."""
+    text: str
+    """Exactly what to put into the tool result."""
+    tokens: int
+    """Of `text`."""
+    card: Card
+    warnings: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestPlaces:
+    """What the composition hands to an ingest."""
+
+    catalog: Catalog
+    blobs: BlobStore
+    clock: Clock
+    pool: Executor
+    tokenizer: Tokenizer
+    new_blob_id: Callable[[], str]
+    lease: timedelta
+    inline_bytes: int
+    payload_limit: int
+    ttl: int
+    card_tokens: int
+    inline_tokens: int
+
+
+class Ingest:
+    """The verb."""
+
+    def __init__(self, places: IngestPlaces) -> None:
+        self._p = places
+
+    async def __call__(
+        self,
+        caller: Caller,
+        source: AsyncIterator[bytes],
+        offer: Callable[[], Offer],
+        *,
+        keep_ends: bool = False,
+    ) -> Receipt:
+        """Store a payload and answer its receipt; return only when it is durable.
+
+        Args:
+            caller: who offers it; names the namespace.
+            source: the payload's identity bytes. Whatever it raises is raised here, and nothing is stored.
+            offer: asked once, when the source has ended: a form's fields may follow its file.
+            keep_ends: whether a payload over the limit keeps its two ends instead of being refused.
+
+        Raises:
+            CoatcheckError: `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
+                deleted), `upload_fenced`, `storage_full`, `storage_unavailable`.
+        """
+        oversize = Oversize(self._p.payload_limit, keep_ends=keep_ends)
+        async with Reception(self._p, caller, Intake(self._p.tokenizer)) as reception:
+            last = b""
+            async for block in blocks(oversize.within(source)):
+                if last:
+                    await reception.take(last)
+                last = block
+            asked = offer()
+            await reception.end(last)
+            before = await self._before(caller, reception.intake, asked)
+            if before is not None:
+                return await self._again(before, reception.intake, asked)
+            draft = await in_pool(self._p.pool, self._draft, caller, reception.intake, oversize, asked)
+            stored = await self._commit(caller, reception, asked, draft)
+            if stored.created and stored.blob_used:
+                reception.keep()
+        if (stored.artifact.id, stored.artifact.said) != (draft.id, asked.said):
+            draft = await in_pool(self._p.pool, self._redraft, stored.artifact, draft.sample, asked)
+        return self._receipt(stored, asked, draft)
+
+    async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
+        """This very artifact, if it is there already and asking costs less than counting its tokens again."""
+        if intake.size < WORTH_ASKING or asked.key is not None:
+            return None
+        said = asked.said
+        wanted = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
+        found = await self._p.catalog.find(caller.namespace, ids.number(wanted), self._p.clock.now())
+        if not isinstance(found, Found):
+            return None
+        a = found.artifact
+        known = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
+        return a if known == wanted else None
+
+    async def _again(self, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
+        """The receipt of what was there already."""
+        stored = Stored(artifact, created=False, blob_used=False)
+        draft = await in_pool(self._p.pool, self._redraft, artifact, intake.sample(), asked)
+        return self._receipt(stored, asked, draft)
+
+    def _draft(self, caller: Caller, intake: Intake, oversize: Oversize, asked: Offer) -> "Draft":
+        """Everything that is pure and takes time: recognise the kind and cut the card."""
+        sample = intake.sample()
+        measure = intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
+        said = asked.said
+        identity = ids.identity(caller.namespace, said.session, said.tool_call_id, measure.sha256)
+        facts = recognise(sample, said, measure)
+        name = ids.render(ids.number(identity))
+        cut, text, tokens = self._cut(name, said, measure, facts, sample, asked)
+        return Draft(name, identity, measure, facts, sample, cut, text, tokens)
+
+    def _redraft(self, artifact: Artifact, sample: Sample, asked: Offer) -> "Draft":
+        """The card of what was there already, or of an ID that had to be probed: what was said first stays."""
+        a = artifact
+        cut, text, tokens = self._cut(a.id, a.said, a.measure, a.facts, sample, asked)
+        identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
+        return Draft(a.id, identity, a.measure, a.facts, sample, cut, text, tokens)
+
+    def _cut(
+        self, name: str, said: Said, measure: Measure, facts: Facts, sample: Sample, asked: Offer
+    ) -> tuple[Card, str, int]:
+        budget = self._p.card_tokens if asked.card_tokens is None else asked.card_tokens
+        return card.cut(
+            name, said, measure, facts, sample, budget=budget, query=asked.query, tokenizer=self._p.tokenizer
+        )
+
+    async def _commit(self, caller: Caller, reception: Reception, asked: Offer, draft: "Draft") -> Stored:
+        now = self._p.clock.now()
+        key = None
+        if asked.key is not None:
+            key = IdempotencyKey(
+                key=asked.key, fingerprint=_fingerprint(draft.identity, asked), expires_at=now + KEY_LIFE
+            )
+            replay = await self._replay(caller, key)
+            if replay is not None:
+                return replay
+        blob, inline = reception.blob()
+        answer = await self._p.catalog.store_artifact(
+            StoreArtifact(
+                namespace=caller.namespace,
+                identity=draft.identity,
+                said=asked.said,
+                measure=draft.measure,
+                facts=draft.facts,
+                engine=ENGINE,
+                blob=blob,
+                inline=inline,
+                ttl=self._p.ttl if asked.ttl is UNSET else asked.ttl,
+                idle_ttl=None if asked.idle_ttl is UNSET else asked.idle_ttl,
+                pinned=asked.pinned,
+                now=now,
+                key=key,
+            )
+        )
+        if isinstance(answer, Fenced):
+            raise fenced()
+        if isinstance(answer, KeyReused):
+            raise _reused()
+        return answer
+
+    async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
+        """The answer that this key had before. A repeated request never revives what was deleted since."""
+        now = self._p.clock.now()
+        record = await self._p.catalog.find_key(caller.namespace, key.key, now)
+        if record is None:
+            return None
+        if record.fingerprint != key.fingerprint:
+            raise _reused()
+        found = await self._p.catalog.find(caller.namespace, record.number, now)
+        if isinstance(found, Found):
+            return Stored(found.artifact, created=record.created, blob_used=False)
+        raise gone(found) if isinstance(found, Gone) else not_found()
+
+    def _receipt(self, stored: Stored, asked: Offer, draft: "Draft") -> Receipt:
+        inline = self._inline(draft, asked)
+        notices = list(asked.notices)
+        if draft.measure.dropped:
+            notices.append(
+                Notice(
+                    "middle_dropped",
+                    f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
+                )
+            )
+        return Receipt(
+            id=stored.artifact.id,
+            created=stored.created,
+            inline=inline is not None,
+            text=draft.text if inline is None else inline,
+            tokens=draft.tokens if inline is None else draft.measure.tokens.count,
+            card=draft.card,
+            warnings=tuple(notices),
+        )
+
+    def _inline(self, draft: "Draft", asked: Offer) -> str | None:
+        """The payload itself, when it is whole, text and small enough to stay in the conversation."""
+        m = draft.measure
+        limit = self._p.inline_tokens if asked.inline_tokens is None else asked.inline_tokens
+        small = m.tokens.exact and m.tokens.count <= limit and limit > 0 and not m.dropped
+        text = m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY} and draft.sample.whole
+        return draft.sample.head.decode() if small and text else None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An artifact before its commit, with its card."""
+
+    id: str
+    identity: bytes
+    measure: Measure
+    facts: Facts
+    sample: Sample
+    card: Card
+    text: str
+    tokens: int
+
+
+def _fingerprint(identity: bytes, asked: Offer) -> bytes:
+    """What makes a request that request: the artifact's identity and everything asked with it."""
+    return hashlib.sha256(identity + msgspec.json.encode(asked)).digest()
+
+
+def _reused() -> CoatcheckError:
+    return CoatcheckError(
+        Code.IDEMPOTENCY_KEY_REUSED,
+        "This Idempotency-Key was used for a different request. Use a new key for a new request.",
+    )

@@ -1,0 +1,33 @@
+"""The most recently used values, up to a total cost. It knows nothing of what it keeps and expires nothing by time."""
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Lru(Generic[K, V]):
+    """The most recently used values, up to a total cost. One thread only: the event loop's."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._cost = 0
+        self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """The value, now the most recently used; None when it is not held."""
+        entry = self._held.get(key)
+        if entry is None:
+            return None
+        self._held.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: K, value: V, cost: int) -> None:
+        """Hold a value; drop the least recently used until the costs fit. A value over the limit is not held."""
+        old = self._held.pop(key, None)
+        self._cost += cost - (old[1] if old else 0)
+        self._held[key] = (value, cost)
+        while self._cost > self._limit:
+            _, (_, freed) = self._held.popitem(last=False)
+            self._cost -= freed

@@ -1,0 +1,52 @@
+"""Find the byte where a line or a character begins, through the frame that holds it: one frame, wherever it is."""
+
+from coatcheck.core.window import Place, Span, nth_char, nth_newline
+from coatcheck.usecases.content import Content
+
+
+async def place_of(content: Content, asked: Span) -> Place | None:
+    """Where a span of bytes, characters or lines begins; None when the content has no such unit.
+
+    The beginning exists in empty content too. Character 0 begins at byte 0 even where stray continuation bytes
+    come before the first whole character, so that reading from it misses nothing.
+    """
+    nth = asked.offset - asked.first
+    if nth == 0:
+        return Place(0, 0, 0)
+    if asked.unit == "line":
+        return await _after_newline(content, nth - 1)
+    if asked.unit == "char":
+        return await _at_char(content, nth)
+    return await at_byte(content, nth) if nth < content.size else None
+
+
+async def at_byte(content: Content, byte: int) -> Place:
+    """The place of a byte position, 0 to the content's size."""
+    frame = byte // content.index.frame_size
+    return _start(content, frame).after(await content.read(frame * content.index.frame_size, byte))
+
+
+async def _after_newline(content: Content, n: int) -> Place | None:
+    index = content.index
+    if n >= index.newlines:
+        return None
+    frame = index.frame_of_newline(n)
+    begin = _start(content, frame)
+    data = await content.read(begin.byte, begin.byte + index.frame_size)
+    place = begin.after(data[: nth_newline(data, n - begin.newlines) + 1])
+    return place if place.byte < content.size else None
+
+
+async def _at_char(content: Content, n: int) -> Place | None:
+    index = content.index
+    if n >= index.chars:
+        return None
+    frame = index.frame_of_char(n)
+    begin = _start(content, frame)
+    data = await content.read(begin.byte, begin.byte + index.frame_size)
+    return begin.after(data[: nth_char(data, n - begin.chars)])
+
+
+def _start(content: Content, frame: int) -> Place:
+    index = content.index
+    return Place(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))

@@ -1,0 +1,314 @@
+"""Read part of an artifact: what was asked, within a budget, and where to go on.
+
+Following `next.cursor` until there is none gives every byte of the artifact exactly once, also inside a line of
+100 MB. It touches the frames of the answer and no other. It changes nothing but the note that the artifact was read.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from itertools import pairwise
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core import cursor as cursors
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.clip import Budget, clip
+from coatcheck.core.cursor import Cursor
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
+from coatcheck.core.hexdump import ROW, clip_dump
+from coatcheck.core.token_clip import clip_tokens
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import (
+    Extent,
+    Place,
+    Span,
+    Unit,
+    Window,
+    nth_char,
+    nth_newline,
+    past_end,
+    span,
+    window,
+)
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view, is_binary
+from coatcheck.usecases.content import Content, OpenContent
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.places import at_byte, place_of
+from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.token_places import TokenPlaces
+
+PATIENCE_SECONDS = 2.0
+"""How long one call counts tokens to find a position before it asks to be retried."""
+_BYTES_PER_TOKEN = 5
+_LONGEST_CHAR = 4
+_FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64
+"""Bytes that can decide any answer: below one frame, so that an answer touches two at most."""
+_TOKEN_UNIT_LEAST = 16
+"""Tokens of a budget that any one token of a document fits: cut out of its characters it may count as several."""
+
+Stop = Literal["limit", "max_tokens", "max_characters", "end"]
+
+
+class ReadAsk(Struct, frozen=True, kw_only=True):
+    """What a caller asks for. With a cursor, neither offset nor unit."""
+
+    unit: Unit | None = None
+    """Lines when absent."""
+    offset: int | None = None
+    """Lines from 1, the others from 0; absent: the beginning."""
+    limit: int | None = None
+    """At most so many units; absent: as much as the budget holds."""
+    view: str = "raw"
+    section: str | None = None
+    cursor: str | None = None
+    max_tokens: int = DEFAULT_TOKENS
+
+
+class Total(Struct, frozen=True):
+    """The size of the whole view."""
+
+    bytes: int
+    chars: int
+    lines: int
+    tokens: int
+    tokens_exact: bool
+
+
+class Next(Struct, frozen=True):
+    """Where the answer's text ends and the next begins: by cursor, or by an offset in `unit`.
+
+    `unit` is `byte` where the place lies inside a line or character, which no other offset can name.
+    """
+
+    cursor: str
+    offset: int
+    unit: Unit
+    bytes: int
+
+
+class ReadAnswer(Struct, frozen=True, kw_only=True):
+    """A part of an artifact, as text."""
+
+    id: str
+    view: str
+    unit: Unit
+    text: str
+    encoding: Literal["utf-8", "hex"] = "utf-8"
+    """`hex`: the text is a dump of `window.bytes`, 16 bytes a row."""
+    window: Window
+    total: Total
+    tokens: int
+    """Of `text`."""
+    complete: bool
+    """Everything that was asked for is here."""
+    cut: Stop
+    """Why the text ends where it ends."""
+    next: Next | None
+    """None at the end of the artifact."""
+
+
+class _Piece(Struct, frozen=True):
+    """The answer's text before it is described."""
+
+    text: str
+    tokens: int
+    end: Place
+    cut: Stop
+    ends_line: bool
+    extent: Extent | None = None
+    left: int | None = None
+
+
+class Read:
+    """The verb."""
+
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._find = find
+        self._open = open_content
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._tokens = TokenPlaces(tokenizer, pool, clock, patience)
+
+    async def __call__(self, caller: Caller, number: int, ask: ReadAsk) -> ReadAnswer:
+        """The text of a span of lines, characters, bytes or tokens, cut to the budget.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
+                `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`.
+        """
+        found = await self._find(caller, number, with_bytes=True)
+        artifact = found.artifact
+        check_view(artifact, ask.view, ask.section)
+        content = self._open(found)
+        at = _from_cursor(ask, number) if ask.cursor is not None else None
+        unit: Unit = at.unit if at else ask.unit or "line"
+        check_budget(ask.max_tokens, _TOKEN_UNIT_LEAST if unit == "token" else 1)
+        binary = is_binary(artifact)
+        if binary:
+            _check_binary(artifact, unit, ask.max_tokens)
+        if at is not None and not 0 <= at.byte < content.size:
+            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
+        asked = span(unit, None if at else ask.offset, ask.limit)
+        page, left = (at.page, at.left) if at and ask.limit is None else (asked.limit, asked.limit)
+        budget = Budget(ask.max_tokens, MAX_CHARS)
+        if unit == "token":
+            start, piece = await self._by_token(artifact, content, asked, at, left, budget)
+        else:
+            place = await at_byte(content, at.byte) if at else await place_of(content, asked)
+            if place is None:
+                raise past_end(asked, artifact.id, _total_of(content, artifact, unit))
+            start = place
+            read = self._hex if binary else self._by_text
+            piece = await read(content, start, unit, left, budget)
+        return _answer(
+            artifact, number, content, Cursor(at.view if at else ask.view, unit, 0, page), start, piece, binary=binary
+        )
+
+    async def _by_text(self, content: Content, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+        guess = budget.tokens * _BYTES_PER_TOKEN + 64
+        while True:
+            most = min(guess, _FETCH_LIMIT, left if unit == "byte" and left is not None else _FETCH_LIMIT)
+            data = await content.read(start.byte, start.byte + most)
+            wanted = _until(data, unit, left)
+            whole = wanted is not None or start.byte + len(data) == content.size
+            data = data if wanted is None else data[:wanted]
+            by_line = unit == "line"
+            got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=whole, by_line=by_line)
+            if got is not None:
+                break
+            guess *= 4
+        shown = data[: got.end]
+        end = start.after(shown)
+        at_end = end.byte == content.size
+        cut: Stop = got.cut or ("end" if at_end else "limit")
+        return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
+
+    async def _hex(self, content: Content, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+        most = min(budget.tokens, MAX_CHARS // ROW) * ROW
+        data = await content.read(start.byte, start.byte + (most if left is None else min(left, most)))
+        shown, text, tokens, cut = await in_pool(self._pool, clip_dump, data, start.byte, budget, self._tokenizer)
+        data = data[:shown]
+        end = start.after(data)
+        stop: Stop = cut or ("end" if end.byte == content.size else "limit" if left == shown else "max_characters")
+        return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _left(unit, left, start, end))
+
+    async def _by_token(
+        self, artifact: Artifact, content: Content, asked: Span, at: Cursor | None, left: int | None, budget: Budget
+    ) -> tuple[Place, _Piece]:
+        first = at.token if at else asked.offset
+        if content.size == 0 and first == 0:
+            empty = Place(0, 0, 0)
+            return empty, _Piece("", 0, empty, "end", ends_line=False, extent=Extent(0, 0))
+        if first >= content.size:  # a token is a byte at least: no need to count
+            raise past_end(asked, artifact.id, artifact.measure.tokens.count)
+        want = min(left or budget.tokens, budget.tokens)
+        progress = await self._tokens.reach(content, first + want)
+        begin = progress.before(first)
+        cuts = progress.between(begin.byte, first + want)
+        data = await content.read(begin.byte, cuts[-1])
+        pieces = [data[a - begin.byte : b - begin.byte] for a, b in pairwise([begin.byte, *cuts])]
+        got = await in_pool(self._pool, clip_tokens, pieces, first - begin.tokens, want, budget, self._tokenizer)
+        if got is None:
+            raise past_end(asked, artifact.id, progress.last.tokens)
+        start = await at_byte(content, begin.byte + got.start)
+        shown = data[got.start : got.end]
+        end = start.after(shown)
+        extent = Extent(first, first + got.count)
+        done = left is not None and got.count >= left
+        cut: Stop = "end" if end.byte == content.size else "limit" if done else got.cut or "max_tokens"
+        rest = None if left is None else max(0, left - got.count)
+        return start, _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), extent, rest)
+
+
+def _check_binary(artifact: Artifact, unit: Unit, max_tokens: int) -> None:
+    if unit != "byte":
+        raise CoatcheckError(
+            Code.NOT_TEXT,
+            f"{artifact.id} is not text. Use unit=byte for a hexadecimal dump, or "
+            f"GET /v1/artifacts/{artifact.id}/content for its bytes.",
+        )
+    check_budget(max_tokens, HEX_MIN_TOKENS)
+
+
+def _from_cursor(ask: ReadAsk, number: int) -> Cursor:
+    at = cursors.read(ask.cursor or "", number)
+    if ask.offset is not None or (ask.unit is not None and ask.unit != at.unit):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "A cursor says where to read and in which unit: give it without offset and unit."
+        )
+    return at
+
+
+def _total_of(content: Content, artifact: Artifact, unit: Unit) -> int:
+    totals = {"line": artifact.measure.lines, "char": content.index.chars, "byte": content.size}
+    return totals.get(unit, artifact.measure.tokens.count)
+
+
+def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
+    """Where in `data` the limit ends; None when not inside it."""
+    if left is None:
+        return None
+    if unit == "byte":
+        return left if left <= len(data) else None
+    if unit == "line":
+        at = nth_newline(data, left - 1)
+        return at + 1 if at >= 0 else None
+    at = nth_char(data, left)
+    return at if at >= 0 else None
+
+
+def _left(unit: Unit, left: int | None, start: Place, end: Place) -> int | None:
+    if left is None:
+        return None
+    given = {"line": end.newlines - start.newlines, "char": end.chars - start.chars}
+    return max(0, left - given.get(unit, end.byte - start.byte))
+
+
+def _answer(
+    artifact: Artifact, number: int, content: Content, after: Cursor, start: Place, piece: _Piece, *, binary: bool
+) -> ReadAnswer:
+    m = artifact.measure
+    end = piece.end
+    complete = piece.cut in {"limit", "end"}
+    following = None
+    if end.byte < content.size:
+        token = piece.extent.end if piece.extent else 0
+        left = after.page if complete else piece.left
+        at = Cursor(after.view, after.unit, end.byte, after.page, left, token)
+        unit, offset = _offset(after.unit, end, token, ends_line=piece.ends_line)
+        following = Next(cursors.write(at, number), offset, unit, end.byte)
+    return ReadAnswer(
+        id=artifact.id,
+        view=after.view,
+        unit=after.unit,
+        text=piece.text,
+        encoding="hex" if binary else "utf-8",
+        window=window(start, end, ends_line=piece.ends_line, tokens=piece.extent),
+        total=Total(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
+        tokens=piece.tokens,
+        complete=complete,
+        cut=piece.cut,
+        next=following,
+    )
+
+
+def _offset(unit: Unit, end: Place, token: int, *, ends_line: bool) -> tuple[Unit, int]:
+    if unit == "token":
+        return unit, token
+    if unit == "line" and ends_line:
+        return unit, end.newlines + 1
+    if unit == "char":
+        return unit, end.chars
+    return "byte", end.byte

@@ -1,0 +1,266 @@
+"""Take a stream of bytes in: hash, compress and count it in worker threads while more arrives, and place it.
+
+Small payloads stay in memory until the commit; as soon as the stored bytes outgrow the inline limit they go to the
+blob store, after an intent has been recorded. Refuses to decide what the payload is or to make it visible.
+
+Crash story: an intent without a commit is reaped when its lease has passed; what was written under it is swept.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from datetime import timedelta
+from typing import Protocol, Self
+
+from coatcheck.core.artifact import Blob, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.intake import Intake
+from coatcheck.ports import (
+    AbandonUpload,
+    BeginUpload,
+    BlobStore,
+    BlobWriter,
+    Catalog,
+    Clock,
+    RenewUpload,
+)
+from coatcheck.usecases.pool import in_pool
+
+BLOCK = 512 * 1024
+"""Bytes gathered before a worker thread takes them: large enough that the hop costs nothing, small enough that the
+last block is digested within milliseconds of its arrival."""
+
+KEPT_TAIL = 8 * 1024**2
+"""Bytes of the end that are kept of a payload over the limit, when both ends are to be kept."""
+
+
+class Places(Protocol):
+    """What receiving needs from the composition."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where intents are recorded."""
+        ...
+
+    @property
+    def blobs(self) -> BlobStore:
+        """Where large payloads go."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """What leases are counted by."""
+        ...
+
+    @property
+    def pool(self) -> Executor:
+        """Where digesting runs."""
+        ...
+
+    @property
+    def new_blob_id(self) -> Callable[[], str]:
+        """Makes names that are used once."""
+        ...
+
+    @property
+    def lease(self) -> timedelta:
+        """How long an upload may go without progress."""
+        ...
+
+    @property
+    def inline_bytes(self) -> int:
+        """Stored bytes up to which a payload lives in the catalogue."""
+        ...
+
+
+class Reception:
+    """One payload being received. Use as an async context manager: leaving it without `keep` removes its bytes."""
+
+    def __init__(self, places: Places, caller: Caller, intake: Intake) -> None:
+        self._places = places
+        self._caller = caller
+        self._pending: asyncio.Task[None] | None = None
+        self._writer: BlobWriter | None = None
+        self._lease_until = places.clock.now()
+        self._inline: list[bytes] = []
+        self._begun = False
+        self._kept = False
+        self.intake = intake
+        self.blob_id = places.new_blob_id()
+
+    async def __aenter__(self) -> Self:
+        """Start; nothing is written yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Undo what was not kept, to its end even while the caller's task is being cancelled."""
+        if not self._kept:
+            await asyncio.shield(asyncio.ensure_future(self._undo()))
+
+    async def take(self, block: bytes) -> None:
+        """Digest a block in the background, after the one before it. Raises what that one raised."""
+        await self._settle()
+        self._pending = asyncio.ensure_future(self._digest(block))
+
+    async def end(self, last: bytes) -> None:
+        """Digest the last block and make the bytes durable, unless they are small enough to go inline."""
+        await self._settle()
+        stored = await self._in_thread(lambda: self.intake.feed(last) + self.intake.finish())
+        await self._place(stored)
+        if self._writer is not None:
+            await self._writer.finish()
+
+    async def _settle(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            await pending
+
+    async def _digest(self, block: bytes) -> None:
+        await self._place(await self._in_thread(lambda: self.intake.feed(block)))
+
+    async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
+        return await in_pool(self._places.pool, work)
+
+    async def _place(self, stored: bytes) -> None:
+        if self._writer is None and self.intake.stored_size <= self._places.inline_bytes:
+            self._inline.append(stored)
+            return
+        if self._writer is None:
+            await self._begin()
+            stored = b"".join([*self._inline, stored])
+            self._inline.clear()
+        await self._renew()
+        if stored and self._writer is not None:
+            await self._writer.write(stored)
+
+    async def _begin(self) -> None:
+        p = self._places
+        self._lease_until = p.clock.now() + p.lease
+        self._begun = True
+        await p.catalog.begin_upload(
+            BeginUpload(
+                namespace=self._caller.namespace,
+                blob_id=self.blob_id,
+                placement=p.blobs.placement,
+                lease_until=self._lease_until,
+            )
+        )
+        self._writer = await p.blobs.create(self._caller.namespace, self.blob_id)
+
+    async def _renew(self) -> None:
+        p = self._places
+        now = p.clock.now()
+        if self._lease_until - now > p.lease * 2 / 3:
+            return
+        self._lease_until = now + p.lease
+        change = RenewUpload(namespace=self._caller.namespace, blob_id=self.blob_id, lease_until=self._lease_until)
+        if not await p.catalog.renew_upload(change):
+            raise fenced()
+
+    def blob(self) -> tuple[Blob, bytes | None]:
+        """The blob to commit and, when it is small, its stored bytes; after `end`."""
+        inline = b"".join(self._inline) if self._writer is None else None
+        index = self.intake.index
+        blob = Blob(
+            id=self.blob_id,
+            placement="inline" if self._writer is None else self._places.blobs.placement,
+            size=index.size,
+            stored_size=index.stored_size,
+            sha256=self.intake.sha256,
+            index=index.pack(),
+        )
+        return blob, inline
+
+    def keep(self) -> None:
+        """The commit points at the bytes: they are no longer ours to remove."""
+        self._kept = True
+
+    async def _undo(self) -> None:
+        """Remove bytes first, intent second: a crash in between leaves an intent for the reaper."""
+        if self._pending is not None:
+            await asyncio.wait([self._pending])
+            self._pending.exception()
+        if self._writer is not None:
+            await self._writer.abort()
+        if self._begun:
+            await self._places.catalog.abandon_upload(
+                AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id)
+            )
+
+
+def fenced() -> CoatcheckError:
+    """The error of an upload whose lease passed before it was committed."""
+    return CoatcheckError(
+        Code.UPLOAD_FENCED, "The upload made no progress for too long and was given up. Retry the same call."
+    )
+
+
+async def blocks(source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Gather a stream's chunks into blocks of about BLOCK bytes. The last block may be empty, never absent."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in source:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= BLOCK:
+            yield b"".join(parts)
+            parts.clear()
+            size = 0
+    yield b"".join(parts)
+
+
+class Oversize:
+    """Enforces the payload limit on a stream; where asked, keeps both ends and counts what fell out between."""
+
+    def __init__(self, limit: int, *, keep_ends: bool) -> None:
+        self._limit = limit
+        self._keep = keep_ends
+        self._ring = bytearray()
+        self._tail = min(KEPT_TAIL, limit // 2)
+        self._seen = 0
+        self.dropped = 0
+        self.dropped_at = 0
+
+    async def within(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The stream's bytes, at most the limit of them."""
+        head = self._limit - self._tail
+        async for chunk in source:
+            self._seen += len(chunk)
+            if self._seen > self._limit and not self._keep:
+                raise too_large(self._limit)
+            room = head - (self._seen - len(chunk))
+            if room > 0:
+                yield chunk[:room]
+                self._hold(chunk[room:])
+            else:
+                self._hold(chunk)
+        if self._seen > self._limit:
+            self._cut(head)
+        yield bytes(self._ring)
+
+    def _hold(self, data: bytes) -> None:
+        self._ring += data
+        if len(self._ring) > 2 * self._tail + BLOCK:
+            del self._ring[: -self._tail]
+
+    def _cut(self, head: int) -> None:
+        """Drop the middle, on a character boundary of what follows."""
+        del self._ring[: -self._tail]
+        start = 0
+        while start < min(3, len(self._ring)) and self._ring[start] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
+            start += 1
+        del self._ring[:start]
+        self.dropped = self._seen - head - len(self._ring)
+        self.dropped_at = head
+
+
+def too_large(limit: int) -> CoatcheckError:
+    """The error of a payload over the limit."""
+    return CoatcheckError(
+        Code.PAYLOAD_TOO_LARGE,
+        f"The payload is larger than {limit:,} bytes. Send less, or ask for its two ends with oversize=keep_ends.",
+        limit=limit,
+    )
+
+
+Digest = Callable[[bytes], Awaitable[None]]

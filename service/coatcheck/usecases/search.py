@@ -1,0 +1,258 @@
+"""Search an artifact with a regular expression, and show the matching lines within a budget.
+
+Linear in the payload, in bounded memory and with a deadline, whatever the pattern. What was scanned when a deadline
+came is remembered for a while, so that the same call gets further. It changes nothing but the note of a read.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.clip import Budget
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.grep import Hit, Mark, Scan
+from coatcheck.core.grep_text import CONTEXT_LINE, MATCH_SHOWN, Around, Shown, compose
+from coatcheck.core.patterns import Pattern, compile_pattern
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Extent
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view
+from coatcheck.usecases.content import BLOCK_BYTES, Content, OpenContent
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.lru import Lru
+from coatcheck.usecases.pool import in_pool
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 200
+MAX_CONTEXT = 20
+MIN_TOKENS = 128
+"""What the shortest form of one hit needs."""
+PATIENCE_SECONDS = 2.0
+COUNT_ON_SECONDS = 0.5
+"""How long a full page's matches are counted on, for `total`."""
+_PATTERNS = 16
+"""Compiled patterns kept: 128 MB at the very worst, a few hundred KB usually."""
+_MARKS = 1_000
+"""Places of earlier scans kept, about 300 bytes each."""
+_LINE_BYTES = 2 * 1024
+"""Fetched for each line of context; longer ones may be shown by their nearer end."""
+
+
+class SearchAsk(Struct, frozen=True, kw_only=True):
+    """What a caller looks for."""
+
+    pattern: str
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 2
+    """Lines shown before and after a match, 0 to 20."""
+    offset: int = 0
+    """Hits to skip."""
+    limit: int = DEFAULT_LIMIT
+    """Hits to show at most, 1 to 200."""
+    view: str = "raw"
+    section: str | None = None
+    max_tokens: int = DEFAULT_TOKENS
+
+
+class Match(Struct, frozen=True):
+    """One match: its line, from 1, and its bytes."""
+
+    line: int
+    bytes: Extent
+
+
+class SearchWindow(Struct, frozen=True):
+    """A part of a line that is shown verbatim."""
+
+    line: int
+    bytes: Extent
+    match: bool
+    """False: context."""
+
+
+class SearchNext(Struct, frozen=True):
+    """How to see what follows: the same call with this offset."""
+
+    offset: int
+
+
+class SearchAnswer(Struct, frozen=True, kw_only=True):
+    """Matching lines, as grep shows them."""
+
+    id: str
+    view: str
+    text: str
+    message: str | None
+    """A sentence where there is nothing to show."""
+    matches: list[Match]
+    """Of the shown hits; at most 16 of one hit."""
+    windows: list[SearchWindow]
+    """Exactly what of the payload is shown, in order."""
+    shown: int
+    """Hits in `text`."""
+    total: int | None
+    """Hits in the whole artifact (a line of over 2,000 bytes may have several); None when not all was scanned."""
+    at_least: int
+    """Hits that were found."""
+    tokens: int
+    """Of `text`."""
+    complete: bool
+    """Every hit from `offset` on is shown."""
+    stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
+    """Why the text ends where it ends."""
+    next: SearchNext | None
+
+
+class Search:
+    """The verb."""
+
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._find = find
+        self._open = open_content
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = patience
+        self._patterns: Lru[tuple[str, bool, bool], Pattern] = Lru(_PATTERNS)
+        self._marks: Lru[_Question, list[Mark]] = Lru(_MARKS)
+
+    async def __call__(self, caller: Caller, number: int, ask: SearchAsk) -> SearchAnswer:
+        """The hits from `ask.offset` on.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
+                `invalid_pattern`, `invalid_request`, `integrity`.
+        """
+        _check(ask)
+        found = await self._find(caller, number, with_bytes=True)
+        check_view(found.artifact, ask.view, ask.section)
+        pattern = await self._compiled(ask)
+        content = self._open(found)
+        scan = await self._scan(content, pattern, ask)
+        around = await _fetch(content, scan.hits, ask.context)
+        budget = Budget(ask.max_tokens, MAX_CHARS)
+        shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
+        return _answer(found.artifact, ask, scan, shown)
+
+    async def _compiled(self, ask: SearchAsk) -> Pattern:
+        key = (ask.pattern, ask.literal, ask.ignore_case)
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            pattern = await in_pool(
+                self._pool, compile_pattern, ask.pattern, literal=ask.literal, ignore_case=ask.ignore_case
+            )
+            self._patterns.put(key, pattern, 1)
+        return pattern
+
+    async def _scan(self, content: Content, pattern: Pattern, ask: SearchAsk) -> Scan:
+        question = (content.blob.id, ask.pattern, ask.literal, ask.ignore_case)
+        marks = self._marks.get(question) or [Mark()]
+        mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=Mark())
+        scan = Scan(
+            pattern,
+            content.size,
+            mark,
+            skip=ask.offset,
+            keep=ask.limit,
+            clock=self._clock,
+            deadline=self._clock() + self._patience,
+            count_on=COUNT_ON_SECONDS,
+        )
+        while not scan.done and scan.needs < content.size:
+            start = scan.needs
+            block = await content.read(start, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+            await in_pool(self._pool, scan.feed, block)
+        self._remember(question, marks, scan)
+        return scan
+
+    def _remember(self, question: "_Question", marks: list[Mark], scan: Scan) -> None:
+        new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
+        if new:
+            self._marks.put(question, [*marks[-6:], *new], 1)
+
+
+_Question = tuple[str, str, bool, bool]
+
+
+def _check(ask: SearchAsk) -> None:
+    check_budget(ask.max_tokens, MIN_TOKENS)
+    bounds = (("limit", ask.limit, 1, MAX_LIMIT), ("context", ask.context, 0, MAX_CONTEXT))
+    for name, value, least, most in bounds:
+        if not least <= value <= most:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"{name} must be {least} to {most}.", parameter=name)
+    if not 0 <= ask.offset < 2**53:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "offset is how many matching lines to skip: 0 or the `next` of the last answer.",
+            parameter="offset",
+        )
+
+
+async def _fetch(content: Content, hits: list[Hit], context: int) -> list[Around]:
+    """The bytes around each hit, for as many hits as the longest answer could show."""
+    reach = _LINE_BYTES * (context + 1)
+    out: list[Around] = []
+    least = 0
+    for hit in hits:
+        first, last = hit.matches[0].start, hit.matches[-1]
+        at = max(hit.line_start, first - MATCH_SHOWN)
+        end = min(content.size, min(last.end, last.start + MATCH_SHOWN) + reach)
+        data = await content.read(at, end)
+        before = await content.read(hit.line_start - reach, hit.line_start) if context else b""
+        out.append(Around(hit, before, at, data, end == content.size))
+        least += min(len(data), last.start - first + 1)
+        if least > MAX_CHARS * 4:
+            break
+    return out
+
+
+def _answer(artifact: Artifact, ask: SearchAsk, scan: Scan, shown: Shown) -> SearchAnswer:
+    over = not scan.expired
+    stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
+    if len(shown.hits) < len(scan.hits):
+        stopped = shown.cut or "max_tokens"
+    elif scan.page_end is not None and scan.count > ask.offset + ask.limit:
+        stopped = "limit"
+    elif not over:
+        stopped = "deadline" if scan.page_end is None else "limit"
+    hits = shown.hits
+    return SearchAnswer(
+        id=artifact.id,
+        view=ask.view,
+        text=shown.text,
+        message=None if hits else _nothing(artifact, ask, scan),
+        matches=[Match(h.line, m) for h in hits for m in h.matches],
+        windows=[SearchWindow(r.line, Extent(at, at + len(data)), r.match) for r in shown.rows for at, data in r.parts],
+        shown=len(hits),
+        total=scan.count if over else None,
+        at_least=scan.count,
+        tokens=shown.tokens,
+        complete=stopped == "end",
+        stopped=stopped,
+        next=None if stopped == "end" else SearchNext(ask.offset + len(hits)),
+    )
+
+
+def _nothing(artifact: Artifact, ask: SearchAsk, scan: Scan) -> str:
+    lines = f"{artifact.measure.lines:,} {'line' if artifact.measure.lines == 1 else 'lines'}"
+    pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
+    shown = pattern if len(pattern) <= CONTEXT_LINE else pattern[:CONTEXT_LINE] + "…"
+    if scan.expired:
+        return f'No match for "{shown}" yet: the search ran out of time. Retry the same call; it goes on from there.'
+    if scan.count:
+        return f'Only {scan.count:,} lines match "{shown}": offset {ask.offset:,} is past the last.'
+    hint = "" if ask.ignore_case else "; try ignore_case"
+    return f'No match for "{shown}" in {lines}{hint}.'

@@ -1,0 +1,141 @@
+"""A store with readers over it: payloads go in whole, real readers take them out."""
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import Executor
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from coatcheck.adapters.blobs.memory import MemoryBlobStore
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Blob, Caller, Facts, Kind, Measure, Said, Tokens
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.seekable import FrameEncoder
+from coatcheck.ports import Found
+from coatcheck.usecases.content import Content, OpenContent
+from coatcheck.usecases.find import Find, ReadLog
+from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
+from coatcheck.usecases.search import Search, SearchAnswer, SearchAsk
+
+CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)
+CALLER = Caller()
+
+
+class FixedClock:
+    """A clock that stands."""
+
+    def now(self) -> datetime:
+        return CREATED
+
+
+class Rows:
+    """The one statement of the catalogue that readers use, over a dict."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Found] = {}
+
+    async def find(self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False) -> Found | None:
+        assert now == CREATED
+        found = self.rows.get(number)
+        if found is None or found.artifact.namespace != namespace:
+            return None
+        return found if with_bytes else Found(found.artifact)
+
+    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
+        rows = (f for f in self.rows.values() if f.artifact.namespace == namespace)
+        return next((f.inline for f in rows if f.artifact.blob.id == blob_id), None)
+
+
+class Recording(OpenContent):
+    """Opens content with empty caches, and keeps what it opened, so that frames can be counted."""
+
+    opened: Content | None = None
+
+    def __call__(self, found: Found) -> Content:
+        self.opened = super().__call__(found)
+        return self.opened
+
+
+class Shelf:
+    """Where tests put payloads."""
+
+    def __init__(self, pool: Executor, clock: Callable[[], float] | None = None) -> None:
+        self.blobs = MemoryBlobStore(FixedClock())
+        self.rows = Rows()
+        self.tokenizer = load_tokenizer()
+        find = Find(cast("Any", self.rows), FixedClock(), ReadLog())
+        self.find = find
+        self.pool = pool
+        self.open_content = OpenContent(self.rows, self.blobs, pool)
+        timing: dict[str, Any] = {} if clock is None else {"clock": clock}
+        self.reader = Read(find, self.open_content, self.tokenizer, pool, **timing)
+        self.searcher = Search(find, self.open_content, self.tokenizer, pool, **timing)
+
+    async def put(self, data: bytes, *, kind: Kind = Kind.TEXT, inline: bool = False, **said: Any) -> int:  # noqa: ANN401
+        """Store a payload; answer its number."""
+        encoder = FrameEncoder()
+        stored = encoder.feed(data) + encoder.finish()
+        assert encoder.index is not None
+        digest = hashlib.sha256(data).digest()
+        number = ids.number(ids.identity("default", None, str(len(self.rows.rows)), digest))
+        blob_id = new_blob_id(CREATED, number.to_bytes(10, "big"))
+        blob = Blob(
+            id=blob_id,
+            placement="inline" if inline else "file",
+            size=len(data),
+            stored_size=len(stored),
+            sha256=digest,
+            index=encoder.index.pack(),
+        )
+        if not inline:
+            writer = await self.blobs.create("default", blob_id)
+            await writer.write(stored)
+            await writer.finish()
+        artifact = Artifact(
+            namespace="default",
+            id=ids.render(number),
+            said=Said(**said),
+            measure=_measure(data, encoder, digest),
+            facts=Facts(kind=kind),
+            blob=blob,
+            created_at=CREATED,
+            expires_at=None,
+            ttl=None,
+            idle_ttl=None,
+        )
+        self.rows.rows[number] = Found(artifact, stored if inline else None)
+        return number
+
+    def damage(self, number: int) -> None:
+        """Flip a bit in the middle of what is stored."""
+        stored = self.blobs._blobs[self.artifact(number).blob.id].data  # pyright: ignore[reportPrivateUsage]
+        stored[len(stored) // 2] ^= 1
+
+    def artifact(self, number: int) -> Artifact:
+        return self.rows.rows[number].artifact
+
+    def content(self, number: int) -> Content:
+        return self.open_content(self.rows.rows[number])
+
+    async def read(self, number: int, **ask: Any) -> ReadAnswer:  # noqa: ANN401
+        return await self.reader(CALLER, number, ReadAsk(**ask))
+
+    async def search(self, number: int, pattern: str, **ask: Any) -> SearchAnswer:  # noqa: ANN401
+        return await self.searcher(CALLER, number, SearchAsk(pattern=pattern, **ask))
+
+
+def _measure(data: bytes, encoder: FrameEncoder, digest: bytes) -> Measure:
+    try:
+        data.decode()
+        utf8 = True
+    except UnicodeDecodeError:
+        utf8 = False
+    return Measure(
+        size=len(data),
+        lines=encoder.newlines + (1 if data and not data.endswith(b"\n") else 0),
+        chars=encoder.chars,
+        tokens=Tokens(len(data) // 4, exact=False),
+        sha256=digest,
+        utf8=utf8,
+    )

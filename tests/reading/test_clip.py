@@ -1,0 +1,60 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core.clip import Budget, clip
+from coatcheck.core.token_clip import clip_tokens
+from coatcheck.core.window import decode, separates
+
+pieces = st.lists(
+    st.sampled_from(
+        [b"a", b"word ", b"\n", b"\r\n", "é".encode(), "路".encode(), "👩‍👩‍👧".encode(), b"\x80", b"\xf0\x9f", b"\xff"]
+    ),
+    max_size=60,
+).map(b"".join)
+payloads = st.binary(max_size=80) | pieces
+TOKENIZER = load_tokenizer()
+
+
+@settings(max_examples=200)
+@given(payloads, st.integers(1, 40), st.integers(1, 60), st.booleans(), st.booleans())
+def test_a_clip_is_a_true_start_within_both_budgets(
+    data: bytes, tokens: int, chars: int, whole: bool, by_line: bool
+) -> None:
+    got = clip(data, Budget(tokens, chars), TOKENIZER, whole=whole, by_line=by_line)
+    if got is None:
+        assert not whole
+        assert TOKENIZER.count(decode(data[:-4])) <= tokens + 4
+        return
+    assert got.text == decode(data[: got.end])
+    assert got.tokens == TOKENIZER.count(got.text) <= tokens
+    assert len(got.text) <= chars
+    assert got.end > 0 or not data
+    assert (got.cut is None) == (whole and got.end == len(data))
+    if got.cut is not None and by_line and b"\n" in data[: got.end]:
+        assert data[got.end - 1 : got.end] == b"\n"
+
+
+@settings(max_examples=200)
+@given(payloads.filter(bool), st.integers(0, 30), st.integers(1, 30), st.integers(16, 60))
+def test_a_token_window_is_a_true_slice_that_moves_on(data: bytes, skip: int, want: int, tokens: int) -> None:
+    got = clip_tokens([data], skip, want, Budget(tokens, 1_000), TOKENIZER)
+    ids = TOKENIZER.encode(decode(data))
+    if got is None:
+        assert skip >= len(ids)
+        return
+    assert got.text == decode(data[got.start : got.end])
+    assert got.tokens == TOKENIZER.count(got.text)
+    assert got.count >= 1
+    if decode(data).encode() == data:
+        assert data[got.start : got.end] == TOKENIZER.decode(ids[skip : skip + got.count])
+        assert got.count <= want
+        assert got.tokens <= tokens
+
+
+@given(payloads, st.integers(0, 80))
+def test_decoding_is_the_same_in_parts_where_it_separates(data: bytes, at: int) -> None:
+    at = min(at, len(data))
+    if separates(data, at):
+        assert decode(data[:at]) + decode(data[at:]) == decode(data)
+    assert any(separates(data, n) for n in range(max(0, at - 3), at + 1))

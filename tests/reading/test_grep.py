@@ -1,0 +1,77 @@
+import random
+
+import pytest
+
+from coatcheck.core.grep import Hit, Mark, Scan
+from coatcheck.core.patterns import compile_pattern
+
+R = random.Random(77)
+
+
+def _line(size: int) -> bytes:
+    words = [b"foo", b"bar ", b"needle12", b"x", b".", b"1234567", "é".encode(), b"   "]
+    return b"".join(R.choice(words) for _ in range(size // 4))[:size]
+
+
+TEXTS = {
+    "one long line": _line(1_500_000),
+    "long lines among short ones": b"\n".join(_line(R.choice([0, 5, 60, 1_999, 2_001, 400_000])) for _ in range(9)),
+    "many short lines": b"\n".join(_line(R.randrange(90)) for _ in range(8_000)) + b"\n",
+}
+PATTERNS = [r"needle\d+", r"\bfoo\b", "^bar", "x$", r"(foo|bar )+", "zzz"]
+
+
+def scan(data: bytes, pattern: str, block: int, *, skip: int = 0, keep: int = 10**9, mark: Mark | None = None) -> Scan:
+    """Feed a scan in blocks of a size; the clock stands still."""
+    found = Scan(
+        compile_pattern(pattern, literal=False, ignore_case=False),
+        len(data),
+        mark or Mark(),
+        skip=skip,
+        keep=keep,
+        clock=lambda: 0.0,
+        deadline=1.0,
+        count_on=1.0,
+    )
+    while not found.done and found.needs < len(data):
+        found.feed(data[found.needs : found.needs + block])
+    return found
+
+
+def places(hits: list[Hit]) -> list[tuple[int, int, list[tuple[int, int]], bool]]:
+    return [(h.line, h.line_start, [(m.start, m.end) for m in h.matches], h.more) for h in hits]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_hits_do_not_depend_on_how_the_content_is_cut_into_blocks(name: str, pattern: str) -> None:
+    data = TEXTS[name]
+    whole = scan(data, pattern, len(data))
+    pieces = scan(data, pattern, 300_001)
+    assert places(pieces.hits) == places(whole.hits)
+    assert pieces.count == whole.count == len(whole.hits)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_pages_from_marks_join_to_the_whole(name: str, pattern: str) -> None:
+    data = TEXTS[name]
+    whole = scan(data, pattern, len(data))
+    keep = max(1, whole.count // 3)
+    joined: list[Hit] = []
+    mark: Mark | None = Mark()
+    while mark is not None:
+        page = scan(data, pattern, 1024 * 1024, skip=mark.hits, keep=keep, mark=mark)
+        assert page.count == whole.count
+        joined += page.hits
+        mark = page.page_end
+    assert places(joined) == places(whole.hits)
+
+
+def test_lines_are_numbered_and_placed_as_they_are() -> None:
+    data = TEXTS["long lines among short ones"]
+    for hit in scan(data, r"foo", 1024 * 1024).hits:
+        assert hit.line == data.count(b"\n", 0, hit.line_start) + 1
+        assert hit.line_start == 0 or data[hit.line_start - 1 : hit.line_start] == b"\n"
+        assert {data[m.start : m.end] for m in hit.matches} == {b"foo"}
+        assert b"\n" not in data[hit.line_start : hit.matches[-1].end]
