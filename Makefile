@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := .uv/bin/uv
 READY := $(VENV)/.ready
 
-.PHONY: run setup test check format bench openapi lock clean
+.PHONY: help run setup test check format bench soak openapi lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -43,7 +43,7 @@ format: setup ## put the code into the project's form
 	@$(BIN)/ruff check --fix
 
 bench: setup ## measure, beside floors taken in the same run
-	@$(BIN)/python -m bench $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)
 
 openapi: setup ## write openapi/openapi.json from the code
 	@$(BIN)/coatcheck openapi > openapi/openapi.json.new && mv openapi/openapi.json.new openapi/openapi.json
@@ -53,3 +53,6 @@ lock: setup ## resolve the dependencies again
 
 clean: ## remove what the tasks made
 	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+
+soak: setup ## the fault harness at length, one JSON line each
+	@PYTHONPATH=tests $(BIN)/python tests/faults/kill.py --cycles 200

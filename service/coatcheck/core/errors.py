@@ -57,7 +57,7 @@ class CoatcheckError(Exception):
         extra: facts a program can use (for example `size`, `reason`, `at`); JSON values only.
     """
 
-    def __init__(self, code: Code, detail: str, **extra: str | int | float | bool | None) -> None:
+    def __init__(self, code: Code, detail: str, **extra: str | float | bool | None) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail

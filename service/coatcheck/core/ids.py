@@ -61,9 +61,7 @@ def parse(text: str) -> int:
         CoatcheckError: `invalid_artifact_id`, saying whether the shape or a digit is wrong.
     """
     if not _SHAPE.fullmatch(text):
-        shown = (
-            text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")
-        )
+        shown = text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")
         raise CoatcheckError(
             Code.INVALID_ARTIFACT_ID,
             f"'{shown}' is not an artifact ID. An ID is 'art_' and 18 digits; copy it from the card.",

@@ -1,0 +1,1 @@
+"""Measurements, as ratios against floors and peers taken in the same run. Run with `make bench`."""

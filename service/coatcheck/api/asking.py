@@ -1,0 +1,56 @@
+"""What every route asks of a request: who calls, with which key, in which media type."""
+
+import re
+from typing import Final
+
+from litestar.types import Scope
+
+from coatcheck.api.headers import field, media_type
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+
+KEY_LENGTH: Final = 200
+_KEY = re.compile(r"[\x20-\x7e]+", re.ASCII)
+_QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
+_LOCAL: Final = Caller()
+
+
+def caller(scope: Scope) -> Caller:  # noqa: ARG001 - keys will tell callers apart
+    """Who asks. Without keys there is one caller, who owns the default namespace."""
+    return _LOCAL
+
+
+def idempotency_key(scope: Scope) -> str | None:
+    """The Idempotency-Key: a structured-field string as the IETF draft has it, or, as most clients send it, bare.
+
+    Raises:
+        CoatcheckError: `invalid_idempotency_key` unless it is 1 to 200 printable ASCII characters.
+    """
+    value = field(scope, b"idempotency-key")
+    if value is None:
+        return None
+    if value.startswith('"'):
+        quoted = _QUOTED.fullmatch(value)
+        value = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else ""
+    if len(value) <= KEY_LENGTH and _KEY.fullmatch(value):
+        return value
+    raise CoatcheckError(
+        Code.INVALID_IDEMPOTENCY_KEY,
+        f"Idempotency-Key must be 1 to {KEY_LENGTH} printable ASCII characters, in quotes or without.",
+    )
+
+
+def require_json(scope: Scope, *others: str) -> None:
+    """Refuse a body that is not said to be JSON: a form of another site can say text/plain, but not this.
+
+    Raises:
+        CoatcheckError: `unsupported_media_type`.
+    """
+    kind = media_type(scope)
+    if kind not in {"application/json", *others}:
+        accepted = ", ".join(("application/json", *others))
+        raise CoatcheckError(
+            Code.UNSUPPORTED_MEDIA_TYPE,
+            f"Content-Type must be {accepted}. To post a payload as it is, use /v1/artifacts/raw.",
+            accepted=accepted,
+        )

@@ -1,0 +1,241 @@
+"""A request's body, decoded and verified while it streams. Nothing is kept: each piece is handed on and forgotten.
+
+Refuses bodies that end before their announced length, coded streams that are damaged or expand without measure, and
+bodies that are not what their digest says. All of that is raised while reading, before whoever reads can commit.
+"""
+
+import asyncio
+from typing import Protocol, Self
+
+from litestar.types import Receive, Scope
+
+from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
+from coatcheck.api.digests import Digests, parse_digests
+from coatcheck.api.headers import field
+from coatcheck.api.limits import Limits
+from coatcheck.core.errors import CoatcheckError, Code
+
+INLINE = 64 * 1024
+"""Bytes that are hashed or decoded on the event loop; a thread takes more."""
+
+
+class Reader(Protocol):
+    """A stream of bytes that is asked for its next piece."""
+
+    async def read(self) -> bytes:
+        """The next bytes; none at the end, and again after it."""
+        ...
+
+
+class Wire:
+    """The bytes as the server hands them over."""
+
+    def __init__(self, receive: Receive, length: int | None, digests: Digests | None) -> None:
+        self._receive = receive
+        self._length = length
+        self._digests = digests if digests and digests.hashes_wire else None
+        self._seen = 0
+        self._ended = False
+
+    async def read(self) -> bytes:
+        """See Reader.
+
+        Raises:
+            CoatcheckError: `truncated_body` when the connection ended first, or the length is not what was announced.
+        """
+        while not self._ended:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise truncated()
+            self._ended = not message.get("more_body", False)
+            data = message.get("body", b"")
+            self._seen += len(data)
+            if self._ended and self._length is not None and self._seen != self._length:
+                raise truncated()
+            if data:
+                if self._digests is not None:
+                    await off_loop(len(data), self._digests.wire, data)
+                return data
+        return b""
+
+
+class Decoded:
+    """A stream without its outermost coding."""
+
+    def __init__(self, inner: Reader, decoder: Decoder, limits: Limits) -> None:
+        self._inner = inner
+        self._decoder = decoder
+        self._limits = limits
+        self._in = 0
+        self._out = 0
+        self._busy = False
+        self._ended = False
+
+    async def read(self) -> bytes:
+        """See Reader.
+
+        Raises:
+            CoatcheckError: `corrupt_encoding`, `decompression_limit`, and what the inner stream raises.
+        """
+        while not self._ended:
+            if self._busy:
+                piece = await asyncio.to_thread(self._decoder.step, STEP)
+            else:
+                piece = self._decoder.step(INLINE)
+            self._busy = len(piece) >= INLINE
+            if piece:
+                self._out += len(piece)
+                self._bound()
+                return piece
+            data = await self._inner.read()
+            if data:
+                self._in += len(data)
+                self._decoder.feed(data)
+            else:
+                self._ended = True
+                self._decoder.finish()
+        return b""
+
+    def _bound(self) -> None:
+        limits = self._limits
+        bomb = self._out > limits.ratio_free and self._out > limits.ratio * self._in
+        if bomb or self._out > limits.decoded:
+            raise CoatcheckError(
+                Code.DECOMPRESSION_LIMIT,
+                f"The body expands to more than {limits.ratio} times its size, or to more than {limits.decoded:,} "
+                "bytes. Send it without Content-Encoding.",
+                limit=limits.decoded,
+                ratio=limits.ratio,
+            )
+
+
+class Body:
+    """The decoded body of one request; its digests are checked when the last byte has been read."""
+
+    def __init__(self, reader: Reader, digests: Digests | None) -> None:
+        self._reader = reader
+        self._digests = digests
+
+    async def read(self) -> bytes:
+        """See Reader.
+
+        Raises:
+            CoatcheckError: `digest_mismatch` at the end, and what the streams below raise.
+        """
+        data = await self._reader.read()
+        digests = self._digests
+        if digests is not None:
+            if not data:
+                digests.verify()
+            elif digests.hashes_plain:
+                await off_loop(len(data), digests.plain, data)
+        return data
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.read()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def whole(self, limit: int) -> bytes:
+        """All of it, when it is at most `limit` bytes.
+
+        Raises:
+            CoatcheckError: `body_too_large`, and what `read` raises.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while data := await self.read():
+            size += len(data)
+            if size > limit:
+                raise body_too_large(limit)
+            parts.append(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def open_body(scope: Scope, receive: Receive, limits: Limits) -> Body:
+    """Read the header fields that speak of the body; nothing is received yet.
+
+    Raises:
+        CoatcheckError: `unsupported_encoding`, `invalid_digest`.
+    """
+    codings = _codings(scope, limits)
+    content = _promised(scope, "Content-Digest")
+    representation = _promised(scope, "Repr-Digest")
+    digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
+    reader: Reader = Wire(receive, content_length(scope), digests)
+    for coding in reversed(codings):
+        decoder = GzipDecoder() if coding == "gzip" else ZstdDecoder(limits.zstd_window)
+        reader = Decoded(reader, decoder, limits)
+    return Body(reader, digests)
+
+
+def content_length(scope: Scope) -> int | None:
+    """The announced length of the body as sent; None when it is not announced."""
+    value = field(scope, b"content-length")
+    return int(value) if value is not None and value.isascii() and value.isdigit() else None
+
+
+def is_coded(scope: Scope) -> bool:
+    """Whether the body's size says nothing about the payload's."""
+    value = field(scope, b"content-encoding")
+    return value is not None and value.strip().lower() not in {"", "identity"}
+
+
+def _promised(scope: Scope, name: str) -> dict[str, bytes]:
+    value = field(scope, name.lower().encode())
+    return {} if value is None else parse_digests(name, value)
+
+
+def _codings(scope: Scope, limits: Limits) -> list[str]:
+    value = field(scope, b"content-encoding") or ""
+    names = [name.strip().lower() for name in value.split(",")]
+    codings = ["gzip" if name == "x-gzip" else name for name in names if name not in {"", "identity"}]
+    if not {*codings} <= {"gzip", "zstd"}:
+        raise CoatcheckError(
+            Code.UNSUPPORTED_ENCODING, "Content-Encoding must be gzip, zstd or identity.", accepted="gzip, zstd"
+        )
+    if len(codings) > limits.codings:
+        raise CoatcheckError(
+            Code.UNSUPPORTED_ENCODING,
+            f"At most {limits.codings} content codings may be applied.",
+            accepted="gzip, zstd",
+        )
+    return codings
+
+
+async def off_loop(size: int, work: "Digest", data: bytes) -> None:
+    """Hash in a thread when there is enough of it to delay others."""
+    if size > INLINE:
+        await asyncio.to_thread(work, data)
+    else:
+        work(data)
+
+
+class Digest(Protocol):
+    """Something that takes bytes."""
+
+    def __call__(self, data: bytes, /) -> None:
+        """Take them."""
+        ...
+
+
+def truncated() -> CoatcheckError:
+    """The error of a body that ended too early."""
+    return CoatcheckError(
+        Code.TRUNCATED_BODY,
+        "The body ended before its announced end. Nothing was stored; send it again.",
+    )
+
+
+def body_too_large(limit: int) -> CoatcheckError:
+    """The error of a body that must fit into memory and does not."""
+    return CoatcheckError(
+        Code.BODY_TOO_LARGE,
+        f"The request body is larger than {limit:,} bytes. Send large payloads to /v1/artifacts/raw or as multipart "
+        "form data.",
+        limit=limit,
+    )

@@ -1,0 +1,283 @@
+"""What the OpenAPI document says of each route beside what its code says: words, answers, examples.
+
+Values only. A handler names its entry in `opt["doc"]`; a route without one does not start.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.api import fields, views
+from coatcheck.core.errors import Code
+from coatcheck.usecases.read import ReadAnswer
+from coatcheck.usecases.search import SearchAnswer
+
+JSON: Final = "application/json"
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """A response that is no problem."""
+
+    status: int
+    description: str
+    model: type[Struct] | None = None
+    """Schema of its JSON; None: see `other`."""
+    other: tuple[str, ...] = ()
+    """Media types of answers that are no JSON: text, or bytes where it is no text type."""
+    headers: tuple[str, ...] = ()
+
+
+class Doc(Struct, frozen=True, kw_only=True):
+    """One operation."""
+
+    operation_id: str
+    tag: str
+    summary: str
+    description: str
+    query: type[Struct] = fields.NoAsk
+    headers: tuple[str, ...] = ()
+    """Names of shared header parameters."""
+    body: tuple[tuple[str, str], ...] = ()
+    """Media types and the names of their request schemas."""
+    answers: tuple[Answer, ...]
+    problems: tuple[Code, ...] = ()
+
+
+TAGS: Final = {
+    "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
+    "Ingest": "Hand over payloads; get back what the model should read instead.",
+    "Reading": "Read further: bytes, parts, matches.",
+    "Service": "Health and description of the service.",
+}
+
+_BODY = (
+    Code.UNSUPPORTED_MEDIA_TYPE,
+    Code.UNSUPPORTED_ENCODING,
+    Code.CORRUPT_ENCODING,
+    Code.DECOMPRESSION_LIMIT,
+    Code.INVALID_DIGEST,
+    Code.DIGEST_MISMATCH,
+    Code.TRUNCATED_BODY,
+    Code.BODY_TOO_LARGE,
+)
+_INGEST = (
+    Code.PAYLOAD_TOO_LARGE,
+    Code.INVALID_IDEMPOTENCY_KEY,
+    Code.IDEMPOTENCY_KEY_REUSED,
+    Code.ARTIFACT_GONE,
+    Code.UPLOAD_FENCED,
+    Code.STORAGE_FULL,
+)
+_ONE = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
+_CODED = ("Content-Encoding", "Content-Digest", "Repr-Digest")
+_RECEIPTS = (
+    Answer(status=201, description="Stored.", model=views.ReceiptView, headers=("Location",)),
+    Answer(
+        status=200,
+        description="This very artifact was there already; what was said of it first stays.",
+        model=views.ReceiptView,
+        headers=("Location",),
+    ),
+)
+
+STORE: Final = Doc(
+    operation_id="storeArtifact",
+    tag="Ingest",
+    summary="Store a payload",
+    description=(
+        "Stores the raw output of a tool, a search or a page fetch, and answers with exactly what to put into the "
+        "tool result: the payload itself when it is small, otherwise an evidence card.\n\n"
+        "The same payload for the same tool call in the same session is the same artifact, with the same ID and the "
+        "same card. In a form, the payload is the part with a file name, or named `file` or `content`; `oversize` "
+        "must come before it, the other fields may follow it; a file name is the title where there is no other.\n\n"
+        "A list of parts, or a provider's whole tool result, becomes one payload. One part of text or of bytes is "
+        "that text or those bytes. Several parts of plain text are joined in order, with one line feed between two "
+        "of which the first does not end in one. Anything else is kept as a JSON array of the parts, with sorted "
+        "keys and without `cache_control` and `prompt_cache_breakpoint`. Halves of surrogate pairs, which no "
+        "encoding can hold, become U+FFFD, with the warning `lone_surrogates_replaced`."
+    ),
+    headers=("Idempotency-Key", *_CODED),
+    body=((JSON, "StoreRequest"), ("multipart/form-data", "StoreForm")),
+    answers=_RECEIPTS,
+    problems=(*_BODY, *_INGEST, Code.INVALID_JSON, Code.INVALID_CONTENT),
+)
+STORE_RAW: Final = Doc(
+    operation_id="storeRawArtifact",
+    tag="Ingest",
+    summary="Store the body as it is",
+    description=(
+        "The body is the payload, streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`, "
+        "which curl says of everything, counts as none). `curl --data-binary @build.log "
+        "'…/v1/artifacts/raw?tool_name=make'` works. A stream over the limit is refused, or keeps its two ends with "
+        "`oversize=keep_ends`."
+    ),
+    query=fields.RawAsk,
+    headers=("Idempotency-Key", *_CODED),
+    body=(("application/octet-stream", "Bytes"),),
+    answers=_RECEIPTS,
+    problems=(*(code for code in _BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *_INGEST),
+)
+STORE_BATCH: Final = Doc(
+    operation_id="storeArtifacts",
+    tag="Ingest",
+    summary="Store many payloads",
+    description=(
+        "Each item is the body of a single request and gets its own receipt or its own problem, in the order of the "
+        "items. The Idempotency-Key of item n is the given key, `#` and n, counted from 0."
+    ),
+    headers=("Idempotency-Key", *_CODED),
+    body=((JSON, "BatchRequest"),),
+    answers=(Answer(status=200, description="One result for each item.", model=views.BatchView),),
+    problems=(*_BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
+)
+LIST: Final = Doc(
+    operation_id="listArtifacts",
+    tag="Artifacts",
+    summary="List artifacts",
+    description="Live artifacts, newest first; all given conditions hold. An unknown parameter is an error.",
+    query=fields.ListAsk,
+    answers=(Answer(status=200, description="A page.", model=views.ListView),),
+    problems=(Code.INVALID_CURSOR,),
+)
+GET: Final = Doc(
+    operation_id="getArtifact",
+    tag="Artifacts",
+    summary="Look an artifact up",
+    description="Its metadata and its card, byte for byte the one that ingest answered at the default budget.",
+    answers=(Answer(status=200, description="Metadata and card.", model=views.DescribedView),),
+    problems=(*_ONE, Code.INTEGRITY),
+)
+PATCH: Final = Doc(
+    operation_id="changeArtifact",
+    tag="Artifacts",
+    summary="Change how long it is kept, its pin, its labels",
+    description="What is left out stays as it is. A new `ttl` counts from creation.",
+    body=((JSON, "PatchRequest"), ("application/merge-patch+json", "PatchRequest")),
+    headers=_CODED,
+    answers=(Answer(status=200, description="The artifact as it is now.", model=views.ArtifactView),),
+    problems=(*_ONE, *_BODY, Code.INVALID_JSON),
+)
+DELETE: Final = Doc(
+    operation_id="deleteArtifact",
+    tag="Artifacts",
+    summary="Delete an artifact",
+    description="From now on every route answers that it is gone; its bytes are removed a little later.",
+    answers=(Answer(status=204, description="Deleted."),),
+    problems=_ONE,
+)
+DELETE_SESSION: Final = Doc(
+    operation_id="deleteSession",
+    tag="Artifacts",
+    summary="Delete a session",
+    description="Deletes all artifacts of the session. One that nobody has used has none.",
+    answers=(Answer(status=200, description="Deleted.", model=views.DeletedView),),
+)
+CARD: Final = Doc(
+    operation_id="getCard",
+    tag="Reading",
+    summary="Cut the card again",
+    description="At another budget, or for another query. As JSON, or as the text alone with `Accept: text/plain`.",
+    query=fields.CardAsk,
+    answers=(Answer(status=200, description="The card.", model=views.CardView, other=("text/plain",)),),
+    problems=(*_ONE, Code.INTEGRITY),
+)
+READ: Final = Doc(
+    operation_id="readArtifact",
+    tag="Reading",
+    summary="Read a part",
+    description=(
+        "A span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is null "
+        "gives every byte once, also inside a single line of any length."
+    ),
+    query=fields.ReadQuery,
+    answers=(Answer(status=200, description="The part, and where to go on.", model=ReadAnswer),),
+    problems=(
+        *_ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.NOT_TEXT,
+        Code.INVALID_CURSOR,
+        Code.OFFSET_PAST_END,
+        Code.COUNT_PENDING,
+        Code.INTEGRITY,
+    ),
+)
+SEARCH: Final = Doc(
+    operation_id="searchArtifact",
+    tag="Reading",
+    summary="Search with a pattern",
+    description="Lines that match a regular expression (RE2, linear time) or a literal, with their surroundings.",
+    query=fields.SearchQuery,
+    answers=(Answer(status=200, description="The matches, and where to go on.", model=SearchAnswer),),
+    problems=(
+        *_ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.NOT_TEXT,
+        Code.INVALID_PATTERN,
+        Code.OFFSET_PAST_END,
+        Code.INTEGRITY,
+    ),
+)
+CONTENT: Final = Doc(
+    operation_id="getContent",
+    tag="Reading",
+    summary="Fetch the bytes",
+    description=(
+        "The payload, with ranges and conditions as RFC 9110 has them. Served inert: as an attachment, not to be "
+        "sniffed, sandboxed."
+    ),
+    query=fields.ContentAsk,
+    headers=("Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
+    answers=(
+        Answer(
+            status=200,
+            description="All of it.",
+            other=("application/octet-stream",),
+            headers=("ETag", "Accept-Ranges", "Repr-Digest"),
+        ),
+        Answer(
+            status=206,
+            description="The ranges that were asked for; several come as multipart/byteranges.",
+            other=("application/octet-stream", "multipart/byteranges"),
+            headers=("ETag", "Content-Range"),
+        ),
+        Answer(status=304, description="The caller has it already.", headers=("ETag",)),
+    ),
+    problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED, Code.RANGE_NOT_SATISFIABLE, Code.INTEGRITY),
+)
+CONTENT_HEAD: Final = Doc(
+    operation_id="headContent",
+    tag="Reading",
+    summary="Ask about the bytes",
+    description="The header fields of `getContent` without a Range, and no body.",
+    query=fields.ContentAsk,
+    headers=("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
+    answers=(
+        Answer(status=200, description="It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")),
+        Answer(status=304, description="The caller has it already.", headers=("ETag",)),
+    ),
+    problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
+LIVE: Final = Doc(
+    operation_id="checkLiveness",
+    tag="Service",
+    summary="Is the process alive?",
+    description="Answers as long as the process does. Asks nothing of storage.",
+    answers=(Answer(status=200, description="It is.", model=views.HealthView),),
+)
+READY: Final = Doc(
+    operation_id="checkReadiness",
+    tag="Service",
+    summary="Can it serve?",
+    description="Whether the database and the store answer, with this release's schema.",
+    answers=(Answer(status=200, description="It can.", model=views.HealthView),),
+    problems=(Code.SCHEMA_OUTDATED,),
+)
+DOCUMENT: Final = Doc(
+    operation_id="getOpenApi",
+    tag="Service",
+    summary="This document",
+    description="The OpenAPI 3.1 document of this release.",
+    answers=(Answer(status=200, description="The document.", model=views.OpenApi),),
+)

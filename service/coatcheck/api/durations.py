@@ -1,0 +1,38 @@
+"""How long things are kept, as callers write it: seconds, or `30m`, `7d`, or for ever. Refuses fractions and signs."""
+
+import re
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+MAX_SECONDS = 10 * 365 * 86_400
+"""Ten years. Longer is for ever, and said so."""
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SHAPE = re.compile(r"([0-9]{1,10})([smhdw]?)", re.ASCII)
+FOR_EVER = frozenset({"forever", "null"})
+
+
+def seconds(value: int | str, name: str) -> int | None:
+    """Read a duration; None means for ever.
+
+    Args:
+        value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`.
+        name: the field, for the error.
+
+    Raises:
+        CoatcheckError: `invalid_request` when it is neither, not positive, or longer than ten years.
+    """
+    if isinstance(value, str):
+        if value in FOR_EVER:
+            return None
+        shape = _SHAPE.fullmatch(value)
+        count = int(shape[1]) * _UNITS[shape[2]] if shape else 0
+    else:
+        count = value
+    if 1 <= count <= MAX_SECONDS:
+        return count
+    raise CoatcheckError(
+        Code.INVALID_REQUEST,
+        f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (for ever).',
+        field=name,
+    )

@@ -1,0 +1,229 @@
+"""What requests say: the fields of every route, with their bounds, as the OpenAPI document shows them.
+
+Names, IDs, labels and URLs may hold any text but control characters, which have no business in them and would be
+reflected into logs and terminals; a title's control characters become spaces, because titles come from pages. What
+reads like a path (`../`) or runs right to left is data like any other: nothing here becomes a path or a header.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from coatcheck.api.durations import MAX_SECONDS
+from coatcheck.core.artifact import Kind
+from coatcheck.core.window import Unit
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_TOKENS
+from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
+
+PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
+"""Documented for callers; `offers.plain` enforces it with a better sentence."""
+
+DURATION = "Whole seconds (1 to 315360000), or text with a unit such as `30m`, `12h`, `7d`, `4w`, or `forever`"
+
+MediaType = Annotated[
+    str, Meta(min_length=3, max_length=255, description="Media type of the payload.", examples=["text/html"])
+]
+ToolName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=256,
+        description="Tool that produced the payload.",
+        examples=["bash"],
+        extra_json_schema=PLAIN,
+    ),
+]
+CallId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=512,
+        description="ID of the tool call that the payload answers; part of the artifact's identity.",
+        examples=["call_8f2a"],
+        extra_json_schema=PLAIN,
+    ),
+]
+Session = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=256,
+        description="Conversation, run or thread; part of the artifact's identity.",
+        examples=["run-42"],
+        extra_json_schema=PLAIN,
+    ),
+]
+Url = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=8192,
+        description="Where the payload came from.",
+        examples=["https://example.org/page"],
+        extra_json_schema=PLAIN,
+    ),
+]
+Title = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Title of the payload; control characters become spaces.")
+]
+Label = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=PLAIN)]
+Labels = Annotated[
+    tuple[Label, ...],
+    Meta(max_length=32, description="Labels for finding the artifact again.", examples=[["ci", "nightly"]]),
+]
+Query = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=4000,
+        description="What the agent was looking for; excerpts follow it.",
+        examples=["why did the build fail"],
+    ),
+]
+CardTokens = Annotated[
+    int, Meta(ge=64, le=8192, description="Hard budget of the card, in tokens of o200k_base.", examples=[600])
+]
+InlineTokens = Annotated[
+    int,
+    Meta(
+        ge=0, le=100_000, description="Payloads up to this many tokens come back unchanged; 0 makes every one a card."
+    ),
+]
+_Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SECONDS})]
+_Duration = Annotated[str, Meta(extra_json_schema={"pattern": "^([0-9]{1,10}[smhdw]?|forever)$"})]
+Ttl = Annotated[
+    _Seconds | _Duration | None,
+    Meta(description=f"Time to live from creation. {DURATION}; null keeps for ever.", examples=["7d"]),
+]
+IdleTtl = Annotated[
+    _Seconds | _Duration | None,
+    Meta(
+        description=f"Time without a read after which it expires. {DURATION}; null: no idle expiry.", examples=["12h"]
+    ),
+]
+Pin = Annotated[bool, Meta(description="Suspend expiry.")]
+Oversize = Annotated[
+    Literal["reject", "keep_ends"],
+    Meta(description="A payload over the limit is refused, or its head and tail are kept and the middle is counted."),
+]
+
+
+class Words(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What may be said about a payload; also the query parameters of the raw route and the fields of a form."""
+
+    media_type: MediaType | None = None
+    tool_name: ToolName | None = None
+    tool_call_id: CallId | None = None
+    session: Session | None = None
+    url: Url | None = None
+    title: Title | None = None
+    kind: Annotated[Kind, Meta(description="What the payload is, where the caller knows better.")] | None = None
+    labels: Labels = ()
+    query: Query | None = None
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin = False
+    card_tokens: CardTokens | None = None
+    inline_tokens: InlineTokens | None = None
+    oversize: Oversize = "reject"
+
+
+class RawAsk(Words, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The query parameters of `POST /v1/artifacts/raw`."""
+
+
+class StoreAsk(Words, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/artifacts`."""
+
+    content: str | list[Any] | dict[str, Any]
+
+
+class PatchAsk(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
+
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin | UnsetType = UNSET
+    labels: Labels | UnsetType = UNSET
+
+
+class ListAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
+
+    session: Session | None = None
+    kind: Annotated[Kind, Meta(description="Only this kind.")] | None = None
+    tool_name: ToolName | None = None
+    url: Url | None = None
+    label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
+    cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the page before.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Artifacts on a page.")] = 50
+
+
+class CardAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
+
+    tokens: CardTokens | None = None
+    query: Query | None = None
+
+
+View = Annotated[
+    Literal["raw", "text"], Meta(description="The exact payload, or what a reader reads of it.", examples=["raw"])
+]
+Section = Annotated[
+    str, Meta(min_length=1, max_length=64, description="A named part of the artifact.", examples=["r3"])
+]
+MaxTokens = Annotated[
+    int,
+    Meta(ge=1, le=MAX_TOKENS, description="Most tokens of `text`; 30,000 characters are the limit in any case."),
+]
+
+
+class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/read`."""
+
+    unit: Annotated[Unit, Meta(description="What offset and limit count; lines when absent.")] | None = None
+    offset: Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, the others from 0.")] | None = (
+        None
+    )
+    limit: Annotated[int, Meta(ge=1, description="How many; absent: as much as the budget holds.")] | None = None
+    section: Section | None = None
+    view: View = "raw"
+    cursor: (
+        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the answer before.")] | None
+    ) = None
+    max_tokens: MaxTokens = DEFAULT_TOKENS
+
+
+class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/search`."""
+
+    pattern: Annotated[
+        str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
+    ]
+    literal: Annotated[bool, Meta(description="The pattern is text, not an expression.")] = False
+    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
+    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines shown around a match.")] = 2
+    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the answer before.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Most matches to show.")] = DEFAULT_LIMIT
+    section: Section | None = None
+    view: View = "raw"
+    max_tokens: Annotated[
+        int,
+        Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case."),
+    ] = DEFAULT_TOKENS
+
+
+class ContentAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
+
+    view: View = "raw"
+
+
+class NoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A route without query parameters."""
+
+
+class BatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of `POST /v1/artifacts:batch`. Items are read one by one, so that each can fail on its own."""
+
+    items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]

@@ -1,0 +1,130 @@
+"""Decodes JSON bodies, strictly but for one mercy: lone surrogates, which JavaScript agents produce when they cut text.
+
+Everything else that is not JSON is refused with its position, everything that is JSON but not what was asked with the
+name of the field.
+"""
+
+import re
+from functools import cache
+from typing import TypeVar
+
+import msgspec
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+T = TypeVar("T")
+
+_BOM = b"\xef\xbb\xbf"
+_ESCAPE = re.compile(
+    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+_BYTE = re.compile(r"\(byte ([0-9]+)\)")
+_PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_SHOWN = 80
+"""Characters of a caller's own words that an error repeats."""
+
+
+@cache
+def _decoder(model: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(model)
+
+
+def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
+    """The value, and whether lone surrogates were replaced by U+FFFD to get it.
+
+    Raises:
+        CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field.
+    """
+    data = data.removeprefix(_BOM)
+    try:
+        return _decode(data, model), False
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        mended = _ESCAPE.sub(_mend, data)
+        if mended == data:
+            raise _malformed(data, e) from e
+    try:
+        return _decode(mended, model), True
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise _malformed(data, e) from e
+
+
+def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
+    """The items of a mended body as they were sent, so that each can be mended, and warned of, on its own.
+
+    Mending keeps every position: an escape is six bytes before and after.
+    """
+    data = data.removeprefix(_BOM)
+    mended = _ESCAPE.sub(_mend, data)
+    sent: list[bytes] = []
+    end = 0
+    for item in items:
+        text = bytes(item)
+        start = mended.find(text, end)
+        end = start + len(text)
+        sent.append(data[start:end])
+    return sent
+
+
+def _decode(data: bytes, model: type[T]) -> T:
+    try:
+        return _decoder(model).decode(data)
+    except msgspec.ValidationError as e:
+        raise refused(e) from e
+    except RecursionError as e:
+        raise CoatcheckError(Code.INVALID_JSON, "The JSON is nested too deeply.") from e
+
+
+def _mend(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape[2] else escape[0]
+
+
+def _malformed(data: bytes, error: Exception) -> CoatcheckError:
+    position = _position(data, error)
+    where = "" if position is None else f" at byte {position}"
+    if not data.strip():
+        what = "The body is empty; it must be a JSON object."
+    elif _utf8_error(data) is not None:
+        what = f"The body is not valid UTF-8{where}. Send other encodings to /v1/artifacts/raw."
+    else:
+        what = f"The body is not valid JSON{where}: {_reason(error)}."
+    extra = {} if position is None else {"position": position}
+    return CoatcheckError(Code.INVALID_JSON, what, **extra)
+
+
+def _utf8_error(data: bytes) -> int | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as e:
+        return e.start
+    return None
+
+
+def _position(data: bytes, error: Exception) -> int | None:
+    bad = _utf8_error(data)
+    if bad is not None:
+        return bad
+    place = _BYTE.search(str(error))
+    return int(place[1]) if place else len(data)
+
+
+def _reason(error: Exception) -> str:
+    text = _BYTE.sub("", str(error)).removeprefix("JSON is malformed:").strip()
+    return "it ends too early" if text == "Input data was truncated" else text
+
+
+def refused(error: msgspec.ValidationError, *, where: str = "the body") -> CoatcheckError:
+    """The error of a well-formed request that does not say what it must, naming the field."""
+    place = _PLACE.match(str(error))
+    what, name = (place[1], place[2] or "") if place else (str(error), "")
+    unknown = _UNKNOWN.fullmatch(what)
+    if unknown:
+        name = f"{name}.{unknown[1]}" if name else unknown[1]
+        return CoatcheckError(Code.INVALID_REQUEST, f"Unknown field '{_short(name)}' in {where}.", field=_short(name))
+    if not name:
+        return CoatcheckError(Code.INVALID_REQUEST, f"In {where}: {_short(what)}.")
+    return CoatcheckError(Code.INVALID_REQUEST, f"'{_short(name)}': {_short(what)}.", field=_short(name))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

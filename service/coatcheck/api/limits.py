@@ -1,0 +1,38 @@
+"""Bounds of the HTTP face: what it accepts before a use case is called. Values only; bootstrap fills them in."""
+
+from msgspec import Struct
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""Names under which a caller on this machine reaches the service."""
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """One instance serves one application."""
+
+    payload: int = GIB
+    """Bytes of a payload after decoding; the use case enforces it, the face refuses early where it can."""
+    json_body: int = 32 * MIB
+    """Bytes of a JSON request body after decoding. Larger payloads go to the raw or the multipart route."""
+    batch_items: int = 100
+    batch_at_once: int = 8
+    """Items of one batch that are ingested at the same time."""
+    field: int = 64 * KIB
+    """Bytes of one field of a multipart form that is not the payload."""
+    fields: int = 64
+    """Parts of a multipart form."""
+    codings: int = 2
+    """Content codings that may be applied one over the other."""
+    ratio: int = 1000
+    """Decoded bytes per encoded byte beyond which a stream is taken for a decompression bomb ..."""
+    ratio_free: int = 128 * MIB
+    """... once it has produced this many bytes. Gzip cannot exceed 1,032; real logs stay below 200."""
+    decoded: int = 16 * GIB
+    """Bytes that one request may decode to, also when only its two ends are kept."""
+    zstd_window: int = 8 * MIB
+    """Largest window of a Zstandard frame: RFC 9659 section 3."""
+    allowed_hosts: tuple[str, ...] | None = LOOPBACK
+    """Host names answered to, without port, lower case. None answers every host and origin: only where keys protect."""

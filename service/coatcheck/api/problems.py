@@ -1,0 +1,124 @@
+"""Errors as RFC 9457 problem details: ONE table from code to status, title and advice, and how a problem is rendered.
+
+`docs/errors.md` is this table; a test compares them. Refuses to tell a caller anything of an internal error but that
+there was one; the log has it whole, under the request's ID.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class Row(Struct, frozen=True):
+    """What a code means over HTTP."""
+
+    status: int
+    title: str
+    advice: str
+    """What the caller should do next."""
+    retry_after: int | None = None
+    """Seconds after which the same request may succeed."""
+
+
+TABLE: Final[dict[Code, Row]] = {
+    Code.INVALID_REQUEST: Row(400, "Invalid request", "Correct the field that `detail` names."),
+    Code.INVALID_JSON: Row(400, "Invalid JSON", "Correct the JSON at the byte that `position` names."),
+    Code.INVALID_CONTENT: Row(
+        400, "Invalid content", 'Give `content` as text, as {"base64": …}, or as a tool result in a provider\'s shape.'
+    ),
+    Code.INVALID_ARTIFACT_ID: Row(400, "Invalid artifact ID", "Copy the ID from the card again."),
+    Code.INVALID_CURSOR: Row(400, "Invalid cursor", "Start again without a cursor."),
+    Code.INVALID_PATTERN: Row(400, "Invalid pattern", "Correct the regular expression (RE2), or ask for `literal`."),
+    Code.INVALID_DIGEST: Row(400, "Invalid digest field", "Write `sha-256=:<base64>:` (RFC 9530)."),
+    Code.INVALID_IDEMPOTENCY_KEY: Row(
+        400, "Invalid idempotency key", "Send 1 to 200 printable ASCII characters, for example a UUID."
+    ),
+    Code.DIGEST_MISMATCH: Row(400, "Digest mismatch", "The body was changed on its way; send it again."),
+    Code.CORRUPT_ENCODING: Row(400, "Corrupt content coding", "Compress and send the body again."),
+    Code.UNSUPPORTED_ENCODING: Row(415, "Unsupported content coding", "Use gzip, zstd or none."),
+    Code.UNSUPPORTED_MEDIA_TYPE: Row(415, "Unsupported media type", "Send the Content-Type that the route documents."),
+    Code.DECOMPRESSION_LIMIT: Row(413, "Decompression limit", "Send the body without Content-Encoding."),
+    Code.PAYLOAD_TOO_LARGE: Row(413, "Payload too large", "Send less, or ask for `oversize=keep_ends`."),
+    Code.BODY_TOO_LARGE: Row(413, "Body too large", "Send large payloads to /v1/artifacts/raw or as multipart."),
+    Code.TRUNCATED_BODY: Row(400, "Truncated body", "Send the whole body again."),
+    Code.IDEMPOTENCY_KEY_REUSED: Row(
+        422, "Idempotency key reused", "Use a new key for a request that differs from the first."
+    ),
+    Code.ARTIFACT_NOT_FOUND: Row(
+        404, "Artifact not found", "No artifact has this ID. Check the ID; if it is right, run the tool again."
+    ),
+    Code.ARTIFACT_GONE: Row(410, "Artifact gone", "Run the tool again if its output is still needed."),
+    Code.SECTION_NOT_FOUND: Row(404, "Section not found", "Use a section that the card or the outline names."),
+    Code.VIEW_NOT_AVAILABLE: Row(422, "View not available", "Read the view `raw`."),
+    Code.OFFSET_PAST_END: Row(422, "Offset past the end", "Use an offset within the size that `detail` names."),
+    Code.NOT_TEXT: Row(422, "Not text", "Fetch the bytes from /v1/artifacts/{id}/content."),
+    Code.RANGE_NOT_SATISFIABLE: Row(416, "Range not satisfiable", "Ask for a range within the size."),
+    Code.PRECONDITION_FAILED: Row(412, "Precondition failed", "Fetch the current ETag and try again."),
+    Code.COUNT_PENDING: Row(503, "Count pending", "Retry the same call.", retry_after=1),
+    Code.UPLOAD_FENCED: Row(503, "Upload given up", "Retry the same call.", retry_after=1),
+    Code.OVERLOADED: Row(503, "Overloaded", "Retry the same call after the time in Retry-After.", retry_after=2),
+    Code.STORAGE_FULL: Row(507, "Storage full", "Ask the administrator for room; nothing was stored."),
+    Code.STORAGE_UNAVAILABLE: Row(503, "Storage unavailable", "Retry the same call.", retry_after=5),
+    Code.INTEGRITY: Row(500, "Stored bytes are damaged", "Run the tool again, and tell the administrator."),
+    Code.SCHEMA_OUTDATED: Row(
+        503, "Database schema outdated", "The administrator must run the migrations.", retry_after=30
+    ),
+    Code.FORBIDDEN_HOST: Row(
+        403, "Forbidden host or origin", "Call the service by a host name that it answers to, not from another site."
+    ),
+    Code.ROUTE_NOT_FOUND: Row(404, "No such route", "See /v1/openapi.json for the routes."),
+    Code.METHOD_NOT_ALLOWED: Row(405, "Method not allowed", "Use a method that the Allow field names."),
+    Code.INTERNAL: Row(500, "Internal error", "Report the request ID to the administrator."),
+}
+
+CONSTANT: Final = frozenset({Code.ARTIFACT_NOT_FOUND})
+"""Answers that must not differ between never existed, another namespace's and forgotten: no words, no request ID."""
+
+
+class Problem(Struct, frozen=True):
+    """An answer that is an error."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
+    """The members of the problem object, in the order in which they are written."""
+    row = TABLE[error.code]
+    constant = error.code in CONSTANT
+    object_: dict[str, object] = {
+        "type": f"/errors/{error.code}",
+        "title": row.title,
+        "status": row.status,
+        "code": str(error.code),
+        "detail": row.advice if constant else error.detail,
+    }
+    if not constant:
+        if request_id is not None:
+            object_["request_id"] = request_id
+        object_ |= {name: value for name, value in error.extra.items() if name not in object_}
+    return object_
+
+
+def render(error: CoatcheckError, request_id: str | None) -> Problem:
+    """The problem details of an expected failure."""
+    row = TABLE[error.code]
+    headers = [("content-type", MEDIA_TYPE), ("cache-control", "no-store")]
+    if row.retry_after is not None:
+        headers.append(("retry-after", str(row.retry_after)))
+    if error.code is Code.UNSUPPORTED_ENCODING:
+        headers.append(("accept-encoding", "gzip, zstd"))
+    return Problem(row.status, headers, msgspec.json.encode(members(error, request_id)))
+
+
+def internal() -> CoatcheckError:
+    """What a caller learns of a bug."""
+    return CoatcheckError(
+        Code.INTERNAL, "Something went wrong here; it was logged under the request ID. Retrying may not help."
+    )

@@ -1,0 +1,46 @@
+"""The bytes themselves: a raw ASGI handler, called before Litestar, because ranges are the hottest path.
+
+Its route is not in Litestar's table: the router of 2.25 fails on a raw handler with a path parameter.
+"""
+
+from typing import cast
+
+from litestar.types import HTTPScope, Receive, Send
+
+from coatcheck.api import content_route
+from coatcheck.api.asking import caller
+from coatcheck.api.content_route import request_fields, respond, send_response
+from coatcheck.api.fields import ContentAsk
+from coatcheck.api.problems import render
+from coatcheck.api.query import read_query
+from coatcheck.api.services import Services
+from coatcheck.core import ids
+from coatcheck.usecases.asking import check_view
+
+_OURS = frozenset({"content-type", "content-length", "cache-control"})
+
+
+async def serve_content(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Answer GET or HEAD of an artifact's bytes.
+
+    Raises:
+        CoatcheckError: before the response has begun: what finding, opening and reading raise.
+    """
+    asked = read_query(scope, ContentAsk)
+    found = await services.find(caller(scope), ids.parse(artifact_id), with_bytes=True)
+    check_view(found.artifact, asked.view, None)
+    fields = request_fields(list(scope["headers"]))
+    method = str(scope["method"])
+    response = respond(found.artifact, services.open_content(found), method, fields, services.clock.now())
+    if response.error is None:
+        await send_response(response, cast("content_route.Receive", receive), cast("content_route.Send", send))
+        return
+    problem = render(response.error, request_id)
+    kept = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
+    headers = [*problem.headers, *kept, ("content-length", str(len(problem.body)))]
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+    body = b"" if method == "HEAD" else problem.body
+    await send({"type": "http.response.body", "body": body, "more_body": False})

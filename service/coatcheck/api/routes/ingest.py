@@ -1,0 +1,155 @@
+"""Taking payloads in: as JSON, as a form, as the body itself, and many at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from litestar import Request, Response, post
+from litestar.di import NamedDependency
+from litestar.types import Scope
+
+from coatcheck.api import docs
+from coatcheck.api.asking import caller, idempotency_key, require_json
+from coatcheck.api.body import body_too_large, content_length, is_coded, open_body
+from coatcheck.api.fields import BatchAsk, NoAsk, RawAsk, StoreAsk
+from coatcheck.api.forms import Form, boundary
+from coatcheck.api.headers import field, media_type
+from coatcheck.api.json_body import as_sent, decode
+from coatcheck.api.limits import Limits
+from coatcheck.api.offers import stand_in, to_offer, to_said
+from coatcheck.api.problems import TABLE, members
+from coatcheck.api.query import from_pairs, read_query
+from coatcheck.api.services import Desk, Services
+from coatcheck.api.views import BatchItem, BatchView, answer, receipt_view
+from coatcheck.core import parts
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.ingest import Notice, Offer, Receipt
+from coatcheck.usecases.receive import too_large
+
+_PIECE = 512 * 1024
+_FORM_ROOM = 1024 * 1024
+"""Bytes that a form's fields and separators may add to the payload's."""
+_UNSAID = "application/x-www-form-urlencoded"
+"""What curl's --data-binary says of any body: nothing."""
+MENDED = Notice(
+    "lone_surrogates_replaced",
+    "The JSON held halves of surrogate pairs, which are no characters; each was replaced by U+FFFD.",
+)
+
+
+@post("/v1/artifacts", opt={"doc": docs.STORE})
+async def store(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Store a payload given as JSON or as a form."""
+    scope = request.scope
+    read_query(scope, NoAsk)
+    if media_type(scope) == "multipart/form-data":
+        return _answer(await _store_form(request, desk.services, desk.limits))
+    require_json(scope, "multipart/form-data")
+    key = idempotency_key(scope)
+    asked, mended = decode(await _json(request, desk.limits), StoreAsk)
+    return _answer(await _store(desk.services, caller(scope), asked, key=key, mended=mended))
+
+
+@post("/v1/artifacts/raw", opt={"doc": docs.STORE_RAW})
+async def store_raw(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Store the body as it is."""
+    scope = request.scope
+    asked = read_query(scope, RawAsk)
+    given = field(scope, b"content-type")
+    if given is not None and media_type(scope) == _UNSAID:
+        given = None
+    offer = to_offer(asked, to_said(asked, media_type=given), key=idempotency_key(scope))
+    _refuse_early(scope, desk.limits.payload, keep_ends=offer.keep_ends)
+    body = open_body(scope, request.receive, desk.limits)
+    return _answer(await desk.services.ingest(caller(scope), body, lambda: offer, keep_ends=offer.keep_ends))
+
+
+@post("/v1/artifacts:batch", status_code=200, opt={"doc": docs.STORE_BATCH})
+async def store_batch(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Store many payloads; each gets its own receipt or problem."""
+    scope = request.scope
+    read_query(scope, NoAsk)
+    require_json(scope)
+    key = idempotency_key(scope)
+    data = await _json(request, desk.limits)
+    asked, mended = decode(data, BatchAsk)
+    items = as_sent(data, asked.items) if mended else [bytes(item) for item in asked.items]
+    who = caller(scope)
+    places = asyncio.Semaphore(desk.limits.batch_at_once)
+
+    async def one(index: int, raw: bytes) -> BatchItem:
+        async with places:
+            return await _item(desk.services, who, raw, None if key is None else f"{key}#{index}")
+
+    results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
+    return answer(BatchView(tuple(results)))
+
+
+async def _item(services: Services, who: Caller, raw: bytes, key: str | None) -> BatchItem:
+    """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
+    try:
+        asked, mended = decode(raw, StoreAsk)
+        receipt = await _store(services, who, asked, key=key, mended=mended)
+    except CoatcheckError as e:
+        return BatchItem(TABLE[e.code].status, problem=members(e, None))
+    return BatchItem(201 if receipt.created else 200, receipt_view(receipt))
+
+
+async def _json(request: Request[Any, Any, Any], limits: Limits) -> bytes:
+    length = content_length(request.scope)
+    if length is not None and length > limits.json_body:
+        raise body_too_large(limits.json_body)
+    return await open_body(request.scope, request.receive, limits).whole(limits.json_body)
+
+
+async def _store(services: Services, who: Caller, asked: StoreAsk, *, key: str | None, mended: bool) -> Receipt:
+    parted = parts.payload(asked.content)
+    asked = stand_in(asked, parted)
+    said = to_said(asked)
+    offer = to_offer(asked, said, key=key, notices=(MENDED,) if mended else ())
+    return await services.ingest(who, _pieces(parted.data), lambda: offer, keep_ends=offer.keep_ends)
+
+
+async def _store_form(request: Request[Any, Any, Any], services: Services, limits: Limits) -> Receipt:
+    scope = request.scope
+    key = idempotency_key(scope)
+    form = Form(open_body(scope, request.receive, limits), boundary(field(scope, b"content-type") or ""), limits)
+    await form.open()
+    before = from_pairs(form.fields, RawAsk)
+    keep_ends = before.oversize == "keep_ends"
+    _refuse_early(scope, limits.payload + _FORM_ROOM, keep_ends=keep_ends)
+    return await services.ingest(caller(scope), form, _form_offer(form, key, before), keep_ends=keep_ends)
+
+
+def _form_offer(form: Form, key: str | None, before: RawAsk) -> Callable[[], Offer]:
+    """What a form asks, once all of it has been read."""
+
+    def offer() -> Offer:
+        asked = from_pairs(form.fields, RawAsk)
+        if asked.oversize != before.oversize:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
+            )
+        said = to_said(asked, media_type=form.media_type, title=form.filename)
+        return to_offer(asked, said, key=key)
+
+    return offer
+
+
+def _refuse_early(scope: Scope, limit: int, *, keep_ends: bool) -> None:
+    """Refuse by the announced length, before a byte of the body is asked for."""
+    length = content_length(scope)
+    if length is not None and length > limit and not keep_ends and not is_coded(scope):
+        raise too_large(limit)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]
+
+
+def _answer(receipt: Receipt) -> Response[bytes]:
+    """201 with the place of what is new, 200 for what was there already."""
+    headers = {"location": f"/v1/artifacts/{receipt.id}"}
+    return answer(receipt_view(receipt), status=201 if receipt.created else 200, headers=headers)

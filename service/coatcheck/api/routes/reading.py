@@ -1,0 +1,55 @@
+"""Reading further: a part of an artifact, and where a pattern matches."""
+
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from coatcheck.api import docs
+from coatcheck.api.asking import caller
+from coatcheck.api.fields import ReadQuery, SearchQuery
+from coatcheck.api.query import read_query
+from coatcheck.api.services import Desk
+from coatcheck.api.views import answer
+from coatcheck.core import ids
+from coatcheck.usecases.read import ReadAsk
+from coatcheck.usecases.search import SearchAsk
+
+
+@get("/v1/artifacts/{artifact_id:str}/read", opt={"doc": docs.READ})
+async def read_artifact(
+    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+) -> Response[bytes]:
+    """Part of an artifact as text, within a budget."""
+    asked = read_query(request.scope, ReadQuery)
+    ask = ReadAsk(
+        unit=asked.unit,
+        offset=asked.offset,
+        limit=asked.limit,
+        view=asked.view,
+        section=asked.section,
+        cursor=asked.cursor,
+        max_tokens=asked.max_tokens,
+    )
+    return answer(await desk.services.read(caller(request.scope), ids.parse(artifact_id), ask))
+
+
+@get("/v1/artifacts/{artifact_id:str}/search", opt={"doc": docs.SEARCH})
+async def search_artifact(
+    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+) -> Response[bytes]:
+    """Lines that match a pattern, within a budget."""
+    asked = read_query(request.scope, SearchQuery)
+    ask = SearchAsk(
+        pattern=asked.pattern,
+        literal=asked.literal,
+        ignore_case=asked.ignore_case,
+        context=asked.context,
+        offset=asked.offset,
+        limit=asked.limit,
+        section=asked.section,
+        view=asked.view,
+        max_tokens=asked.max_tokens,
+    )
+    return answer(await desk.services.search(caller(request.scope), ids.parse(artifact_id), ask))

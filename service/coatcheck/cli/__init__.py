@@ -1,0 +1,21 @@
+"""The command line: one command, one function; `--json` everywhere; exit codes that mean something."""
+
+import click
+
+from coatcheck import __version__
+from coatcheck.cli.client import card, put, read, search
+from coatcheck.cli.operate import check, migrate, openapi, settings
+from coatcheck.cli.serve import serve
+
+EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 2: the request was wrong. 3: no such
+artifact, or gone. 4: the service or its storage cannot be reached."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXITS)
+@click.version_option(__version__, prog_name="coatcheck")
+def main() -> None:
+    """Coatcheck keeps bulky tool output out of a language model's context without losing it."""
+
+
+for _command in (serve, put, card, read, search, migrate, check, settings, openapi):
+    main.add_command(_command)

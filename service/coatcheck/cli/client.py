@@ -1,0 +1,213 @@
+"""`put`, `card`, `read`, `search`: talk to a running service over HTTP."""
+
+import json
+import mimetypes
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import click
+import httpx
+
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.settings import load
+
+CHUNK = 256 * 1024
+PROGRESS_FROM = 8 * 1024**2
+"""Bytes from which an upload on a terminal shows a progress bar."""
+
+
+def _service(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that every client command has."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
+    command = click.option("--key", help="Key to present (COATCHECK_KEY).")(command)
+    return click.option("--url", "service", help="Where the service is (COATCHECK_URL).")(command)
+
+
+def _client(service: str | None, key: str | None) -> httpx.Client:
+    try:
+        settings = load(url=service, key=key)
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
+    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
+    timeout = httpx.Timeout(30, read=600)
+    try:
+        client = httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
+    except httpx.InvalidURL as error:
+        fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
+    return client
+
+
+def _ask(send: Callable[[], httpx.Response], client: httpx.Client) -> dict[str, Any]:
+    """The JSON answer of a request, or the end of the command with the service's own words."""
+    try:
+        response = send()
+    except httpx.HTTPError as error:
+        fail(
+            Exit.UNREACHABLE,
+            f"cannot talk to the service at {client.base_url}: {error}. Is it running? Start it with: coatcheck serve",
+        )
+    try:
+        body: dict[str, Any] = response.json()
+    except ValueError:
+        fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
+    if not response.is_success:
+        _refused(response.status_code, body)
+    return body
+
+
+def _refused(status: int, body: dict[str, Any]) -> NoReturn:
+    """End the command with the service's own words."""
+    code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
+    fail(code, f"{body.get('detail', 'no reason given')} [{body.get('code', status)}]")
+
+
+def _show(body: dict[str, Any], *, as_json: bool) -> None:
+    """Print the text exactly, or the whole answer."""
+    if as_json:
+        click.echo(json.dumps(body, ensure_ascii=False, indent=2))
+        return
+    out = sys.stdout.buffer
+    out.write(str(body["text"]).encode())
+    if not str(body["text"]).endswith("\n"):
+        out.write(b"\n")
+    out.flush()
+    for warning in body.get("warnings", ()):
+        click.echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@_service
+@click.option("--tool-name", help="The tool that made this output.")
+@click.option("--tool-call-id", help="The call it answers.")
+@click.option("--session", help="The conversation or run it belongs to.")
+@click.option("--source", help="URL that the payload came from.")
+@click.option("--title", help="What it is (default: the file's name).")
+@click.option("--kind", help="What kind it is; recognised when not given.")
+@click.option("--media-type", help="Its media type (default: by the file's name).")
+@click.option("--query", help="What you are looking for; the card's excerpts follow it.")
+@click.option("--label", multiple=True, help="A label; may be given several times.")
+@click.option("--ttl", help="How long to keep it: seconds, or 30m, 12h, 7d.")
+@click.option("--pin", is_flag=True, help="Keep it until it is deleted.")
+@click.option("--card-tokens", type=int, help="Budget of the card (600).")
+@click.option("--inline-tokens", type=int, help="Size up to which the payload itself is printed (1000).")
+@click.option("--keep-ends", is_flag=True, help="Keep both ends of a payload over the limit.")
+def put(file: str, service: str | None, key: str | None, as_json: bool, **said: Any) -> None:  # noqa: ANN401
+    """Hand over FILE (- for standard input) and print what the model should read instead."""
+    params = _params(file, said)
+    headers = {"content-type": said["media_type"] or _guess(file)}
+    size = None if file == "-" else Path(file).stat().st_size
+    if size is not None:
+        headers["content-length"] = str(size)
+    with _client(service, key) as client, _open(file) as stream:
+        body = _ask(
+            lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=_chunks(stream, size)),
+            client,
+        )
+    _show(body, as_json=as_json)
+
+
+def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
+    fields = ("tool_name", "tool_call_id", "session", "kind", "query", "ttl", "card_tokens", "inline_tokens")
+    params = [(name, str(said[name])) for name in fields if said[name] is not None]
+    if said["source"]:
+        params.append(("url", said["source"]))
+    title = said["title"] or (None if file == "-" else Path(file).name)
+    if title:
+        params.append(("title", title))
+    params += [("label", label) for label in said["label"]]
+    if said["pin"]:
+        params.append(("pin", "true"))
+    if said["keep_ends"]:
+        params.append(("oversize", "keep_ends"))
+    return httpx.QueryParams(tuple(params))
+
+
+def _guess(file: str) -> str:
+    return mimetypes.guess_type(file)[0] or "application/octet-stream"
+
+
+def _open(file: str) -> BinaryIO:
+    return sys.stdin.buffer if file == "-" else Path(file).open("rb")
+
+
+def _chunks(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+    """The file in pieces; a long one moves a progress bar on standard error if that is a terminal."""
+    if not sys.stderr.isatty() or size is None or size < PROGRESS_FROM:
+        while chunk := stream.read(CHUNK):
+            yield chunk
+        return
+    with click.progressbar(length=size, label="Uploading", file=sys.stderr) as bar:
+        while chunk := stream.read(CHUNK):
+            yield chunk
+            bar.update(len(chunk))
+
+
+@click.command()
+@click.argument("artifact_id")
+@_service
+@click.option("--tokens", type=int, help="Budget of the card (600).")
+@click.option("--query", help="What you are looking for; the excerpts follow it.")
+def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+    """Print the card of an artifact again, at any budget."""
+    with _client(service, key) as client:
+        body = _ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client)
+    _show(body, as_json=as_json)
+
+
+@click.command()
+@click.argument("artifact_id")
+@_service
+@click.option("--unit", type=click.Choice(["line", "char", "byte", "token"]), help="What offset and limit count.")
+@click.option("--offset", type=int, help="Where to begin; lines count from 1, the others from 0.")
+@click.option("--limit", type=int, help="How many to read.")
+@click.option("--cursor", help="Go on where an earlier answer stopped.")
+@click.option("--max-tokens", type=int, help="Upper bound of the answer (4000; at most 8000).")
+def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+    """Print a part of an artifact."""
+    with _client(service, key) as client:
+        body = _ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client)
+    _show(body, as_json=as_json)
+    if not as_json and body.get("next"):
+        click.echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
+
+
+@click.command()
+@click.argument("artifact_id")
+@click.argument("pattern")
+@_service
+@click.option("-F", "--literal", is_flag=True, help="The pattern is plain text.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Capitals and small letters are the same.")
+@click.option("-C", "--context", type=int, help="Lines to show around a match.")
+@click.option("--offset", type=int, help="Matching lines to skip.")
+@click.option("--limit", type=int, help="Matching lines to show (20; at most 200).")
+@click.option("--max-tokens", type=int, help="Upper bound of the answer (4000; at most 8000).")
+def search(
+    artifact_id: str,
+    pattern: str,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **asked: Any,  # noqa: ANN401
+) -> None:
+    """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
+    params = {"pattern": pattern} | _given(asked)
+    with _client(service, key) as client:
+        body = _ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/search", params=params), client)
+    _show(body, as_json=as_json)
+    if not body["matches"]:
+        sys.exit(Exit.NOTHING)
+
+
+def _id(text: str) -> str:
+    return httpx.URL("/").copy_with(path=f"/{text}").raw_path.decode()[1:].replace("/", "%2F")
+
+
+def _given(asked: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in asked.items()
+        if value not in {None, False}
+    }

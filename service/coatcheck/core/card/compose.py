@@ -1,0 +1,185 @@
+"""Cutting a card: spend a budget on what a reader needs most, and never a token more.
+
+Pure: the same payload, words, query and budget give the same card, byte for byte. The first line with the ID and the
+next call survive at every budget; everything else shrinks. The final text is counted whole, so the bound holds for
+every content, whatever the sums before it said.
+"""
+
+from typing import Final
+
+from coatcheck.core.artifact import ENGINE, Facts, Kind, Measure, Said, Sample
+from coatcheck.core.card import render
+from coatcheck.core.card.choose import SEAM
+from coatcheck.core.card.excerpts import Excerpts
+from coatcheck.core.card.fixed import Fixed, FixedLines
+from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds import CUTTERS
+from coatcheck.core.tokens import Tokenizer
+
+MIN_BUDGET: Final = 64
+MAX_BUDGET: Final = 8192
+
+_PAGE_LINES: Final = 200
+_QUERY: Final = 200
+"""Characters of a query that are looked at."""
+_TRIES: Final = 6
+_FEW_LINES: Final = 10
+"""JSON on fewer lines than this is read by path: its lines are too long to page through."""
+
+
+def cut(
+    artifact_id: str,
+    said: Said,
+    measure: Measure,
+    facts: Facts,
+    sample: Sample,
+    *,
+    budget: int,
+    query: str | None,
+    tokenizer: Tokenizer,
+) -> tuple[Card, str, int]:
+    """The card of a payload, its text, and how many tokens the text is.
+
+    Args:
+        artifact_id: the ID a reader will use.
+        said: what the caller said of the payload.
+        measure: its sizes.
+        facts: what `recognise` found.
+        sample: its ends, or all of it.
+        budget: 64 to 8,192 tokens; the text is never more, in the tokenizer's encoding.
+        query: if given, excerpts are the passages that answer it before what the kind would choose.
+        tokenizer: what counts.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a budget out of bounds.
+    """
+    if not MIN_BUDGET <= budget <= MAX_BUDGET:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
+        )
+    return _Cutting(artifact_id, said, measure, facts, sample, budget, query, tokenizer).run()
+
+
+class _Cutting:
+    """One card being cut."""
+
+    def __init__(
+        self,
+        artifact_id: str,
+        said: Said,
+        measure: Measure,
+        facts: Facts,
+        sample: Sample,
+        budget: int,
+        query: str | None,
+        tokenizer: Tokenizer,
+    ) -> None:
+        self._id = artifact_id
+        self._said = said
+        self._measure = measure
+        self._facts = facts
+        self._budget = budget
+        self._tokenizer = tokenizer
+        self._list = sample.head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+        self._plan = CUTTERS[facts.kind].plan(sample, facts)
+        words = " ".join(query.split())[:_QUERY] if query else None
+        self._excerpts = Excerpts(sample, measure, self._plan, words or None, tokenizer)
+        self._fixed = FixedLines(said, measure, facts, self._plan, budget, tokenizer)
+        self._readable = facts.kind not in {Kind.IMAGE, Kind.BINARY}
+        self._shows = self._readable and measure.size > 0 and self._plan.ends
+
+    def run(self) -> tuple[Card, str, int]:
+        """Fixed lines, then excerpts with what is left, then a recount; shrink until it fits."""
+        everything = Omission(bytes=ByteRange(0, 1), lines=LineRange(1, 1), whole_lines=1)
+        most = self._budget - self._tokenizer.count(f"\n{self._last(self._next([everything]))}")
+        fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows)
+        self._fixed.build(fixed, most - (0 if self._shows else SEAM), text=self._readable)
+        excerpts = self._choose(most - fixed.cost)
+        if self._fixed.add_markers(fixed, excerpts, most):
+            excerpts = self._choose(most - fixed.cost)
+        room = most - fixed.cost
+        for _ in range(_TRIES + len(fixed.lines)):
+            card, text = self._assemble(fixed, excerpts)
+            count = self._tokenizer.count(text)
+            if count <= self._budget:
+                return card, text, count
+            if excerpts:
+                room -= count - self._budget + 2
+                excerpts = self._choose(room)
+            elif not fixed.drop():
+                break
+        return self._smallest()
+
+    def _smallest(self) -> tuple[Card, str, int]:
+        """ID and next call: what fits into 64 tokens for every payload."""
+        card, text = self._assemble(self._fixed.first(self._id, room=0, excerpts=False), [])
+        return card, text, self._tokenizer.count(text)
+
+    def _choose(self, room: int) -> list[Excerpt]:
+        return self._excerpts.choose(room) if self._shows else []
+
+    def _next(self, omitted: list[Omission]) -> NextCall | None:
+        if not omitted:
+            return None
+        arguments: dict[str, str | int] = {"artifact_id": self._id}
+        if self._facts.kind is Kind.JSON and self._facts.shape and self._measure.lines < _FEW_LINES:
+            arguments["path"] = "$[0]" if self._list else "$.*"
+            return NextCall("read_artifact", arguments)
+        largest = max(omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
+        inside = (
+            largest.whole_lines > 0 and largest.bytes.start > 0 and not self._excerpts.starts_line(largest.bytes.start)
+        )
+        arguments["offset"] = largest.lines.first + inside
+        if self._budget >= render.BRIEF:
+            arguments["limit"] = _PAGE_LINES
+        return NextCall("read_artifact", arguments)
+
+    def _last(self, next_call: NextCall | None) -> str:
+        if not self._measure.size:
+            return render.empty_line()
+        if not self._readable:
+            return render.unreadable_line()
+        if next_call is None:
+            return render.end_line(self._measure)
+        return render.next_line(next_call, searchable=self._budget >= render.BRIEF)
+
+    def _assemble(self, fixed: Fixed, excerpts: list[Excerpt]) -> tuple[Card, str]:
+        measure = self._measure
+        omitted = self._excerpts.omitted(excerpts) if self._readable else []
+        next_call = self._next(omitted)
+        lines = list(fixed.lines)
+        if excerpts:
+            lines += render.excerpt_lines(excerpts, omitted, measure, brief=self._budget < render.BRIEF)
+        elif omitted and len(lines) > 1:
+            lines.append(render.all_left_out(omitted[0]))
+        lines.append(self._last(next_call))
+        return self._card(fixed, excerpts, omitted, next_call), "\n".join(lines)
+
+    def _card(self, fixed: Fixed, excerpts: list[Excerpt], omitted: list[Omission], next_call: NextCall | None) -> Card:
+        said, facts, measure = self._said, self._facts, self._measure
+        return Card(
+            id=self._id,
+            kind=facts.kind,
+            media_type=facts.media_type,
+            title=said.title or facts.title,
+            url=said.url or facts.url,
+            canonical_url=facts.url if said.url else None,
+            tool_name=said.tool_name,
+            tool_call_id=said.tool_call_id,
+            size=measure.size,
+            chars=measure.chars,
+            lines=measure.lines,
+            tokens=measure.tokens,
+            sha256=None if self._readable else measure.sha256.hex(),
+            markers=facts.markers,
+            shape=fixed.shape,
+            hints=fixed.hints,
+            excerpts=excerpts,
+            omitted=omitted,
+            dropped=measure.dropped,
+            dropped_at=measure.dropped_at,
+            next=next_call,
+            engine=ENGINE,
+        )

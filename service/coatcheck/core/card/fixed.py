@@ -1,0 +1,153 @@
+"""The lines above the excerpts: what the payload is, what it says of itself, its shape. Each only as far as it fits.
+
+Everything here that came from outside is inert and on one line; what is clipped says so.
+"""
+
+from typing import Final, final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Facts, Measure, Said
+from coatcheck.core.card import render
+from coatcheck.core.card.model import Excerpt
+from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import one_line
+from coatcheck.core.tokens import Tokenizer
+
+_URL_KEPT: Final = 256
+"""Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
+
+
+class Fixed(Struct):
+    """The lines above the excerpts, as far as they fit, and what they cost."""
+
+    lines: list[str]
+    cost: int
+    shape: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    def drop(self) -> bool:
+        """Give up the last line. False when only the first is left."""
+        if len(self.lines) < 2:  # noqa: PLR2004 - the first one stays
+            return False
+        line = self.lines.pop()
+        self.shape = tuple(shown for shown in self.shape if shown != line)
+        if line.startswith("Places: "):
+            self.hints = ()
+        return True
+
+
+@final
+class FixedLines:
+    """Builds them for one card."""
+
+    def __init__(
+        self, said: Said, measure: Measure, facts: Facts, plan: Plan, budget: int, tokenizer: Tokenizer
+    ) -> None:
+        self._said = said
+        self._measure = measure
+        self._facts = facts
+        self._plan = plan
+        self._budget = budget
+        self._tokenizer = tokenizer
+
+    def first(self, artifact_id: str, *, room: int, excerpts: bool) -> Fixed:
+        """The one line that every card has."""
+        line = render.first_line(artifact_id, self._facts.kind.value, room=room, excerpts=excerpts)
+        return Fixed([line], self._cost(line))
+
+    def build(self, fixed: Fixed, room: int, *, text: bool) -> Fixed:
+        """Add what fits into `room` tokens, in the order of the card."""
+        said, facts, measure = self._said, self._facts, self._measure
+        brief = self._budget < render.BRIEF
+        self._add(fixed, render.size_line(measure, text=text, media_type=facts.media_type, brief=brief), room)
+        limit = max(room // 3, min(room, 170)) if self._budget >= _URL_KEPT else room // 2
+        if said.url:
+            self._labelled(fixed, "URL", said.url, limit, 0.8)
+        if facts.url and facts.url != said.url:
+            self._labelled(fixed, "Canonical" if said.url else "URL", facts.url, limit, 0.8)
+        title = said.title or facts.title
+        if title:
+            self._labelled(fixed, "Title", title, limit, 0.4)
+        if said.tool_name:
+            call_id = f" (call {said.tool_call_id[:120]})" if said.tool_call_id else ""
+            self._labelled(fixed, "Tool", f"{said.tool_name[:120]}{call_id}", limit, 0.4)
+        if measure.dropped:
+            self._add(fixed, render.dropped_line(measure), room)
+        self._shape(fixed, room)
+        self._hints(fixed, room)
+        return fixed
+
+    def add_markers(self, fixed: Fixed, excerpts: list[Excerpt], room: int) -> bool:
+        """Add what the payload says of itself where the excerpts do not show it anyway. Whether anything was."""
+        values = dict.fromkeys(one_line(marker.value) for marker in self._facts.markers)
+        missing = [value for value in values if not any(value in excerpt.text for excerpt in excerpts)]
+        if not missing:
+            return False
+        before = fixed.cost
+        self._labelled(fixed, "It says", " | ".join(missing), min(room, fixed.cost + room // 3), 0.3)
+        return fixed.cost > before
+
+    def _add(self, fixed: Fixed, line: str, room: int) -> bool:
+        cost = self._cost(line)
+        if fixed.cost + cost > room:
+            return False
+        fixed.lines.append(line)
+        fixed.cost += cost
+        return True
+
+    def _labelled(self, fixed: Fixed, label: str, value: str, room: int, share: float) -> None:
+        """A line of outside words, clipped to its share and marked when it was."""
+        flat = one_line(value[:4_000])
+        line = f"{label}: {flat}"
+        if self._add(fixed, line, room):
+            return
+        most = min(int(room * share), room - fixed.cost) - 4
+        if most >= 8:  # noqa: PLR2004 - fewer tokens say nothing
+            self._add(fixed, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room)
+
+    def _shape(self, fixed: Fixed, room: int) -> None:
+        share = self._plan.shape
+        if self._plan.outline:
+            share *= min(1.0, self._measure.tokens.count / (8 * self._budget))
+        left = int((room - fixed.cost) * share)
+        lines: list[str] = []
+        for raw in self._facts.shape:
+            line = one_line(raw)
+            cost = self._cost(line)
+            if cost > left:
+                line = _clip_list(fit_text(line, left - 2, self._tokenizer)) if left > 12 else ""  # noqa: PLR2004
+                if line:
+                    lines.append(line)
+                    fixed.cost += self._cost(line)
+                break
+            lines.append(line)
+            left -= cost
+            fixed.cost += cost
+        fixed.lines += lines
+        fixed.shape = tuple(lines)
+
+    def _hints(self, fixed: Fixed, room: int) -> None:
+        left = int((room - fixed.cost) * self._plan.hints) - 6
+        chosen: list[str] = []
+        for hint in self._facts.hints:
+            flat = one_line(hint)
+            cost = self._tokenizer.count(f", {flat}")
+            if cost > left:
+                break
+            left -= cost
+            chosen.append(flat)
+        if chosen and self._add(fixed, f"Places: {', '.join(chosen)}", room):
+            fixed.hints = tuple(chosen)
+
+    def _cost(self, line: str) -> int:
+        return self._tokenizer.count(f"\n{line}")
+
+
+def _clip_list(text: str) -> str:
+    """A clipped enumeration, back to its last whole item."""
+    if not text.endswith("…"):
+        return text
+    place = max(text.rfind(", "), text.rfind("; "))
+    return f"{text[: place + 1]} …" if place > 0 else text

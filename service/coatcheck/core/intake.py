@@ -1,0 +1,111 @@
+"""A payload on its way in: hash, frames, counts, head and tail, in one pass over the bytes.
+
+Pure: takes bytes, gives the bytes to store, and knows everything about the payload at its end. Holds at most a frame,
+the two sample ends and the token meter's sample, whatever the payload's size. Decides nothing about placement.
+"""
+
+import codecs
+import hashlib
+
+from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Sample
+from coatcheck.core.seekable import FrameEncoder, FrameIndex
+from coatcheck.core.text.count import TokenMeter
+from coatcheck.core.tokens import Tokenizer
+
+LF = 0x0A
+
+
+class Intake:
+    """One payload being taken in. `feed` its bytes in order, then `finish`, then read the rest."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._sha = hashlib.sha256()
+        self._encoder = FrameEncoder()
+        self._meter = TokenMeter(tokenizer)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
+        self._ends_line = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of payload taken in so far."""
+        return self._encoder.size
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; answers the stored bytes that became complete, perhaps none."""
+        if not data:
+            return b""
+        self._sha.update(data)
+        self._sample(data)
+        self._meter.feed(data)
+        self._validate(data, final=False)
+        self._ends_line = data[-1] == LF
+        return self._encoder.feed(data)
+
+    def finish(self) -> bytes:
+        """End the payload; answers the last stored bytes, the seek table included."""
+        self._validate(b"", final=True)
+        return self._encoder.finish()
+
+    def _validate(self, data: bytes, *, final: bool) -> None:
+        if self._utf8 is None:
+            return
+        try:
+            self._utf8.decode(data, final)
+        except UnicodeDecodeError:
+            self._utf8 = None
+
+    def _sample(self, data: bytes) -> None:
+        room = 2 * SAMPLE_BYTES - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data[-SAMPLE_BYTES:]
+            if len(self._tail) > 2 * SAMPLE_BYTES:
+                del self._tail[:-SAMPLE_BYTES]
+
+    @property
+    def sha256(self) -> bytes:
+        """Digest of what was taken in so far."""
+        return self._sha.digest()
+
+    @property
+    def index(self) -> FrameIndex:
+        """Where each frame begins; after `finish`."""
+        return self._encoder.index
+
+    @property
+    def stored_size(self) -> int:
+        """Stored bytes given out so far."""
+        return self._encoder.stored_size
+
+    def measure(self, *, dropped: int = 0, dropped_at: int = 0) -> Measure:
+        """The sizes and the digest; after `finish`."""
+        return Measure(
+            size=self._encoder.size,
+            lines=self._encoder.newlines + (0 if self._ends_line else 1),
+            chars=self._encoder.chars,
+            tokens=self._meter.finish(),
+            sha256=self._sha.digest(),
+            utf8=self._utf8 is not None,
+            dropped=dropped,
+            dropped_at=dropped_at,
+        )
+
+    def sample(self) -> Sample:
+        """The ends of the payload, or all of it when it is short; the same as `sample_ranges` would read back."""
+        if self.size <= 2 * SAMPLE_BYTES:
+            return Sample(bytes(self._head), b"", self.size)
+        tail = self._tail
+        if len(tail) < SAMPLE_BYTES:
+            tail = self._head[len(tail) - SAMPLE_BYTES :] + tail
+        return Sample(bytes(self._head[:SAMPLE_BYTES]), bytes(tail[-SAMPLE_BYTES:]), self.size)
+
+
+def sample_ranges(size: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The two byte ranges that a Sample of a stored payload of this size is read from."""
+    if size <= 2 * SAMPLE_BYTES:
+        return (0, size), (size, size)
+    return (0, SAMPLE_BYTES), (size - SAMPLE_BYTES, size)

@@ -1,0 +1,72 @@
+"""What a kind supplies: a description made once at ingest, and a plan for the excerpts of every card after.
+
+A kind never renders and never counts tokens; it names what matters, in bytes of the payload, most important first.
+"""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Facts, Said, Sample
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """What a kind could read off the sample. Values are verbatim: whoever shows them makes them inert."""
+
+    shape: tuple[str, ...] = ()
+    title: str | None = None
+    url: str | None = None
+    language: str | None = None
+    media_type: str | None = None
+
+
+class Spot(Struct, frozen=True):
+    """A half-open byte range of the payload worth showing."""
+
+    start: int
+    end: int
+
+
+class Passage(Struct, frozen=True):
+    """Readable text of a byte range whose raw form is not for readers, such as a page's paragraph in its markup."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """How to spend a card's budget.
+
+    Shares need not add up to one; what one leaves over, the next may use, in the order shape, hints, spots, tail, head.
+    """
+
+    shape: float = 0.2
+    spots: float = 0.0
+    tail: float = 0.5
+    """Of what is left for the two ends, the share of the tail."""
+    wanted: tuple[Spot, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    """If any: they are the excerpt, in order from the first; there is no head and no tail."""
+    ends: bool = True
+    """False: no verbatim excerpt at all, as for binary payloads."""
+    hints: float = 0.1
+    outline: bool = False
+    """The shape tells where things are rather than what they are: of little use while most of the text fits."""
+
+
+class Cutter(Protocol):
+    """One kind's knowledge. Both methods are pure, bounded by the sample, and raise for no content."""
+
+    def describe(self, sample: Sample, said: Said) -> Description:
+        """Structure, title and the like, at ingest."""
+        ...
+
+    def plan(self, sample: Sample, facts: Facts) -> Plan:
+        """What to show, at every cut."""
+        ...
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,59 @@
+"""What a payload says of itself: exit codes, wall time, original sizes, truncation notices. Verbatim and bounded.
+
+Only statements about the whole output count, and only near its ends. A line that merely mentions an error does not.
+"""
+
+import re
+from typing import Final
+
+from coatcheck.core.artifact import Marker, Sample
+
+_ENDS: Final = 4096
+_MAX_MARKERS: Final = 8
+_MAX_VALUE: Final = 160
+
+_LINE: Final = re.compile(
+    r"^[ \t]*(?:"
+    r"(?P<exit_code>\[exit(?: code)?:? ?-?\d+\]|(?:process |command |shell )?exit(?:ed)?(?: with)?(?: code| status)"
+    r"(?: is| was)?[ :=]{1,3}-?\d+\.?|(?:process|command|script|job|child) (?:exited|finished|terminated|failed"
+    r"|completed|"
+    r"returned)(?: with)?(?:(?: non-zero)? (?:exit )?(?:code|status))?[ :=]{1,3}-?\d+\.?|exit_?code[=:] ?-?\d+|"
+    r"return ?code[=:] ?-?\d+|<exit_?code>-?\d+</exit_?code>|exited with (?:code|status)[ :]-?\d+|"
+    r".{0,60}\bcommand failed with exit (?:code|status) \d+.{0,80}|##\[error\]process completed with exit code \d+\.?|"
+    r"finished: (?:success|failure|unstable|aborted)|build (?:success|successful|failure|failed))"
+    r"|(?P<wall_time>(?:wall|total|elapsed|real) ?time[ :=]{1,3}[\d.:]+ ?(?:s|sec|seconds|ms|m|min|minutes)?\b.{0,20}|"
+    r"real\s{1,4}\d+m[\d.]+s|duration[:=] ?[\d.]+ ?(?:s|ms|seconds)?)"
+    r"|(?P<original_token_count>original token count: ?\d[\d,]*)"
+    r"|(?P<original_lines>total output lines: ?\d[\d,]*)"
+    r"|(?P<file>\[file: .{1,200}?(?:\(\d+ lines total\))?\])"
+    r"|(?P<truncated>[\[<(*.… -]{0,8}(?:(?:output|content|response|file|text|results?) )?(?:(?:was|has been|is) )?"
+    r"(?:truncated|omitted)(?:[\])>.…*:]| (?:to|at|after|from|because|due|for)\b|$).{0,100}"
+    r"|[\[<(*.… -]{0,8}\d[\d,]* (?:more )?(?:lines?|chars?|characters?|bytes|tokens?) (?:(?:were|are) )?"
+    r"(?:omitted|truncated|skipped|more|not shown|remaining|above|below|elided|hidden)\b.{0,60}"
+    r"|[\[<(*.…]{1,8} ?\d[\d,]* more (?:lines?|chars?|characters?|bytes|tokens?)\b.{0,60}"
+    r"|warning: truncated output.{0,100})"
+    r")[ \t]*\r?$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def find_markers(sample: Sample) -> tuple[Marker, ...]:
+    """The payload's statements about itself, in order, each once, at most eight."""
+    if sample.whole and len(sample.head) <= 2 * _ENDS:
+        parts = [sample.head]
+    else:
+        parts = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
+    found: dict[tuple[str, str], None] = {}
+    for part in parts:
+        for match in _LINE.finditer(_short_lines(part.decode("utf-8", "replace"))):
+            value = match.group().strip()[:_MAX_VALUE]
+            if match.lastgroup is not None:
+                found.setdefault((match.lastgroup, value))
+    chosen = list(found)
+    if len(chosen) > _MAX_MARKERS:
+        chosen = chosen[:2] + chosen[-(_MAX_MARKERS - 2) :]
+    return tuple(Marker(name, value) for name, value in chosen)
+
+
+def _short_lines(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if 0 < len(line) <= 2 * _MAX_VALUE)  # noqa: RUF100

@@ -1,0 +1,345 @@
+"""Content in a provider's shape -> one payload. Pure; knows shapes, not protocols.
+
+What `content` may be: text; `{"base64": …}`; a list of parts as OpenAI, Anthropic, Gemini, MCP or LangChain write them;
+or the provider's whole tool-result object around them, whose call ID and tool name are then taken from it.
+
+The payload is decided by the first rule that fits:
+
+1. One part that is text: its text. One part that is bytes (an image, audio, a document, an embedded resource): those
+   bytes, decoded, with their media type.
+2. Only plain text parts: their texts in order, with one line feed between two of which the first does not end in one.
+3. Anything else: the parts as a JSON array, exactly as given but for whitespace, order of keys and escapes, so that a
+   client's habits do not change the artifact's ID: UTF-8, no spaces, keys sorted. `cache_control` and
+   `prompt_cache_breakpoint` of a part are left out, because clients move them from turn to turn. A result that is one
+   JSON value where others have parts, as Gemini's may be, is that value.
+
+Nothing of a part is lost under rule 3, so sections, one for each part, can be cut from what is stored. Structured
+content beside the parts is stored with them unless one part's text is that very value, serialised. Refuses to fetch
+anything: a URL stays a URL.
+"""
+
+import base64
+import binascii
+import re
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+Value = Any
+Object = dict[str, Any]
+
+JSON = "application/json"
+_MOVING = ("cache_control", "prompt_cache_breakpoint")
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "text-plain"})
+_DATA_URL = re.compile(r"data:([-!#$&^_.+a-zA-Z0-9]+/[-!#$&^_.+a-zA-Z0-9]+)(?:;[^,;]+)*;base64,", re.ASCII)
+_WRAPS = 4
+"""How many objects may be around the parts: an MCP response, its result, a LangChain message, a block in it."""
+
+
+class Parted(Struct, frozen=True, kw_only=True):
+    """What content turned out to be."""
+
+    data: bytes
+    media_type: str | None = None
+    """Of the payload, where the content says it."""
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    url: str | None = None
+    title: str | None = None
+
+
+class _Result(Struct, frozen=True):
+    """A tool result without the object around it."""
+
+    parts: list[Value]
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    structured: Value = None
+    bare: bool = False
+    """The one part is no part but a JSON value, which a provider allows where others have parts."""
+
+
+def payload(content: str | list[Value] | Object) -> Parted:
+    """The payload that content stands for.
+
+    Raises:
+        CoatcheckError: `invalid_content` when it is no shape that we know, or its base64 is none.
+    """
+    if isinstance(content, str):
+        return Parted(data=content.encode())
+    if isinstance(content, dict):
+        if content.keys() == {"base64"}:
+            return Parted(data=_given_base64(content["base64"]))
+        return _decide(_unwrap(content, _WRAPS))
+    return _decide(_Result(content))
+
+
+def _decide(result: _Result) -> Parted:
+    parts = result.parts
+    if not parts and result.structured is None:
+        raise CoatcheckError(Code.INVALID_CONTENT, "The content has no parts. Give at least one.")
+    found = _one(parts[0]) if len(parts) == 1 else _joined(parts)
+    if found is None or not _covers(found, result.structured):
+        whole: Value = parts[0] if result.bare else [_still(part) for part in parts]
+        if result.structured is not None:
+            whole = {"content": whole, "structuredContent": result.structured} if parts else result.structured
+        found = Parted(data=_json(whole), media_type=JSON)
+    return Parted(
+        data=found.data,
+        media_type=found.media_type,
+        tool_call_id=result.tool_call_id,
+        tool_name=result.tool_name,
+        url=found.url,
+        title=found.title,
+    )
+
+
+def _covers(found: Parted, structured: Value) -> bool:
+    """Whether the text already says everything that the structured content says (MCP asks servers to do that)."""
+    if structured is None:
+        return True
+    try:
+        return bool(msgspec.json.decode(found.data) == structured)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _still(part: Value) -> Value:
+    """A part without what clients move about between turns."""
+    block = _object(part)
+    return part if block is None else {key: value for key, value in block.items() if key not in _MOVING}
+
+
+def _json(value: Value) -> bytes:
+    try:
+        return msgspec.json.encode(value, order="sorted")
+    except RecursionError as e:
+        raise CoatcheckError(Code.INVALID_CONTENT, "The content is nested too deeply.") from e
+
+
+# ------------------------------------------------------------------------------------------------ parts
+
+
+def _joined(parts: list[Value]) -> Parted | None:
+    """Several parts, when all of them are plain text and nothing else."""
+    texts: list[str] = []
+    for part in parts:
+        text = _text(part)
+        if text is None:
+            return None
+        if texts and not texts[-1].endswith("\n"):
+            texts.append("\n")
+        texts.append(text)
+    return Parted(data="".join(texts).encode())
+
+
+def _text(part: Value) -> str | None:
+    """The text of a part that is nothing but text; its annotations and cache marks are not content."""
+    if isinstance(part, str):
+        return part
+    block = _object(part)
+    if block is None:
+        return None
+    text = block.get("text")
+    if not isinstance(text, str) or block.get("citations"):
+        return None
+    kind = block.get("type")
+    if kind in _TEXT_TYPES:
+        return text
+    alone = kind is None and not (block.keys() - {"text", "thought", "thoughtSignature", "thought_signature"})
+    return text if alone and not block.get("thought") else None
+
+
+def _one(part: Value) -> Parted | None:
+    """A single part as the payload itself; None when it is more than text or bytes."""
+    block = _object(part)
+    text = _text(part)
+    if text is not None:
+        return Parted(data=text.encode(), media_type=_mime(block) if block else None)
+    return None if block is None else _embedded(block) or _image(block)
+
+
+def _embedded(block: Object) -> Parted | None:
+    """What a part holds in an object of its own: MCP's resource, Anthropic's source, Gemini's inline data."""
+    kind = block.get("type")
+    if kind == "resource" and (resource := _object(block.get("resource"))) is not None:
+        return _resource(resource)
+    if kind is None and "uri" in block and ("text" in block or "blob" in block):
+        return _resource(block)
+    if (source := _object(block.get("source"))) is not None:
+        return _source(source, title=_str(block.get("title")))
+    data = _object(block.get("inlineData", block.get("inline_data")))
+    return None if data is None else _bytes(data.get("data"), _mime(data))
+
+
+def _image(block: Object) -> Parted | None:
+    """An image, a recording or a file in base64 or in a data URL, as OpenAI, MCP and LangChain write them."""
+    at = block.get("image_url", block.get("file_data"))
+    url = _str((_object(at) or {"url": at}).get("url"))
+    if url is not None:
+        return _data_url(url)
+    if block.get("type") in {"image", "audio", "file", "video"}:
+        return _bytes(block.get("data", block.get("base64")), _mime(block))
+    return None
+
+
+def _resource(resource: Object) -> Parted | None:
+    url, mime, text = _str(resource.get("uri")), _mime(resource), resource.get("text")
+    if isinstance(text, str):
+        return Parted(data=text.encode(), media_type=mime, url=url)
+    return _bytes(resource.get("blob"), mime, url=url)
+
+
+def _source(source: Object, *, title: str | None) -> Parted | None:
+    """An Anthropic image or document."""
+    match source:
+        case {"type": "text", "data": str(text)}:
+            return Parted(data=text.encode(), media_type=_mime(source), title=title)
+        case {"type": "base64", "data": data}:
+            return _bytes(data, _mime(source), title=title)
+        case _:
+            return None
+
+
+def _data_url(url: str) -> Parted | None:
+    head = _DATA_URL.match(url)
+    return _bytes(url[head.end() :], head[1].lower()) if head else None
+
+
+def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str | None = None) -> Parted | None:
+    """Decoded base64; None when it is none: then the part is kept as it was given."""
+    if not isinstance(data, str):
+        return None
+    decoded = _base64(data)
+    return None if decoded is None else Parted(data=decoded, media_type=mime, url=url, title=title)
+
+
+def _base64(text: str) -> bytes | None:
+    """Standard or URL-safe base64, padded or not, in one piece or in lines."""
+    compact = "".join(text.split()).rstrip("=")
+    if "-" in compact or "_" in compact:
+        compact = compact.replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _given_base64(value: Value) -> bytes:
+    decoded = _base64(value) if isinstance(value, str) else None
+    if decoded is None:
+        raise CoatcheckError(Code.INVALID_CONTENT, "'content.base64' is not base64 (RFC 4648).", field="content.base64")
+    return decoded
+
+
+def _object(value: Value) -> Object | None:
+    """A JSON object, whose keys are strings."""
+    return cast("Object", value) if isinstance(value, dict) else None
+
+
+def _mime(block: Object) -> str | None:
+    for name in ("mimeType", "mime_type", "media_type"):
+        value = _str(block.get(name))
+        if value is not None:
+            return value
+    return None
+
+
+def _str(value: Value) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+# ----------------------------------------------------------------------------------------- tool results
+
+
+def _unwrap(block: Object, depth: int) -> _Result:
+    """Take a provider's object off its parts.
+
+    Raises:
+        CoatcheckError: `invalid_content` when it is no tool result and no part that we know.
+    """
+    inner = _around(block)
+    if inner is not None and depth:
+        return _unwrap(inner, depth - 1)
+    response = _object(block.get("functionResponse", block.get("function_response")))
+    if response is not None:
+        return _gemini(response)
+    for key in ("content", "output", "result", "contents"):
+        if key in block and _is_result(block):
+            return _Result(
+                _listed(block[key]),
+                _call_id(block),
+                _name(block),
+                block.get("structuredContent", block.get("structured_content")),
+                bare=not isinstance(block[key], list),
+            )
+    if "structuredContent" in block:
+        return _Result([], structured=block["structuredContent"])
+    if isinstance(block.get("type"), str) or _one(block) is not None:
+        return _Result([block])
+    raise CoatcheckError(
+        Code.INVALID_CONTENT,
+        "'content' is an object in no shape that is known. Give text, {\"base64\": …}, a list of parts, or a tool "
+        "result as a provider writes it; give other JSON as text.",
+        field="content",
+    )
+
+
+def _around(block: Object) -> Object | None:
+    """The object inside a JSON-RPC response or a serialised LangChain message."""
+    if "jsonrpc" in block:
+        return _object(block.get("result"))
+    if block.get("type") == "tool" and "data" in block:
+        return _object(block["data"])
+    return _object(block.get("kwargs")) if block.get("lc") == 1 else None
+
+
+_RESULT_TYPES = frozenset({"tool_result", "mcp_tool_result", "tool", "function_result", "server_tool_result"})
+
+
+def _is_result(block: Object) -> bool:
+    """Whether an object is a tool result and not a part that happens to have a `content`, like a search result."""
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return True
+    return kind in _RESULT_TYPES or kind.endswith("_output") or kind == "mcp_call"
+
+
+def _listed(content: Value) -> list[Value]:
+    """A result's content as parts: text is one part; what is neither text nor list is one part as it is."""
+    if content is None:
+        return []
+    return cast("list[Value]", content) if isinstance(content, list) else [content]
+
+
+def _gemini(response: Object) -> _Result:
+    """A functionResponse: its `output`, or its `error`, or all of it; and the media beside it."""
+    answer = response.get("response")
+    said = _object(answer)
+    parts: list[Value] = []
+    if said is not None and len(said) == 1:
+        key, value = next(iter(said.items()))
+        parts.append(value if key in {"output", "error", "result"} else answer)
+    elif answer is not None:
+        parts.append(answer)
+    beside = response.get("parts")
+    if isinstance(beside, list):
+        parts.extend(cast("list[Value]", beside))
+    return _Result(parts, _call_id(response), _name(response), bare=len(parts) == 1 and not beside)
+
+
+def _call_id(block: Object) -> str | None:
+    for key in ("tool_use_id", "tool_call_id", "call_id"):
+        value = _str(block.get(key))
+        if value is not None:
+            return value
+    kind = block.get("type")
+    own = kind in {"local_shell_call_output", "mcp_call"} or "response" in block
+    return _str(block.get("id")) if own else None
+
+
+def _name(block: Object) -> str | None:
+    return _str(block.get("name")) or _str(block.get("tool_name"))

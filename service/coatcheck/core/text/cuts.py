@@ -1,0 +1,56 @@
+"""Places where text may be cut without changing how it is tokenized.
+
+A safe cut is always a boundary between pre-tokens, in o200k_base and in cl100k_base: counts of the pieces add up to
+the count of the whole. Works on bytes, valid UTF-8 or not; a cut never falls inside a character.
+"""
+
+import re
+
+_SAFE = re.compile(
+    rb"(?<=[!-~])(?=[ \t])"  # visible ASCII, then a blank
+    rb"|(?<=\n)(?=[!-.0-~\xc3-\xdf\xe4-\xf4]|\xe3(?!\x80\x80))"  # a line's start that is no space and no slash
+)
+"""Preferred cuts. U+3000 and the Latin-1 spaces are whitespace too, so their lead bytes are left out; a slash sticks
+to the line end before it in o200k_base."""
+
+_TIGHT = re.compile(
+    rb"(?<=[A-Za-z])(?=[0-9!-&(-/:-@\[-`{-~])"  # letter, then a digit or punctuation other than an apostrophe
+    rb"|(?<=[\xe5-\xe8][\x80-\xbf][\x80-\xbf])(?=\xef\xbc[\x81\x88\x89\x8c\x9a\x9b\x9f]|\xe3\x80[\x81\x82])"
+)
+"""Cuts for text without blanks: base64, minified code, Chinese and Japanese (ideograph, then its punctuation)."""
+
+_INSIDE = 0x80
+"""The two high bits of a byte that continues a UTF-8 sequence."""
+
+_WINDOW = 512
+
+
+def last_safe(data: bytes, low: int, high: int) -> int | None:
+    """The largest safe cut in `(low, high]`, or None. Looks back from `high` in growing windows.
+
+    `data` should reach a few bytes past `high`, so that what follows a cut is seen.
+    """
+    for pattern in (_SAFE, _TIGHT):
+        window = _WINDOW
+        while True:
+            start = max(low + 1, high - window)
+            best = None
+            for match in pattern.finditer(data, start, min(len(data), high + 4)):
+                if match.start() > high:
+                    break
+                best = match.start()
+            if best is not None:
+                return best
+            if start <= low + 1:
+                break
+            window *= 8
+    return None
+
+
+def align(data: bytes, at: int) -> int:
+    """The last place at or before `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
+    place = min(at, len(data))
+    for back in range(4):
+        if place - back <= 0 or place - back >= len(data) or data[place - back] & 0xC0 != _INSIDE:
+            return max(place - back, 0)
+    return place

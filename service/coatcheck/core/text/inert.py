@@ -1,0 +1,119 @@
+r"""Outside text made safe for a model to read: nothing hidden, nothing that passes for an instruction's envelope.
+
+`inert` changes only what could mislead: control characters become their pictures, colour codes go, invisible
+and bidirectional characters become U+FFFD, and the tags that chat templates and tool protocols are made of lose
+their ASCII bracket. It never judges what a text says, and it never touches stored bytes.
+
+Forgery is impossible by construction: every line the service writes around outside text begins with MARK, and no
+MARK survives in what `inert` returns.
+"""
+
+import re
+from typing import Final
+
+MARK: Final = "¦"
+"""Begins every line of our own between and after excerpts. One token in o200k_base, rare in any text."""
+
+_STAND_IN: Final = "|"
+"""What a payload's own MARK becomes."""
+
+_GONE: Final = "\ufffd"
+
+# ---------------------------------------------------------------------------------------------- hidden characters
+
+_DROPPED: Final = re.compile(r"\x1b\[[0-9;:]*[mK]|[\u00ad\ufeff]")
+"""Colours, erase-line, soft hyphens, byte order marks: they carry no words, cost up to 6 tokens each, and a stand-in
+would break words apart that a reader sees whole."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\r(?!\n)")
+
+_FLAGS: Final = "|".join(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in code) + "\U000e007f" for code in ("gbeng", "gbsct", "gbwls")
+)
+
+_HIDDEN_SET: Final = (
+    "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_RTL: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
+_HIDDEN: Final = re.compile(
+    rf"({_FLAGS})"
+    r"|((?<=[\u0300-\u200a\u2010-\u2027\u2030-\ufdff\ufe0f\U00010000-\U0001faff])[\u200b-\u200d]"
+    rf"(?![{_HIDDEN_SET}]))"  # joiners and word breaks inside scripts and emoji that are written with them
+    rf"|((?<=[{_RTL}])[\u200e\u200f\u061c](?![{_HIDDEN_SET}])|[\u200e\u200f](?=[{_RTL}]))"
+    r"|((?<=[#*0-9\u00a9\u00ae\u2010-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+    r"|(?<=[\u1820-\u18aa])[\u180b-\u180e]|(?<=[\u3400-\u9fff])[\ufe00-\ufe02\U000e0100-\U000e01ef])"
+    rf"|[{_HIDDEN_SET}]"
+)
+"""Groups 1-4 are the honest uses, which stay; everything else hidden is replaced."""
+
+# ------------------------------------------------------------------------------------------------------ envelopes
+
+_NAMES: Final = (
+    r"function_?calls?|function_?results?|function_?responses?|tool_?calls?|tool_?uses?|tool_?results?|"
+    r"tool_?responses?|tool_?outputs?|system[-_]?reminder|system[-_]?prompt|system[-_]?message|system|assistant|human|"
+    r"thinking|think|scratchpad|start_of_turn|end_of_turn|start_of_image|bos|eos|invoke|"
+    r"parameter(?=\s+name=\"[^\"<>]*\">)|(?<=:)parameter"
+)
+_TAG: Final = re.compile(
+    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}[|\uff5c]>)"  # <|im_start|> and its full-width cousins
+    rf"|<(?=\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?/?>)"
+    r"|<(?=</?SYS>>)|(?<=<)<(?=/?SYS>>)"
+    r"|(?-i:\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\]))",
+    re.IGNORECASE,
+)
+_TURN: Final = re.compile(
+    r"((?:\A|(?:\r?\n|\u2424)[ \t]*(?:\r?\n|\u2424))[ \t]*(?:#{1,4} ?)?\**(?:Human|Assistant|System|User)\**):"
+    r"|((?:\A|\n)#{2,4} ?(?:Instruction|Response|Input)):",
+)
+_OWN: Final = re.compile(r"(?:\A|(?<=\n))([ \t]*)([\[(])(?=art_[0-9]|Lines [0-9]+-[0-9]+ of |End of art_)")
+_SUSPECT: Final = re.compile(
+    r"[^\t\n -~\u00a1-\u00a5\u00a7-\u00ac\u00ae-\u02ff\u0370-\u03ff\u0400-\u04ff\u3001-\u3163\u3400-\u9fff]|[<\[(:]"
+)
+
+
+def inert(text: str) -> str:
+    """`text` as a model may read it.
+
+    Deterministic and idempotent. Line ends stay where they are; apart from what has no
+    width and no words (colour codes, soft hyphens, byte order marks), which is dropped, every
+    change replaces one character by one.
+    """
+    if not _SUSPECT.search(text):
+        return text
+    text = _CONTROL.sub(_picture, _DROPPED.sub("", text))
+    if not text.isascii():
+        text = _HIDDEN.sub(_keep_honest, text).replace(MARK, _STAND_IN)
+    text = _TAG.sub(_widen, text)
+    text = _TURN.sub(_full_colon, text)
+    return _OWN.sub(_own, text)
+
+
+def one_line(text: str) -> str:
+    """`text` inert and on one line: runs of whitespace become single blanks. For titles, names and hints."""
+    return inert(" ".join(text.split()))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < ord(" "):
+        return chr(0x2400 + code)
+    if match.group() == "\x7f":
+        return "\u2421"
+    return "\u2424" if code in {0x85, 0x2028, 0x2029} else _GONE
+
+
+def _keep_honest(match: re.Match[str]) -> str:
+    return match.group() if match.lastindex else _GONE
+
+
+def _widen(match: re.Match[str]) -> str:
+    return "\uff1c" if match.group() == "<" else "\uff3b"
+
+
+def _full_colon(match: re.Match[str]) -> str:
+    return f"{match.group(1) or match.group(2)}\uff1a"
+
+
+def _own(match: re.Match[str]) -> str:
+    return match.group(1) + ("\uff3b" if match.group(2) == "[" else "\uff08")

@@ -1,0 +1,1 @@
+"""Tokenizer vocabularies as data: gzip files, pinned by digest where they are loaded. No code lives here."""

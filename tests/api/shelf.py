@@ -1,0 +1,204 @@
+"""A catalogue in a dict, and the use cases over it: everything real but the database."""
+# ruff: noqa: ARG002 - one namespace, and no time
+
+import secrets
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from msgspec import UNSET, structs
+
+from coatcheck.adapters.blobs.memory import MemoryBlobStore
+from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.api.services import Services
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Gone
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.expiry import expiry
+from coatcheck.ports import (
+    AbandonUpload,
+    BeginUpload,
+    DeleteArtifact,
+    DeleteSession,
+    Fenced,
+    Filter,
+    Found,
+    KeyRecord,
+    KeyReused,
+    Page,
+    PatchArtifact,
+    RenewUpload,
+    StoreArtifact,
+    Stored,
+    Touch,
+)
+from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.describe import Describe
+from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.find import Find, ReadLog
+from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.read import Read
+from coatcheck.usecases.search import Search
+
+
+class Shelf:
+    """Catalog over one namespace, without time: nothing expires."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Be as new."""
+        self.rows: dict[int, tuple[Artifact, bytes | None]] = {}
+        self.gone: dict[int, Gone] = {}
+        self.keys: dict[str, KeyRecord] = {}
+        self.uploads: set[str] = set()
+        self.broken: Exception | None = None
+
+    async def begin_upload(self, change: BeginUpload) -> None:
+        self.uploads.add(change.blob_id)
+
+    async def renew_upload(self, change: RenewUpload) -> bool:
+        return change.blob_id in self.uploads
+
+    async def abandon_upload(self, change: AbandonUpload) -> None:
+        self.uploads.discard(change.blob_id)
+
+    async def store_artifact(self, change: StoreArtifact) -> Stored | Fenced | KeyReused:
+        if self.broken is not None:
+            raise self.broken
+        self.uploads.discard(change.blob.id)
+        number = ids.number(change.identity)
+        if number in self.rows:
+            return Stored(self.rows[number][0], created=False, blob_used=False)
+        artifact = Artifact(
+            namespace=change.namespace,
+            id=ids.render(number),
+            said=change.said,
+            measure=change.measure,
+            facts=change.facts,
+            blob=change.blob,
+            created_at=change.now,
+            expires_at=expiry(change.now, change.now, ttl=change.ttl, idle_ttl=change.idle_ttl, pinned=change.pinned),
+            ttl=change.ttl,
+            idle_ttl=change.idle_ttl,
+            pinned=change.pinned,
+        )
+        self.rows[number] = (artifact, change.inline)
+        if change.key is not None:
+            self.keys[change.key.key] = KeyRecord(change.key.fingerprint, number, created=True)
+        return Stored(artifact, created=True, blob_used=True)
+
+    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
+        if change.number not in self.rows:
+            return self.gone.get(change.number)
+        artifact, inline = self.rows[change.number]
+        labels = artifact.said.labels if change.labels is UNSET else change.labels
+        new = structs.replace(
+            artifact,
+            said=structs.replace(artifact.said, labels=labels),
+            pinned=artifact.pinned if change.pinned is UNSET else change.pinned,
+            ttl=artifact.ttl if change.ttl is UNSET else change.ttl,
+            idle_ttl=artifact.idle_ttl if change.idle_ttl is UNSET else change.idle_ttl,
+        )
+        self.rows[change.number] = (new, inline)
+        return new
+
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None:
+        if change.number not in self.rows:
+            return self.gone.get(change.number)
+        artifact, _ = self.rows.pop(change.number)
+        self.gone[change.number] = Gone(
+            id=artifact.id, reason="deleted", at=change.now, tool_name=artifact.said.tool_name
+        )
+        return True
+
+    async def delete_session(self, change: DeleteSession) -> int:
+        numbers = [n for n, (a, _) in self.rows.items() if a.said.session == change.session][: change.limit]
+        for number in numbers:
+            artifact, _ = self.rows.pop(number)
+            self.gone[number] = Gone(id=artifact.id, reason="session_deleted", at=change.now)
+        return len(numbers)
+
+    async def touch(self, change: Touch) -> None:
+        """Nothing expires here."""
+
+    async def find(
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
+    ) -> Found | Gone | None:
+        if number in self.rows:
+            artifact, inline = self.rows[number]
+            return Found(artifact, inline if with_bytes else None)
+        return self.gone.get(number)
+
+    async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+        return self.keys.get(key)
+
+    async def list_artifacts(
+        self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
+    ) -> Page:
+        places = list(enumerate((a for a, _ in self.rows.values()), start=1))[::-1]
+        taken = [
+            (place, a)
+            for place, a in places
+            if (before is None or place < before)
+            and where.session in {None, a.said.session}
+            and where.tool_name in {None, a.said.tool_name}
+            and where.url in {None, a.said.url}
+            and where.kind in {None, a.facts.kind}
+            and (where.label is None or where.label in a.said.labels)
+        ]
+        page = taken[:limit]
+        return Page([a for _, a in page], page[-1][0] if len(taken) > limit else None)
+
+    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
+        return next((inline for a, inline in self.rows.values() if a.blob.id == blob_id), None)
+
+    async def ready(self) -> None:
+        if self.broken is not None:
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
+
+
+@contextmanager
+def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Services]:
+    """The real use cases over a shelf and a store in memory."""
+    clock = SystemClock()
+    blobs = MemoryBlobStore(clock)
+    tokenizer = load_tokenizer()
+    with ThreadPoolExecutor(2) as pool:
+        find = Find(shelf, clock, ReadLog())
+        content = OpenContent(shelf, blobs, pool)
+        life = timedelta(days=30)
+        places = IngestPlaces(
+            catalog=shelf,
+            blobs=blobs,
+            clock=clock,
+            pool=pool,
+            tokenizer=tokenizer,
+            new_blob_id=lambda: new_blob_id(clock.now(), secrets.token_bytes(10)),
+            lease=timedelta(minutes=5),
+            inline_bytes=32 * 1024,
+            payload_limit=payload_limit,
+            ttl=3600,
+            card_tokens=600,
+            inline_tokens=1000,
+        )
+        yield Services(
+            ingest=Ingest(places),
+            describe=Describe(find, content, tokenizer, pool, 600),
+            browse=Browse(shelf, clock),
+            extend=Extend(shelf, clock),
+            forget=Forget(shelf, clock, life),
+            forget_session=ForgetSession(shelf, clock, life),
+            read=Read(find, content, tokenizer, pool),
+            search=Search(find, content, tokenizer, pool),
+            find=find,
+            open_content=content,
+            clock=clock,
+            ready=shelf.ready,
+        )

@@ -1,0 +1,80 @@
+"""What is written down is what the code says."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from coatcheck.api.openapi import openapi_document
+from coatcheck.api.problem_page import errors_page
+from coatcheck.api.problems import TABLE
+from coatcheck.api.routes import ROUTES
+from coatcheck.core.errors import Code
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def written() -> bytes:
+    return openapi_document(ROUTES)
+
+
+@pytest.fixture
+def document(written: bytes) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(written)
+    return loaded
+
+
+def test_every_code_has_a_row() -> None:
+    assert set(TABLE) == set(Code)
+    assert {row.status for row in TABLE.values()} <= set(range(400, 508))
+
+
+def test_the_page_of_errors_is_the_table() -> None:
+    assert (ROOT / "docs" / "errors.md").read_text() == errors_page()
+
+
+def test_the_committed_document_is_the_codes(written: bytes) -> None:
+    assert (ROOT / "openapi" / "openapi.json").read_bytes() == written
+
+
+async def test_the_document_is_the_same_every_time_and_is_served(client: httpx.AsyncClient, written: bytes) -> None:
+    assert (await client.get("/v1/openapi.json")).content == written
+
+
+def test_the_document_is_openapi_3_1(document: dict[str, Any]) -> None:
+    assert [str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_every_operation_is_described_and_has_its_problems(document: dict[str, Any]) -> None:
+    paths: dict[str, dict[str, Any]] = document["paths"]
+    operations = [op for item in paths.values() for name, op in item.items() if name != "parameters"]
+    assert len({op["operationId"] for op in operations}) == len(operations) == 16
+    for op in operations:
+        assert op["summary"]
+        assert op["description"]
+        assert {"400", "403", "500", "503"} <= set(op["responses"])
+
+
+def test_request_bodies_take_no_other_fields(document: dict[str, Any]) -> None:
+    for name in ("StoreRequest", "BatchRequest", "PatchRequest"):
+        assert document["components"]["schemas"][name]["additionalProperties"] is False
+
+
+async def test_every_documented_path_answers_and_every_parameter_is_read(
+    client: httpx.AsyncClient, document: dict[str, Any]
+) -> None:
+    for path, item in document["paths"].items():
+        concrete = re.sub(r"\{artifact_id\}", "art_000000000000000098", path).replace("{session}", "s")
+        methods = {name.upper() for name in item if name != "parameters"}
+        allow = set((await client.options(concrete)).headers["allow"].split(", "))
+        assert allow - {"OPTIONS", "HEAD"} == methods - {"HEAD"}
+        for method in methods:
+            for parameter in item[method.lower()].get("parameters", []):
+                if parameter.get("in") == "query":
+                    answer = await client.request(method, f"{concrete}?{parameter['name']}=%00", json={})
+                    assert f"'{parameter['name']}' in the query" not in answer.text

@@ -1,0 +1,314 @@
+import logging
+from urllib.parse import quote
+
+import httpx
+import pytest
+from shelf import Shelf, services_over
+
+from coatcheck.api.app import create_app
+from coatcheck.api.limits import Limits
+from coatcheck.core.errors import CoatcheckError, Code
+
+UNKNOWN = "art_000000000000000098"
+
+
+async def posted(client: httpx.AsyncClient, content: str = "x\n" * 3000, **fields: object) -> str:
+    answer = await client.post("/v1/artifacts", json={"content": content, **fields})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+# --------------------------------------------------------------------------------------------- the look-ups
+
+
+async def test_a_card_is_cut_again_as_json_or_as_text(client: httpx.AsyncClient) -> None:
+    artifact = await posted(client)
+    path = f"/v1/artifacts/{artifact}/card"
+    as_json = await client.get(path, params={"tokens": 200})
+    assert (as_json.headers["content-type"], as_json.headers["vary"]) == ("application/json", "accept")
+    assert as_json.json()["tokens"] <= 200
+    for accept, text in [
+        ("text/plain", True),
+        ("text/*", True),
+        ("text/plain;q=0.5, application/json;q=0.4", True),
+        ("text/plain;q=0.4, */*;q=0.5", False),
+        ("*/*", False),
+        ("image/png", False),
+        ("text/plain, application/json", False),
+        ("text/plain;q=0, text/*", False),
+    ]:
+        answer = await client.get(path, params={"tokens": 200}, headers={"accept": accept})
+        assert (answer.headers["content-type"] == "text/plain; charset=utf-8") == text, accept
+        assert (answer.text == as_json.json()["text"]) == text
+
+
+async def test_a_list_pages_newest_first_and_filters(client: httpx.AsyncClient) -> None:
+    ids = [await posted(client, f"payload {n}", session=f"s{n % 2}", labels=[f"l{n}"]) for n in range(5)]
+    first = (await client.get("/v1/artifacts", params={"limit": 3})).json()
+    rest = (await client.get("/v1/artifacts", params={"limit": 3, "cursor": first["next"]})).json()
+    assert [item["id"] for item in first["items"] + rest["items"]] == ids[::-1]
+    assert rest["next"] is None
+    even = (await client.get("/v1/artifacts", params={"session": "s0"})).json()
+    assert [item["id"] for item in even["items"]] == [ids[4], ids[2], ids[0]]
+    assert [i["id"] for i in (await client.get("/v1/artifacts", params={"label": "l3"})).json()["items"]] == [ids[3]]
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=201", "limit=x", "kind=novel", "sesion=a", "session=", "limit=1&limit=2"]
+)
+async def test_a_misspelt_filter_lists_nothing(client: httpx.AsyncClient, query: str) -> None:
+    answer = await client.get(f"/v1/artifacts?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    assert answer.json()["field"] == query.partition("=")[0]
+
+
+async def test_a_query_string_that_is_no_utf8_and_a_foreign_cursor_are_refused(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/v1/artifacts?session=%ff")).json()["code"] == "invalid_request"
+    assert (await client.get("/v1/artifacts?cursor=abc")).json()["code"] == "invalid_cursor"
+
+
+async def test_a_patch_changes_what_it_names_and_nothing_else(client: httpx.AsyncClient) -> None:
+    artifact = await posted(client, ttl="1h", labels=["a"])
+    path = f"/v1/artifacts/{artifact}"
+    before = (await client.get(path)).json()["artifact"]
+    after = (await client.patch(path, json={"pin": True, "labels": ["b"]})).json()
+    assert after == {**before, "pinned": True, "labels": ["b"]}
+    merge = {"content-type": "application/merge-patch+json"}
+    assert (await client.patch(path, content=b'{"ttl":null}', headers=merge)).json()["ttl"] is None
+    assert (await client.patch(path, content=b"{}", headers=merge)).json()["labels"] == ["b"]
+    assert (await client.patch(path, json={"title": "x"})).json()["field"] == "title"
+
+
+async def test_what_was_deleted_is_gone_and_says_why(client: httpx.AsyncClient) -> None:
+    artifact = await posted(client)
+    path = f"/v1/artifacts/{artifact}"
+    deleted = await client.delete(path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for method, suffix in [("GET", ""), ("GET", "/card"), ("GET", "/read"), ("GET", "/content"), ("DELETE", "")]:
+        answer = await client.request(method, path + suffix)
+        assert (answer.status_code, answer.json()["code"], answer.json()["reason"]) == (410, "artifact_gone", "deleted")
+
+
+@pytest.mark.parametrize("session", ["run-42", "a/b//c/", "../x", "über 100% ✓", "%2F", "a?b#c"])
+async def test_a_session_of_any_name_is_deleted_whole(client: httpx.AsyncClient, session: str) -> None:
+    await posted(client, "one", session=session)
+    await posted(client, "two", session=session)
+    other = await posted(client, "three", session=session + "x")
+    answer = await client.delete(f"/v1/sessions/{quote(session, safe='')}")
+    assert (answer.status_code, answer.json()) == (200, {"deleted": 2})
+    assert [item["id"] for item in (await client.get("/v1/artifacts")).json()["items"]] == [other]
+
+
+async def test_reading_and_searching_go_through(client: httpx.AsyncClient) -> None:
+    artifact = await posted(client, "".join(f"line {n}\n" for n in range(1, 2000)))
+    part = (await client.get(f"/v1/artifacts/{artifact}/read", params={"offset": 10, "limit": 2})).json()
+    assert part["text"] == "line 10\nline 11\n"
+    on = (await client.get(f"/v1/artifacts/{artifact}/read", params={"cursor": part["next"]["cursor"]})).json()
+    assert on["text"] == "line 12\nline 13\n"
+    found = (await client.get(f"/v1/artifacts/{artifact}/search", params={"pattern": "line 77$", "context": 0})).json()
+    assert (found["text"], found["total"]) == ("77:line 77\n", 1)
+    assert (await client.get(f"/v1/artifacts/{artifact}/search", params={"pattern": "("})).json()[
+        "code"
+    ] == "invalid_pattern"
+
+
+async def test_the_content_route_answers_get_and_head_and_ranges(client: httpx.AsyncClient) -> None:
+    artifact = await posted(client, "0123456789")
+    path = f"/v1/artifacts/{artifact}/content"
+    whole, head = await client.get(path), await client.head(path)
+    assert (whole.content, head.content, head.headers["content-length"]) == (b"0123456789", b"", "10")
+    part = await client.get(path, headers={"range": "bytes=2-4"})
+    assert (part.status_code, part.content) == (206, b"234")
+    beyond = await client.get(path, headers={"range": "bytes=10-"})
+    assert (beyond.status_code, beyond.headers["content-range"]) == (416, "bytes */10")
+    assert beyond.json()["code"] == "range_not_satisfiable"
+    assert (await client.get(path, params={"veiw": "raw"})).json()["field"] == "veiw"
+
+
+# ------------------------------------------------------------------------------------- methods and errors
+
+
+ARTIFACT = f"/v1/artifacts/{UNKNOWN}"
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/v1/artifacts", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/artifacts/", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/artifacts/raw", "OPTIONS, POST"),
+        ("/v1/artifacts:batch", "OPTIONS, POST"),
+        (ARTIFACT, "DELETE, GET, HEAD, OPTIONS, PATCH"),
+        (f"{ARTIFACT}/card", "GET, HEAD, OPTIONS"),
+        (f"{ARTIFACT}/content", "GET, HEAD, OPTIONS"),
+        ("/v1/sessions/a/b", "DELETE, OPTIONS"),
+        ("/health/live", "GET, HEAD, OPTIONS"),
+    ],
+)
+async def test_allow_names_every_method_of_a_path(client: httpx.AsyncClient, path: str, allow: str) -> None:
+    options = await client.options(path)
+    assert (options.status_code, options.headers["allow"], options.content) == (204, allow, b"")
+    for method in ("PUT", "BREW"):
+        refused = await client.request(method, path)
+        assert (refused.status_code, refused.json()["code"], refused.headers["allow"]) == (
+            405,
+            "method_not_allowed",
+            allow,
+        )
+
+
+async def test_head_is_get_without_its_body(client: httpx.AsyncClient) -> None:
+    artifact = await posted(client)
+    for path in ("/v1/artifacts", f"/v1/artifacts/{artifact}", f"/v1/artifacts/{artifact}/card", "/health/ready"):
+        head, get = await client.head(path), await client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+    assert (await client.head("/v1/sessions/x")).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v2/artifacts", "/v1/artifacts/a/b/c", "/v1/sessions/", "/openapi", "/%0d%0ax:%20y"]
+)
+async def test_an_unknown_route_is_a_problem_too(client: httpx.AsyncClient, path: str) -> None:
+    for method in ("GET", "OPTIONS"):
+        answer = await client.request(method, path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
+
+
+@pytest.mark.parametrize("artifact", ["art_1", "art_123456789012345678", "x", "art_000000000000000098x", "%2e%2e"])
+async def test_a_mistyped_id_is_told_from_an_unknown_one(client: httpx.AsyncClient, artifact: str) -> None:
+    for suffix in ("", "/card", "/read", "/content", "/search?pattern=x"):
+        answer = await client.get(f"/v1/artifacts/{artifact}{suffix}")
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_artifact_id")
+
+
+async def test_every_route_answers_an_unknown_artifact_with_the_same_bytes(client: httpx.AsyncClient) -> None:
+    answers = [
+        await client.get(ARTIFACT),
+        await client.get(f"{ARTIFACT}/card"),
+        await client.get(f"{ARTIFACT}/read"),
+        await client.get(f"{ARTIFACT}/search?pattern=x"),
+        await client.get(f"{ARTIFACT}/content"),
+        await client.delete(ARTIFACT),
+        await client.patch(ARTIFACT, json={}),
+        await client.get("/v1/artifacts/art_000000000000000195"),
+    ]
+    assert {a.status_code for a in answers} == {404}
+    assert len({a.content for a in answers}) == 1
+    assert len({a.headers["x-request-id"] for a in answers}) == len(answers)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("abc-1.2_3:4/5", True),
+        ("a" * 128, True),
+        ("a" * 129, False),
+        ("", False),
+        ("a b", False),
+        ("<x>", False),
+        ("-a", False),
+    ],
+)
+async def test_every_answer_carries_a_request_id_the_callers_if_it_is_sane(
+    client: httpx.AsyncClient,
+    sent: str,
+    kept: bool,
+) -> None:
+    for path in ("/v1/artifacts", "/nothing", "/health/live", ARTIFACT, f"{ARTIFACT}/content"):
+        answer = await client.get(path, headers={"x-request-id": sent})
+        assert (answer.headers.get_list("x-request-id") == [sent]) == kept
+        assert len(answer.headers["x-request-id"]) >= 1
+
+
+# ------------------------------------------------------------------------------------- hosts and origins
+
+
+@pytest.mark.parametrize(
+    ("headers", "admitted"),
+    [
+        ({"host": "localhost"}, True),
+        ({"host": "LocalHost:1"}, True),
+        ({"host": "127.0.0.1:8321"}, True),
+        ({"host": "[::1]:8321"}, True),
+        ({"host": "[::1]"}, True),
+        ({"host": "evil.example"}, False),
+        ({"host": "localhost.evil.example"}, False),
+        ({"host": "localhost:80.evil.example"}, False),
+        ({"host": "evil.example:8321"}, False),
+        ({"host": "localhost@evil.example"}, False),
+        ({"host": "127.0.0.2"}, False),
+        ({"host": "[::1].evil.example"}, False),
+        ({"host": ""}, False),
+        ({"host": "localhost:1", "origin": "http://localhost:1"}, True),
+        ({"host": "localhost:1", "origin": "https://LOCALHOST:1"}, True),
+        ({"host": "localhost:1", "origin": "http://localhost:2"}, False),
+        ({"host": "localhost:1", "origin": "http://localhost"}, False),
+        ({"host": "localhost:1", "origin": "http://evil.example"}, False),
+        ({"host": "localhost:1", "origin": "null"}, False),
+        ({"host": "localhost:1", "origin": ""}, False),
+        ({"host": "localhost:1", "origin": "http://[::1"}, False),
+    ],
+)
+async def test_only_this_machine_by_its_own_names_and_no_other_site_is_served(
+    client: httpx.AsyncClient,
+    shelf: Shelf,
+    headers: dict[str, str],
+    admitted: bool,
+) -> None:
+    answer = await client.post("/v1/artifacts/raw", content=b"x", headers=headers)
+    assert (answer.status_code == 201) == admitted == bool(shelf.rows)
+    if not admitted:
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden_host")
+    assert (await client.get("/health/live", headers=headers)).status_code == 200
+
+
+async def test_more_hosts_can_be_allowed_or_all() -> None:
+    with services_over(Shelf()) as services:
+        for hosts, host, status in [
+            (("coat.example",), "coat.example:80", 200),
+            (("coat.example",), "localhost", 403),
+            (None, "any", 200),
+        ]:
+            app = create_app(services, Limits(allowed_hosts=hosts))
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{host}") as client:
+                assert (await client.get("/v1/artifacts")).status_code == status
+
+
+# ----------------------------------------------------------------------------------------------- failures
+
+
+async def test_a_bug_is_logged_whole_and_answered_without_a_word_of_it(
+    client: httpx.AsyncClient, shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf.broken = RuntimeError("the password is swordfish")
+    with caplog.at_level(logging.ERROR, "coatcheck.api"):
+        answer = await client.post("/v1/artifacts", json={"content": "x"}, headers={"x-request-id": "req-7"})
+    assert (answer.status_code, answer.json()["code"], answer.json()["request_id"]) == (500, "internal", "req-7")
+    assert "swordfish" not in answer.text
+    assert "swordfish" in caplog.text
+    assert "req-7" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "retry"),
+    [(Code.STORAGE_UNAVAILABLE, 503, True), (Code.OVERLOADED, 503, True), (Code.STORAGE_FULL, 507, False)],
+)
+async def test_what_may_pass_says_when_to_retry(
+    client: httpx.AsyncClient,
+    shelf: Shelf,
+    code: Code,
+    status: int,
+    retry: bool,
+) -> None:
+    shelf.broken = CoatcheckError(code, "A sentence.", size=5)
+    answer = await client.post("/v1/artifacts", json={"content": "x"})
+    assert (answer.status_code, answer.json()["code"], answer.json()["size"]) == (status, str(code), 5)
+    assert ("retry-after" in answer.headers) == retry
+
+
+async def test_readiness_follows_the_database_and_liveness_does_not(client: httpx.AsyncClient, shelf: Shelf) -> None:
+    assert (await client.get("/health/ready")).json() == {"status": "ready"}
+    shelf.broken = RuntimeError()
+    assert (await client.get("/health/ready")).status_code == 503
+    assert (await client.get("/health/live")).json() == {"status": "live"}

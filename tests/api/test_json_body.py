@@ -1,0 +1,100 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coatcheck.api.fields import StoreAsk
+from coatcheck.api.json_body import decode
+from coatcheck.core.errors import CoatcheckError, Code
+
+
+def refusal(body: bytes) -> CoatcheckError:
+    with pytest.raises(CoatcheckError) as e:
+        decode(body, StoreAsk)
+    return e.value
+
+
+@pytest.mark.parametrize(
+    ("body", "position"),
+    [
+        (b"", 0),
+        (b"{", 1),
+        (b'{"content":"a"} x', 16),
+        (b'{"content":"a",}', 15),
+        (b'{"content":"a\x01"}', 13),
+        (b'{"content":"caf\xe9"}', 15),
+        (b'{"content":"\xed\xa0\x80"}', 12),
+        (b'{"content":NaN}', 11),
+        (b"\xff\xfe{\0", 0),
+    ],
+)
+def test_what_is_not_json_is_refused_with_its_position(body: bytes, position: int) -> None:
+    error = refusal(body)
+    assert error.code is Code.INVALID_JSON
+    assert abs(int(error.extra["position"] or 0) - position) <= 1
+
+
+def test_deep_nesting_is_refused() -> None:
+    assert refusal(b'{"content":' + b"[" * 200_000 + b"]" * 200_000 + b"}").code is Code.INVALID_JSON
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"content": "a", "colour": 1}, "colour"),
+        ({"content": 5}, "content"),
+        ({"content": "a", "card_tokens": 63}, "card_tokens"),
+        ({"content": "a", "card_tokens": 8193}, "card_tokens"),
+        ({"content": "a", "inline_tokens": -1}, "inline_tokens"),
+        ({"content": "a", "labels": ["a"] * 33}, "labels"),
+        ({"content": "a", "labels": ["a" * 129]}, "labels[0]"),
+        ({"content": "a", "session": ""}, "session"),
+        ({"content": "a", "session": "s" * 257}, "session"),
+        ({"content": "a", "kind": "novel"}, "kind"),
+        ({"content": "a", "oversize": "shrink"}, "oversize"),
+        ({"content": "a", "pin": "yes"}, "pin"),
+        ({"content": "a", "url": 1}, "url"),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_with_its_name(body: dict[str, object], field: str) -> None:
+    error = refusal(json.dumps(body).encode())
+    assert (error.code, error.extra["field"]) == (Code.INVALID_REQUEST, field)
+    assert field in error.detail
+
+
+def test_a_missing_content_and_a_body_that_is_no_object_are_refused() -> None:
+    assert "content" in refusal(b"{}").detail
+    assert refusal(b"[]").code is Code.INVALID_REQUEST
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert decode(b'\xef\xbb\xbf{"content":"a"}', StoreAsk)[0].content == "a"
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text", "mended"),
+    [
+        (r"\ud83d\ude00", "😀", False),
+        (r"\ud83d", "�", True),
+        (r"x\udE00y", "x�y", True),
+        (r"\ude00\ud83d", "��", True),
+        (r"\ud83d\ud83d\ude00", "�😀", True),
+        (r"\\ud83d", r"\ud83d", False),
+        (r"\\\ud83d", "\\�", True),
+        (r"\ud83d\n", "�\n", True),
+        (r"\ud83dA", "�A", True),
+    ],
+)
+def test_lone_surrogates_become_replacement_characters_and_pairs_stay(escaped: str, text: str, mended: bool) -> None:
+    asked, was_mended = decode(b'{"content":"' + escaped.encode() + b'"}', StoreAsk)
+    assert (asked.content, was_mended) == (text, mended)
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=30))
+def test_any_javascript_string_is_accepted(text: str) -> None:
+    body = json.dumps({"content": text}).encode()
+    asked, mended = decode(body, StoreAsk)
+    expected = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert asked.content == expected
+    assert mended == (expected != text)

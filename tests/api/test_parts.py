@@ -1,0 +1,224 @@
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.parts import Parted, payload
+
+PNG = b"\x89PNG\r\n\x1a\n\x00\x01\x02\xff"
+B64 = base64.b64encode(PNG).decode()
+TEXT = {"type": "text", "text": "one"}
+LIT = {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}
+
+
+def as_json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("plain", Parted(data=b"plain")),
+        ("", Parted(data=b"")),
+        ({"base64": B64}, Parted(data=PNG)),
+        ({"base64": B64.rstrip("=")}, Parted(data=PNG)),
+        ({"base64": base64.urlsafe_b64encode(PNG).decode()}, Parted(data=PNG)),
+        ({"base64": base64.encodebytes(PNG * 20).decode()}, Parted(data=PNG * 20)),
+    ],
+)
+def test_text_and_base64_are_the_payload(content: str | list[Any] | dict[str, Any], expected: Parted) -> None:
+    assert payload(content) == expected
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [TEXT],
+        [LIT],
+        ["one"],
+        [{"type": "input_text", "text": "one"}],
+        [{"type": "output_text", "text": "one", "annotations": []}],
+        [{"text": "one"}],
+        [{"type": "text", "text": "one", "annotations": {"audience": ["user"]}}],
+        [{"type": "text-plain", "text": "one"}],
+    ],
+)
+def test_one_part_of_text_is_its_text_in_every_dialect(parts: list[Any]) -> None:
+    assert payload(parts) == Parted(data=b"one")
+
+
+@pytest.mark.parametrize(
+    ("parts", "data"),
+    [
+        ([TEXT, TEXT], b"one\none"),
+        (["one\n", "two"], b"one\ntwo"),
+        (["one\n\n", "two\n"], b"one\n\ntwo\n"),
+        (["", "two"], b"\ntwo"),
+        (["one", "", ""], b"one\n\n"),
+        ([TEXT, {"type": "input_text", "text": "two"}, "three"], b"one\ntwo\nthree"),
+    ],
+)
+def test_parts_of_text_are_joined_by_one_line_feed_where_there_is_none(parts: list[Any], data: bytes) -> None:
+    assert payload(parts) == Parted(data=data)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"type": "image", "data": B64, "mimeType": "image/png"}, Parted(data=PNG, media_type="image/png")),
+        (
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": B64}},
+            Parted(data=PNG, media_type="image/png"),
+        ),
+        ({"type": "audio", "data": B64, "mimeType": "audio/wav"}, Parted(data=PNG, media_type="audio/wav")),
+        ({"type": "image", "base64": B64, "mime_type": "image/png"}, Parted(data=PNG, media_type="image/png")),
+        ({"inlineData": {"mimeType": "image/png", "data": B64}}, Parted(data=PNG, media_type="image/png")),
+        ({"inline_data": {"mime_type": "image/png", "data": B64}}, Parted(data=PNG, media_type="image/png")),
+        (
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{B64}"}},
+            Parted(data=PNG, media_type="image/png"),
+        ),
+        (
+            {"type": "input_image", "image_url": f"data:image/png;base64,{B64}"},
+            Parted(data=PNG, media_type="image/png"),
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a.csv", "mimeType": "text/csv", "text": "id\n1\n"}},
+            Parted(data=b"id\n1\n", media_type="text/csv", url="file:///a.csv"),
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a", "blob": B64}},
+            Parted(data=PNG, url="file:///a"),
+        ),
+        (
+            {
+                "type": "document",
+                "title": "runbook",
+                "source": {"type": "text", "media_type": "text/plain", "data": "x"},
+            },
+            Parted(data=b"x", media_type="text/plain", title="runbook"),
+        ),
+    ],
+)
+def test_one_part_of_bytes_is_those_bytes_with_their_media_type(part: dict[str, Any], expected: Parted) -> None:
+    assert payload([part]) == expected
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [TEXT, {"type": "image", "data": B64, "mimeType": "image/png"}],
+        [{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}],
+        [{"type": "image", "data": "!", "mimeType": "image/png"}],
+        [{"type": "search_result", "source": "https://example.org", "title": "t", "content": [TEXT]}],
+        [{"type": "tool_reference", "tool_name": "x"}],
+        [{"type": "resource_link", "uri": "artifact://art_1", "name": "x"}],
+        [{"type": "text", "text": "cited", "citations": [{"url": "https://example.org"}]}],
+        [{"text": "a thought", "thought": True}],
+        [1, None, 1.5, True],
+    ],
+)
+def test_anything_else_is_kept_whole_as_json(parts: list[Any]) -> None:
+    assert payload(parts) == Parted(data=as_json(parts), media_type="application/json")
+
+
+def test_order_of_keys_and_moving_cache_marks_do_not_change_the_payload() -> None:
+    image = {"type": "image", "data": B64, "mimeType": "image/png"}
+    turned = dict(reversed(image.items()))
+    assert payload([LIT, image]) == payload([TEXT, turned])
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"type": "tool_result", "tool_use_id": "c", "content": "x"}, Parted(data=b"x", tool_call_id="c")),
+        ({"type": "tool_result", "tool_use_id": "c", "content": [TEXT]}, Parted(data=b"one", tool_call_id="c")),
+        ({"role": "tool", "tool_call_id": "c", "content": "x"}, Parted(data=b"x", tool_call_id="c")),
+        ({"role": "function", "name": "f", "content": "x"}, Parted(data=b"x", tool_name="f")),
+        ({"type": "function_call_output", "call_id": "c", "output": "x"}, Parted(data=b"x", tool_call_id="c")),
+        (
+            {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]},
+            Parted(data=b"x", tool_call_id="c"),
+        ),
+        ({"type": "local_shell_call_output", "id": "c", "output": "{}"}, Parted(data=b"{}", tool_call_id="c")),
+        (
+            {"functionResponse": {"id": "c", "name": "f", "response": {"output": "x"}}},
+            Parted(data=b"x", tool_call_id="c", tool_name="f"),
+        ),
+        (
+            {"function_response": {"name": "f", "response": {"error": "EACCES"}}},
+            Parted(data=b"EACCES", tool_name="f"),
+        ),
+        (
+            {"functionResponse": {"name": "f", "response": {"a": 1, "b": 2}}},
+            Parted(data=b'{"a":1,"b":2}', media_type="application/json", tool_name="f"),
+        ),
+        (
+            {"functionResponse": {"name": "f", "response": {"result": {"b": 1, "a": 2}}}},
+            Parted(data=b'{"a":2,"b":1}', media_type="application/json", tool_name="f"),
+        ),
+        (
+            {"functionResponse": {"name": "f", "response": {"output": "x"}, "parts": [{"inlineData": {"data": B64}}]}},
+            Parted(data=as_json(["x", {"inlineData": {"data": B64}}]), media_type="application/json", tool_name="f"),
+        ),
+        (
+            {"type": "function_result", "call_id": "c", "result": {"a": 1}},
+            Parted(data=b'{"a":1}', media_type="application/json", tool_call_id="c"),
+        ),
+        ({"content": [TEXT], "isError": False}, Parted(data=b"one")),
+        ({"jsonrpc": "2.0", "id": 7, "result": {"content": [TEXT]}}, Parted(data=b"one")),
+        (
+            {
+                "jsonrpc": "2.0",
+                "id": 7,
+                "result": {"contents": [{"uri": "a://b", "mimeType": "text/html", "text": "x"}]},
+            },
+            Parted(data=b"x", media_type="text/html", url="a://b"),
+        ),
+        (
+            {"type": "tool", "data": {"content": "x", "tool_call_id": "c", "name": "f", "type": "tool"}},
+            Parted(data=b"x", tool_call_id="c", tool_name="f"),
+        ),
+        (
+            {
+                "lc": 1,
+                "type": "constructor",
+                "id": ["x"],
+                "kwargs": {"content": "x", "tool_call_id": "c", "type": "tool"},
+            },
+            Parted(data=b"x", tool_call_id="c"),
+        ),
+        (
+            {"type": "function_result", "call_id": "c", "name": "f", "result": "x"},
+            Parted(data=b"x", tool_call_id="c", tool_name="f"),
+        ),
+        (TEXT, Parted(data=b"one")),
+    ],
+)
+def test_a_providers_tool_result_gives_its_parts_its_call_and_its_tool(
+    result: dict[str, Any], expected: Parted
+) -> None:
+    assert payload(result) == expected
+
+
+def test_structured_content_that_the_text_repeats_is_not_stored_twice() -> None:
+    same = {"content": [{"type": "text", "text": '{ "b": [1], "a": 2 }'}], "structuredContent": {"a": 2, "b": [1]}}
+    assert payload(same) == Parted(data=b'{ "b": [1], "a": 2 }')
+    other = {"content": [TEXT], "structuredContent": {"a": 2}}
+    assert payload(other) == Parted(
+        data=as_json({"content": [TEXT], "structuredContent": {"a": 2}}), media_type="application/json"
+    )
+    alone: dict[str, Any] = {"content": [], "structuredContent": {"a": 2}}
+    assert payload(alone) == Parted(data=b'{"a":2}', media_type="application/json")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[], {}, {"query": "x", "results": []}, {"base64": "!"}, {"base64": 5}, {"base64": "AAAAA"}, {"content": []}],
+)
+def test_what_is_no_content_is_refused(content: list[Any] | dict[str, Any]) -> None:
+    with pytest.raises(CoatcheckError) as e:
+        payload(content)
+    assert e.value.code is Code.INVALID_CONTENT

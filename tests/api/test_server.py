@@ -1,0 +1,180 @@
+"""Over real sockets: what a server does with a body that comes slowly, never ends, or breaks off."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from shelf import Shelf, services_over
+
+from coatcheck.api.app import create_app
+from coatcheck.api.limits import Limits
+
+LIMIT = 8_000_000
+
+
+class Running:
+    """A server in a thread, and what it stores."""
+
+    def __init__(self, port: int, shelf: Shelf) -> None:
+        self.port = port
+        self.shelf = shelf
+        self.url = f"http://127.0.0.1:{port}"
+
+    @contextlib.contextmanager
+    def connection(self) -> Generator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as s:
+            yield s
+
+    def exchange(self, *pieces: bytes, close: bool = True) -> bytes:
+        """Send bytes, stop sending, and read until the server closes."""
+        with self.connection() as s:
+            for piece in pieces:
+                s.sendall(piece)
+            if close:
+                s.shutdown(socket.SHUT_WR)
+            return everything(s)
+
+    def is_empty(self) -> bool:
+        """Nothing stored, and once the server has come to rest, no upload left."""
+        with httpx.Client(base_url=self.url) as client:
+            for _ in range(500):
+                if not self.shelf.uploads:
+                    break
+                client.get("/health/live")
+            listed = client.get("/v1/artifacts").json()["items"]
+        return listed == [] and self.shelf.rows == {} and self.shelf.uploads == set()
+
+
+def everything(s: socket.socket) -> bytes:
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := s.recv(65536):
+            answer += data
+    return answer
+
+
+def head(path: str, *fields: str) -> bytes:
+    return "\r\n".join([f"POST {path} HTTP/1.1", "host: localhost", *fields, "", ""]).encode()
+
+
+@pytest.fixture
+def running() -> Generator[Running]:
+    shelf = Shelf()
+    started = threading.Event()
+    found: dict[str, Any] = {}
+
+    async def serve() -> None:
+        with services_over(shelf, payload_limit=LIMIT) as services:
+            app = create_app(services, Limits(payload=LIMIT))
+            config = uvicorn.Config(
+                app, http="httptools", loop="none", lifespan="on", log_config=None, access_log=False
+            )
+            server = found["server"] = uvicorn.Server(config)
+            sock = socket.socket()
+            sock.bind(("127.0.0.1", 0))
+            found["port"] = sock.getsockname()[1]
+            sock.listen()
+            started.set()
+            try:
+                await server.serve(sockets=[sock])
+            finally:
+                sock.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert started.wait(20)
+    try:
+        yield Running(found["port"], shelf)
+    finally:
+        found["server"].should_exit = True
+        thread.join(20)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 70_000, 3_000_000])
+def test_an_upload_that_breaks_off_leaves_nothing(running: Running, sent: int) -> None:
+    running.exchange(head("/v1/artifacts/raw", "content-length: 5000000"), b"x" * sent)
+    assert running.is_empty()
+
+
+@pytest.mark.parametrize("sent", [0, 3_000_000])
+def test_an_upload_whose_client_vanishes_leaves_nothing(running: Running, sent: int) -> None:
+    with running.connection() as s:
+        s.sendall(head("/v1/artifacts/raw", "content-length: 5000000") + b"x" * sent)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    assert running.is_empty()
+
+
+@pytest.mark.parametrize("end", [b"zz\r\nx\r\n", b"5\r\nab", b"2\r\nabc\r\n", b""])
+def test_broken_chunks_leave_nothing(running: Running, end: bytes) -> None:
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    answer = running.exchange(head("/v1/artifacts/raw", "transfer-encoding: chunked"), chunk * 20, end)
+    assert b" 201 " not in answer
+    assert running.is_empty()
+
+
+def test_chunks_are_a_payload_like_any_other(running: Running) -> None:
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    answer = running.exchange(
+        head("/v1/artifacts/raw", "transfer-encoding: chunked", "connection: close"), chunk * 20, b"0\r\n\r\n"
+    )
+    assert answer.startswith(b"HTTP/1.1 201 ")
+    assert [a.measure.size for a, _ in running.shelf.rows.values()] == [20 * 65536]
+
+
+def test_a_form_that_breaks_off_leaves_nothing(running: Running) -> None:
+    body = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n' + b"x" * 1_000_000
+    fields = ("content-type: multipart/form-data; boundary=b", f"content-length: {len(body) + 9}")
+    running.exchange(head("/v1/artifacts", *fields), body)
+    whole = ("content-type: multipart/form-data; boundary=b", f"content-length: {len(body)}", "connection: close")
+    answer = running.exchange(head("/v1/artifacts", *whole), body)
+    assert b'"truncated_body"' in answer
+    assert running.is_empty()
+
+
+@pytest.mark.parametrize("path", ["/v1/artifacts/raw", "/v1/artifacts", "/v1/artifacts:batch"])
+def test_an_announced_length_over_the_limit_is_refused_before_the_body_is_asked_for(
+    running: Running, path: str
+) -> None:
+    fields = (
+        "expect: 100-continue",
+        "content-length: 40000000000",
+        "content-type: application/json",
+        "connection: close",
+    )
+    with running.connection() as s:
+        s.sendall(head(path, *fields))
+        answer = everything(s)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"100 Continue" not in answer
+
+
+def test_a_payload_over_the_limit_is_refused_while_it_streams_and_the_client_hears_of_it(running: Running) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(LIMIT // 100_000 + 50):
+            yield b"x" * 100_000
+
+    answer = httpx.post(f"{running.url}/v1/artifacts/raw", content=endless(), timeout=20)
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+    assert running.is_empty()
+
+
+def test_one_connection_serves_on_after_a_refusal(running: Running) -> None:
+    with httpx.Client(base_url=running.url) as client:
+        assert client.post("/v1/artifacts/raw", content=b"x", headers={"content-encoding": "br"}).status_code == 415
+        assert (
+            client.post("/v1/artifacts/raw", content=b"x" * 200_000, headers={"origin": "http://a"}).status_code == 403
+        )
+        assert client.post("/v1/artifacts/raw", content=b"x" * 200_000).status_code == 201
+        head_answer = client.head("/v1/artifacts")
+        assert (head_answer.status_code, head_answer.content) == (200, b"")
+        assert client.get("/health/live").status_code == 200
+
+
+def test_a_request_without_a_host_is_refused(running: Running) -> None:
+    assert b"forbidden_host" in running.exchange(b"GET /v1/artifacts HTTP/1.0\r\n\r\n", close=False)

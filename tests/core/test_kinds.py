@@ -1,0 +1,212 @@
+"""Recognising payloads: the right kind, what they say of themselves, and no content that upsets it."""
+
+import json
+import struct
+
+import pytest
+
+from coatcheck.core.artifact import Facts, Kind, Marker, Said
+from coatcheck.core.kinds import recognise
+from coatcheck.core.kinds.magic import Format, identify
+from coatcheck.core.kinds.page import main_text
+from coatcheck.core.kinds.values import read_json
+from core.matter import HOSTILE, ORDINARY, PAGE, measure_of, png, sample_of
+
+EVERYTHING = {**ORDINARY, **HOSTILE}
+
+
+def facts_of(data: bytes, said: Said | None = None) -> Facts:
+    return recognise(sample_of(data), said or Said(), measure_of(data))
+
+
+KINDS = {
+    "log": Kind.LOG,
+    "output": Kind.COMMAND_OUTPUT,
+    "page": Kind.WEB_PAGE,
+    "json": Kind.JSON,
+    "pretty json": Kind.JSON,
+    "ndjson": Kind.JSON,
+    "results": Kind.SEARCH_RESULTS,
+    "csv": Kind.TABLE,
+    "diff": Kind.DIFF,
+    "code": Kind.CODE_OR_FILE,
+    "chinese": Kind.TEXT,
+    "png": Kind.IMAGE,
+    "zip": Kind.BINARY,
+    "empty": Kind.TEXT,
+    "bom": Kind.JSON,
+    "all invalid": Kind.BINARY,
+    "attributes": Kind.WEB_PAGE,
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_kind_is_told_by_its_bytes(name: str) -> None:
+    assert facts_of(*EVERYTHING[name]).kind is KINDS[name]
+
+
+def test_the_callers_word_wins() -> None:
+    for kind in Kind:
+        assert facts_of(PAGE, Said(kind=kind, media_type="text/html")).kind is kind
+
+
+def test_mentioning_a_url_or_an_error_makes_neither_a_page_nor_a_log() -> None:
+    assert facts_of(b"See https://example.org for the error that failed.\n" * 50).kind is Kind.TEXT
+
+
+def test_a_log_whose_lines_begin_with_brackets_is_no_json() -> None:
+    assert facts_of(b"[12:30:01] started\n[12:30:02] done\n" * 40).kind is Kind.LOG
+    assert facts_of(b"[taskcluster 2026-01-01T10:00:00Z] Worker\n" * 20_000).kind is Kind.LOG
+
+
+def test_a_file_shown_with_line_numbers_is_a_file() -> None:
+    data = b"[File: /a/b.py (300 lines total)]\n" + b"".join(b"%d:  x = %d\n" % (n, n) for n in range(100, 200))
+    assert facts_of(data, Said(tool_name="bash")).kind is Kind.CODE_OR_FILE
+
+
+MARKERS = {
+    "[exit 2]": "exit_code",
+    "exit code: 1": "exit_code",
+    "Exited with code 137": "exit_code",
+    "Process exited with code 0": "exit_code",
+    "npm ERR! command failed with exit code 1.": "exit_code",
+    "Exit Code: -1": "exit_code",
+    "Finished: FAILURE": "exit_code",
+    "Wall time: 3.2 seconds": "wall_time",
+    "real\t0m3.204s": "wall_time",
+    "Original token count: 92,511": "original_token_count",
+    "Total output lines: 4812": "original_lines",
+    "[... 1200 lines omitted ...]": "truncated",
+    "... [truncated]": "truncated",
+    "(422 more lines below)": "truncated",
+}
+
+
+@pytest.mark.parametrize("line", MARKERS)
+def test_what_a_payload_says_of_itself_is_kept_verbatim(line: str) -> None:
+    data = b"some output\n" * 2000 + line.encode() + b"\n"
+    assert facts_of(data, Said(tool_name="bash")).markers == (Marker(MARKERS[line], line),)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "make: *** [all] Error 2",
+        "the process may exit with code 3 if it fails",
+        "sys.exit(code)",
+        "failed to truncate table",
+    ],
+)
+def test_a_line_about_something_else_is_no_marker(line: str) -> None:
+    assert facts_of(f"output\n{line}\nmore\n".encode(), Said(tool_name="bash")).markers == ()
+
+
+def test_a_page_names_itself() -> None:
+    facts = facts_of(PAGE, Said(media_type="text/html", url="https://example.org/a?utm=1"))
+    assert (facts.title, facts.url, facts.language) == ("Ships & harbours", "https://example.org/ships", "en")
+    assert facts.shape == ("Description: About ships.",)
+
+
+def test_the_main_text_is_the_article_with_true_byte_ranges() -> None:
+    passages = main_text(PAGE)
+    assert passages[0].text == "Ships"
+    assert len(passages) == 61
+    first = passages[1]
+    assert PAGE[first.start : first.end].decode() == (
+        "Harbour 0 has been known since antiquity, and the ships that call at it <b>carry</b> most goods."
+    )
+
+
+def test_places_urls_and_paths_are_hints() -> None:
+    data = b"at src/app/main.py:31\nsee https://e.org/x?y=1.\nwrote /var/log/app/out.txt\n"
+    data += b'  File "lib/a.py", line 7, in f\n'
+    assert facts_of(data * 3, Said(tool_name="bash")).hints == (
+        "src/app/main.py:31",
+        "lib/a.py:7",
+        "https://e.org/x?y=1",
+        "/var/log/app/out.txt",
+    )
+
+
+SHAPES = {
+    '{"a": 1, "b": "x", "c": [1, 2], "d": {"e": null, "f": 1.5}}': (
+        "$ int a; string b; array of int c[2]; object d",
+        "$.d null e; number f",
+    ),
+    '[[1, 2], ["x"]]': ("$ array of 2 array",),
+    '[{"u": {"id": 1, "n": "x"}, "v": {"id": 2, "n": "y"}}]': (
+        "$[1] object u, v",
+        "$[1].u int id; string n",
+        "$[1].v like $[1].u",
+    ),
+    '{"a b": [{"c": 1}, {"d": true}]}': ('$ array of object "a b"[2]', '$."a b"[2] int c; bool d'),
+    "{}": (),
+}
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_the_shape_of_json_names_every_key_once(text: str) -> None:
+    found = facts_of(text.encode(), Said(media_type="application/json")).shape
+    assert tuple(" ".join(line.split()) for line in found) == SHAPES[text]
+
+
+def test_a_map_of_many_alike_values_is_not_listed_key_by_key() -> None:
+    data = json.dumps({f"k{n}": {"id": n} for n in range(500)}).encode()
+    shape = facts_of(data).shape
+    assert shape == ("$  500 keys, each object: k0, k1, k2, k3, k4, … k499", "$.*  int id")
+
+
+def test_a_document_too_large_to_read_whole_is_described_from_its_start() -> None:
+    data = json.dumps([{"id": n, "text": "x" * 200} for n in range(10_000)]).encode()
+    assert facts_of(data).shape[0] == "from the first 64 KB:"
+    assert facts_of(data).shape[1].endswith("int id; string text")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"x", b"{", b"[", b'{"a', b"[" * 100_000, b'{"a":' * 50_000, b'{"a":NaN}', b"[1,]", b'["\xff"]', b"{}{}"],
+)
+def test_broken_json_raises_nothing(data: bytes) -> None:
+    for whole in (True, False):
+        reading = read_json(data, whole=whole)
+        assert reading is None or not reading.complete or data == b'["\xff"]'
+
+
+FORMATS = {
+    png(640, 480): Format("image/png", "PNG image", 640, 480),
+    b"GIF89a" + struct.pack("<HH", 30, 20): Format("image/gif", "GIF image", 30, 20),
+    b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 100, 200) + bytes(9): Format(
+        "image/jpeg", "JPEG image", 200, 100
+    ),
+    b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\x1f\x03\x00" + b"\x57\x02\x00": Format(
+        "image/webp", "WebP image", 800, 600
+    ),
+    b"BM" + bytes(16) + struct.pack("<ii", 7, -9) + b"\0": Format("image/bmp", "BMP image", 7, 9),
+    b"\x00\x00\x01\x00\x01\x00\x10\x20": Format("image/vnd.microsoft.icon", "icon", 16, 32),
+    b"%PDF-1.7\n\xe2\xe3": Format("application/pdf", "PDF document"),
+    b"\x7fELF\x02": Format("application/x-elf", "ELF executable or library"),
+    b"SQLite format 3\x00": Format("application/vnd.sqlite3", "SQLite database"),
+    b"\x89PNG\r\n\x1a\n": Format("image/png", "PNG image"),
+    b"\xff\xd8\xff": Format("image/jpeg", "JPEG image"),
+}
+
+
+@pytest.mark.parametrize("data", FORMATS)
+def test_formats_are_told_by_their_first_bytes(data: bytes) -> None:
+    assert identify(data) == FORMATS[data]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"MZ is a text", b"BM and then words, many words in a row", b"ID3 tags are metadata", b"plain"]
+)
+def test_text_that_begins_like_a_format_is_text(data: bytes) -> None:
+    assert identify(data) is None
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_facts_are_bounded_whatever_the_payload(name: str) -> None:
+    facts = facts_of(*EVERYTHING[name])
+    assert sum(map(len, facts.shape)) <= 60_000
+    assert max(map(len, facts.hints), default=0) <= 200
+    assert len(facts.markers) <= 8
+    assert len(facts.title or "") <= 300

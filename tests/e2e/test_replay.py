@@ -1,0 +1,40 @@
+"""The same history posted again finds what is there: same IDs, same bytes, nothing stored twice."""
+
+from pathlib import Path
+
+from support import payloads
+from support.service import serving
+
+
+def stored_bytes(data: Path) -> int:
+    """Bytes of all blob files."""
+    return sum(p.stat().st_size for p in (data / "blobs").rglob("*") if p.is_file())
+
+
+def test_a_hundred_replays_of_a_history_give_the_same_ids_and_cards_and_store_nothing_twice(tmp_path: Path) -> None:
+    history = [
+        ("bash", "call_1", payloads.import_log()),
+        ("bash", "call_2", payloads.lock_file()),
+        ("read_file", "call_3", payloads.lock_file()),
+        ("read_file", "call_4", payloads.largest(".js", at_most=300_000)[1]),
+        ("bash", "call_5", b"ok\n"),
+    ]
+    with serving(tmp_path / "data") as service:
+
+        def replay() -> list[tuple[str, str]]:
+            receipts = [
+                service.post(payload, tool_name=tool, tool_call_id=call, session="s1")
+                for tool, call, payload in history
+            ]
+            return [(r["id"], r["text"]) for r in receipts]
+
+        first = replay()
+        size = stored_bytes(tmp_path / "data")
+        assert all(replay() == first for _ in range(99))
+        assert stored_bytes(tmp_path / "data") == size
+        listed = service.get("/v1/artifacts", session="s1", limit=200)
+        assert [a["id"] for a in listed["items"]] == [i for i, _ in reversed(first)]
+        assert len({i for i, _ in first}) == len(history)
+    with serving(tmp_path / "data") as restarted:
+        service = restarted
+        assert replay() == first

@@ -1,0 +1,100 @@
+"""Start the service as a user does, in a process of its own, and talk to it over HTTP."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+COMMAND = (sys.executable, "-m", "coatcheck")
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service."""
+
+    url: str
+    data: Path
+    process: subprocess.Popen[str]
+    client: httpx.Client
+
+    def post(self, content: bytes | str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """Post a payload, as JSON when it is text and raw when it is bytes; answer the receipt."""
+        if isinstance(content, str):
+            response = self.client.post("/v1/artifacts", json={"content": content, **fields})
+        else:
+            headers = {"content-type": str(fields.pop("media_type", "application/octet-stream"))}
+            response = self.client.post("/v1/artifacts/raw", params=fields, headers=headers, content=content)
+        assert response.status_code in {200, 201}, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    def get(self, path: str, **params: Any) -> Any:  # noqa: ANN401 - JSON
+        """Get a JSON answer."""
+        response = self.client.get(path, params=params)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def content(self, artifact_id: str) -> bytes:
+        """The stored payload."""
+        response = self.client.get(f"/v1/artifacts/{artifact_id}/content")
+        assert response.status_code == 200, response.text
+        return response.content
+
+    def stop(self) -> int:
+        """Ask it to stop, wait for its exit code, and let go of everything."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def kill(self) -> None:
+        """End it as a crash would, and let go of everything."""
+        self.process.kill()
+        self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(30)
+        self.client.close()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+def start(data: Path, *, command: Sequence[str] = COMMAND, settings: Mapping[str, int | str] | None = None) -> Service:
+    """Start the service on a free port and wait until it says where it listens."""
+    env = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
+    env |= {f"COATCHECK_{name.upper()}": str(value) for name, value in (settings or {}).items()}
+    log = (data.parent / f"{data.name}.log").open("a")
+    process = subprocess.Popen(
+        [*command, "serve", "--port", "0", "--data", str(data)], stdout=subprocess.PIPE, stderr=log, text=True, env=env
+    )
+    log.close()
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    found = re.search(r"http://\S+?:\d+", first)
+    if found is None:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"the service did not start: {first}{Path(log.name).read_text()}")
+    url = found[0]
+    client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+    deadline = httpx.Client(transport=httpx.HTTPTransport(retries=10), base_url=url, trust_env=False)
+    with deadline:
+        deadline.get("/health/ready")
+    return Service(url, data, process, client)
+
+
+@contextlib.contextmanager
+def serving(data: Path, **settings: int | str) -> Generator[Service]:
+    """A service for the length of a `with` block; it must stop cleanly."""
+    service = start(data, settings=settings)
+    try:
+        yield service
+    finally:
+        code = service.stop()
+    assert code == 0, f"the service ended with {code}"
