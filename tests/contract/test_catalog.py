@@ -76,6 +76,25 @@ async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everythi
     assert await catalog.find("acme", number_of(change), START, with_bytes=True) == Found(artifact, change.inline)
 
 
+async def test_inline_bytes_are_found_by_their_blob_in_their_own_namespace_only(catalog: Everything) -> None:
+    change = store(b"one\ntwo\n")
+    await stored(catalog, change)
+    assert await catalog.inline_bytes("acme", change.blob.id) == change.inline
+    assert await catalog.inline_bytes("other", change.blob.id) is None
+    assert await catalog.inline_bytes("acme", fresh_blob_id()) is None
+
+
+async def test_a_file_that_no_artifact_came_to_use_is_left_to_the_sweep(catalog: Everything) -> None:
+    first = store(b"same", placement="file")
+    await catalog.begin_upload(begin(first.blob.id))
+    await stored(catalog, first)
+    second = store(b"same", placement="file", said=Said(tool_call_id="another"))
+    await catalog.begin_upload(begin(second.blob.id))
+    assert not (await stored(catalog, second)).blob_used
+    dead = await catalog.dead_blobs(START + DAY, 9)
+    assert [blob.id for blob in dead] == [second.blob.id]
+
+
 async def test_another_namespace_never_hears_of_an_artifact(catalog: Everything) -> None:
     change = store(said=Said(session="s"))
     await stored(catalog, change)

@@ -42,7 +42,7 @@ def late_upload(service: Service) -> httpx.Response:
         s.sendall(b"POST /v1/artifacts/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(payload))
         s.sendall(payload[:2_900_000])
         deadline = time.monotonic() + 20
-        seen = False
+        seen = there = False
         while time.monotonic() < deadline:
             there = any(p.is_file() for p in (service.data / "blobs").rglob("*"))
             seen = seen or there

@@ -3,6 +3,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
@@ -54,7 +55,7 @@ def test_a_downgrade_leaves_no_table_behind(database: Path) -> None:
     with engine.connect() as conn:
         config = schema._config()
         config.attributes["connection"] = conn
-        schema.command.downgrade(config, "base")
+        command.downgrade(config, "base")
     with engine.connect() as conn:
         assert inspect(conn).get_table_names() == ["alembic_version"]
     engine.dispose()

@@ -97,7 +97,8 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 def put(file: str, service: str | None, key: str | None, as_json: bool, **said: Any) -> None:  # noqa: ANN401
     """Hand over FILE (- for standard input) and print what the model should read instead."""
     params = _params(file, said)
-    headers = {"content-type": said["media_type"] or _guess(file)}
+    media_type = said["media_type"] or mimetypes.guess_type(file)[0]
+    headers = {"content-type": media_type} if media_type else {}
     size = None if file == "-" else Path(file).stat().st_size
     if size is not None:
         headers["content-length"] = str(size)
@@ -123,10 +124,6 @@ def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
     if said["keep_ends"]:
         params.append(("oversize", "keep_ends"))
     return httpx.QueryParams(tuple(params))
-
-
-def _guess(file: str) -> str:
-    return mimetypes.guess_type(file)[0] or "application/octet-stream"
 
 
 def _open(file: str) -> BinaryIO:
@@ -209,5 +206,5 @@ def _given(asked: dict[str, Any]) -> dict[str, str]:
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in asked.items()
-        if value not in {None, False}
+        if value is not None and value is not False
     }

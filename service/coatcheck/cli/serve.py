@@ -121,24 +121,24 @@ def _stopping(stop: Callable[[int, FrameType | None], None]) -> Generator[None]:
 
 
 def _announce(settings: Settings, port: int) -> None:
+    import litestar  # noqa: PLC0415 - imported for serving already; here for where it lies
+
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}"
     me = shlex.quote(_shortest(sys.argv[0]))
     python = shlex.quote(_shortest(sys.executable))
-    where = "" if url == Settings.__struct_defaults__[Settings.__struct_fields__.index("url")] else f" --url {url}"
-    click.echo(
-        f"""Coatcheck is listening on {url}, keeping its data in {Path(settings.data)}.
-Only this machine can reach it, so no key is needed.
+    sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
+    where = "" if url == load({}).url else f" --url {url}"
+    click.echo(f"Coatcheck is listening on {url}, keeping its data in {Path(settings.data)}.")
+    if _loopback(settings.host):
+        click.echo(f"""Only this machine can reach it, so no key is needed.
 
-Paste this into another terminal, in this directory, for a first card (Python's own import log, some 250 KB):
+Paste this into another terminal, in this directory, for a first card (of a build log):
 
-  {python} -v -c 'import asyncio, email, http.server, unittest' 2>&1 | {me} put -{where} --tool-name python
+  {python} -m compileall -f {sources} | {me} put -{where} --tool-name bash
 
-The card names the artifact and the next call. Any output will do: make test 2>&1 | {me} put -{where}
-"""
-        if _loopback(settings.host)
-        else f"Coatcheck is listening on {url}, keeping its data in {Path(settings.data)}."
-    )
+Any output will do: make test 2>&1 | {me} put -{where}
+""")
 
 
 def _shortest(path: str) -> str:

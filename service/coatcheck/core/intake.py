@@ -8,7 +8,8 @@ import codecs
 import hashlib
 
 from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Sample
-from coatcheck.core.seekable import FrameEncoder, FrameIndex
+from coatcheck.core.frames import FrameIndex
+from coatcheck.core.seekable import FrameEncoder
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
 
@@ -74,7 +75,10 @@ class Intake:
     @property
     def index(self) -> FrameIndex:
         """Where each frame begins; after `finish`."""
-        return self._encoder.index
+        index = self._encoder.index
+        if index is None:
+            raise ValueError("the payload has not ended")
+        return index
 
     @property
     def stored_size(self) -> int:

@@ -143,6 +143,7 @@ class Ingest:
             if before is not None:
                 return await self._again(before, reception.intake, asked)
             draft = await in_pool(self._p.pool, self._draft, caller, reception.intake, oversize, asked)
+            await reception.durable()
             stored = await self._commit(caller, reception, asked, draft)
             if stored.created and stored.blob_used:
                 reception.keep()

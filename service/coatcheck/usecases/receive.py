@@ -7,6 +7,7 @@ Crash story: an intent without a commit is reaped when its lease has passed; wha
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from datetime import timedelta
@@ -25,6 +26,8 @@ from coatcheck.ports import (
     RenewUpload,
 )
 from coatcheck.usecases.pool import in_pool
+
+log = logging.getLogger(__name__)
 
 BLOCK = 512 * 1024
 """Bytes gathered before a worker thread takes them: large enough that the hop costs nothing, small enough that the
@@ -103,12 +106,16 @@ class Reception:
         self._pending = asyncio.ensure_future(self._digest(block))
 
     async def end(self, last: bytes) -> None:
-        """Digest the last block and make the bytes durable, unless they are small enough to go inline."""
+        """Digest the last block, and begin to make the bytes durable unless they are small enough to go inline."""
         await self._settle()
         stored = await self._in_thread(lambda: self.intake.feed(last) + self.intake.finish())
         await self._place(stored)
         if self._writer is not None:
-            await self._writer.finish()
+            self._pending = asyncio.ensure_future(self._writer.finish())
+
+    async def durable(self) -> None:
+        """Return when every byte is durable: the commit may follow. The card was cut meanwhile."""
+        await self._settle()
 
     async def _settle(self) -> None:
         pending, self._pending = self._pending, None
@@ -176,16 +183,20 @@ class Reception:
         self._kept = True
 
     async def _undo(self) -> None:
-        """Remove bytes first, intent second: a crash in between leaves an intent for the reaper."""
+        """Remove bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
         if self._pending is not None:
             await asyncio.wait([self._pending])
-            self._pending.exception()
-        if self._writer is not None:
-            await self._writer.abort()
-        if self._begun:
-            await self._places.catalog.abandon_upload(
-                AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id)
-            )
+            if not self._pending.cancelled():
+                self._pending.exception()  # it was raised where it mattered, or matters no more
+        try:
+            if self._writer is not None:
+                await self._writer.abort()
+            if self._begun:
+                await self._places.catalog.abandon_upload(
+                    AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id)
+                )
+        except CoatcheckError as error:
+            log.warning("upload %s is left to the reaper: %s", self.blob_id, error.detail)
 
 
 def fenced() -> CoatcheckError:
