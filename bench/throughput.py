@@ -19,11 +19,12 @@ WORDS = Path(__file__).read_text(encoding="utf-8").split()
 
 
 def text(rng: random.Random, size: int) -> bytes:
-    """Lines of words and numbers, as logs have; compresses about as well as they do, never twice the same."""
+    """Lines as logs have them: a moment, a level, a place, words. Never twice the same."""
     lines: list[str] = []
     length = 0
     while length < size:
-        line = f"{rng.randrange(10**9)} {' '.join(rng.choices(WORDS, k=9))}"
+        moment = f"2026-03-{rng.randrange(1, 29):02}T{rng.randrange(24):02}:{rng.randrange(60):02}:07Z"
+        line = f"{moment} INFO worker[{rng.randrange(64)}]: {' '.join(rng.choices(WORDS, k=9))}"
         lines.append(line)
         length += len(line) + 1
     return "\n".join(lines).encode()[:size]
