@@ -18,6 +18,11 @@ from coatcheck.cli.exits import Exit, fail
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, load
 
+GRACE_SECONDS = 30
+"""How long running requests may take to finish after the signal to stop."""
+LAST_SECONDS = 5
+"""How long those that did not may take to clean up."""
+
 
 @click.command()
 @click.option("--host", help="Address to listen on (127.0.0.1).")
@@ -94,7 +99,7 @@ async def _serve(settings: Settings) -> None:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=30,
+                timeout_graceful_shutdown=GRACE_SECONDS,
             )
             _announce(settings, sock.getsockname()[1])
             server = uvicorn.Server(config)
@@ -102,13 +107,14 @@ async def _serve(settings: Settings) -> None:
             # store is closed.
             server.capture_signals = lambda: _stopping(server.handle_exit)
             await server.serve(sockets=[sock])
+            await _ended(server.server_state.tasks)
     finally:
         sock.close()
 
 
 @contextlib.contextmanager
 def _stopping(stop: Callable[[int, FrameType | None], None]) -> Generator[None]:
-    """Ask the server to stop at SIGTERM or SIGINT; at the second one, at once."""
+    """Ask the server to stop at SIGTERM or SIGINT; a SIGINT after either stops it at once."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
@@ -118,6 +124,16 @@ def _stopping(stop: Callable[[int, FrameType | None], None]) -> Generator[None]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    """Wait for the requests that outlived the grace: while the store is open they can remove what they had begun."""
+    left = list(tasks)
+    for task in left:
+        if not task.cancelling():
+            task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=LAST_SECONDS)
 
 
 def _announce(settings: Settings, port: int) -> None:

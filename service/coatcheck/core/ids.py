@@ -7,7 +7,7 @@ history again finds what is already stored. An ID is a handle, not a secret: eve
 import hashlib
 import re
 
-from coatcheck.core.errors import Code, CoatcheckError
+from coatcheck.core.errors import CoatcheckError, Code
 
 PREFIX = "art_"
 DIGITS = 16

@@ -24,8 +24,6 @@ _PAGE_LINES: Final = 200
 _QUERY: Final = 200
 """Characters of a query that are looked at."""
 _TRIES: Final = 6
-_FEW_LINES: Final = 10
-"""JSON on fewer lines than this is read by path: its lines are too long to page through."""
 
 
 def cut(
@@ -82,10 +80,9 @@ class _Cutting:
         self._facts = facts
         self._budget = budget
         self._tokenizer = tokenizer
-        self._list = sample.head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
         self._plan = CUTTERS[facts.kind].plan(sample, facts)
         words = " ".join(query.split())[:_QUERY] if query else None
-        self._excerpts = Excerpts(sample, measure, self._plan, words or None, tokenizer)
+        self._excerpts = Excerpts(sample, measure, self._plan, words or None, tokenizer, brief=budget < render.BRIEF)
         self._fixed = FixedLines(said, measure, facts, self._plan, budget, tokenizer)
         self._readable = facts.kind not in {Kind.IMAGE, Kind.BINARY}
         self._shows = self._readable and measure.size > 0 and self._plan.ends
@@ -97,17 +94,17 @@ class _Cutting:
         fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows)
         self._fixed.build(fixed, most - (0 if self._shows else SEAM), text=self._readable)
         excerpts = self._choose(most - fixed.cost)
-        if self._fixed.add_markers(fixed, excerpts, most):
-            excerpts = self._choose(most - fixed.cost)
-        room = most - fixed.cost
+        before = fixed.cost
+        if self._fixed.add_markers(fixed, excerpts, most) and excerpts:
+            more = fixed.cost - before - self._excerpts.spare()
+            excerpts = self._excerpts.shrink(more) if more > 0 else excerpts
         for _ in range(_TRIES + len(fixed.lines)):
             card, text = self._assemble(fixed, excerpts)
             count = self._tokenizer.count(text)
             if count <= self._budget:
                 return card, text, count
             if excerpts:
-                room -= count - self._budget + 2
-                excerpts = self._choose(room)
+                excerpts = self._excerpts.shrink(count - self._budget + 2)
             elif not fixed.drop():
                 break
         return self._smallest()
@@ -124,9 +121,6 @@ class _Cutting:
         if not omitted:
             return None
         arguments: dict[str, str | int] = {"artifact_id": self._id}
-        if self._facts.kind is Kind.JSON and self._facts.shape and self._measure.lines < _FEW_LINES:
-            arguments["path"] = "$[0]" if self._list else "$.*"
-            return NextCall("read_artifact", arguments)
         largest = max(omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
         inside = (
             largest.whole_lines > 0 and largest.bytes.start > 0 and not self._excerpts.starts_line(largest.bytes.start)
@@ -147,12 +141,12 @@ class _Cutting:
 
     def _assemble(self, fixed: Fixed, excerpts: list[Excerpt]) -> tuple[Card, str]:
         measure = self._measure
-        omitted = self._excerpts.omitted(excerpts) if self._readable else []
-        next_call = self._next(omitted)
+        omitted = self._excerpts.omitted(excerpts)
+        next_call = self._next(omitted) if self._readable else None
         lines = list(fixed.lines)
         if excerpts:
             lines += render.excerpt_lines(excerpts, omitted, measure, brief=self._budget < render.BRIEF)
-        elif omitted and len(lines) > 1:
+        elif omitted and self._readable and len(lines) > 1:
             lines.append(render.all_left_out(omitted[0]))
         lines.append(self._last(next_call))
         return self._card(fixed, excerpts, omitted, next_call), "\n".join(lines)

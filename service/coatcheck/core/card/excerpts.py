@@ -3,7 +3,7 @@
 from typing import Final, Literal, final
 
 from coatcheck.core.artifact import Measure, Sample
-from coatcheck.core.card.choose import SEAM, Chooser, shown
+from coatcheck.core.card.choose import BRIEF_SEAM, SEAM, Chooser, shown
 from coatcheck.core.card.model import ByteRange, Excerpt, Omission
 from coatcheck.core.card.places import Places
 from coatcheck.core.card.terms import rate, spots_for
@@ -24,23 +24,39 @@ _CHARS: Final = 16
 class Excerpts:
     """Chooses for one card, any number of times with different room."""
 
-    def __init__(self, sample: Sample, measure: Measure, plan: Plan, query: str | None, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, sample: Sample, measure: Measure, plan: Plan, query: str | None, tokenizer: Tokenizer, *, brief: bool
+    ) -> None:
         self._measure = measure
         self._plan = plan
         self._query = query
         self._tokenizer = tokenizer
         self._places = Places(sample, measure)
-        self._chooser = Chooser(sample, self._places, tokenizer)
+        self._chooser = Chooser(sample, self._places, measure.tokens, tokenizer, BRIEF_SEAM if brief else SEAM)
+        self._chosen: list[Spot] = []
+        self._room = 0
         self._extra = spots_for(query, sample) if query and plan.ends and not plan.passages else ()
 
     def choose(self, room: int) -> list[Excerpt]:
         """Excerpts for about `room` tokens, the lines between them included."""
+        self._room = room
         if not self._plan.ends:
             return []
         if self._plan.passages:
             return self._passages(self._plan.passages, room - SEAM)
-        spots = self._chooser.choose(self._plan, room - _LAST_SEAM, self._extra)
-        return [self._excerpt(spot) for spot in self._split(spots)]
+        self._chosen = self._chooser.choose(self._plan, room - _LAST_SEAM, self._extra)
+        return [self._excerpt(spot) for spot in self._split(self._chosen)]
+
+    def shrink(self, by: int) -> list[Excerpt]:
+        """The excerpts chosen last for `by` tokens less. Asked often enough, none are left."""
+        if self._plan.passages:
+            return self.choose(self._room - by)
+        self._chosen = self._chooser.shrink(self._chosen, by)
+        return [self._excerpt(spot) for spot in self._split(self._chosen)]
+
+    def spare(self) -> int:
+        """About how many tokens of the room that was given are not used."""
+        return 0 if self._plan.passages else self._room - _LAST_SEAM - self._chooser.cost(self._chosen)
 
     def omitted(self, excerpts: list[Excerpt]) -> list[Omission]:
         """What the excerpts do not show."""

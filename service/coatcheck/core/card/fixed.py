@@ -17,6 +17,8 @@ from coatcheck.core.tokens import Tokenizer
 
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
+_HINT_DENSITY: Final = 4
+"""Characters of a path or URL to a token, about: the line is counted exactly as a whole."""
 
 
 class Fixed(Struct):
@@ -24,6 +26,9 @@ class Fixed(Struct):
 
     lines: list[str]
     cost: int
+    names: int = 1
+    """How many of the lines say what the payload is called; sizes and what it says of itself come after them."""
+    sizes: int = 0
     shape: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
@@ -61,20 +66,21 @@ class FixedLines:
         """Add what fits into `room` tokens, in the order of the card."""
         said, facts, measure = self._said, self._facts, self._measure
         brief = self._budget < render.BRIEF
-        self._add(fixed, render.size_line(measure, text=text, media_type=facts.media_type, brief=brief), room)
+        size = render.size_line(measure, text=text, media_type=facts.media_type, brief=brief)
+        fixed.sizes += self._add(fixed, size, room)
         limit = max(room // 3, min(room, 170)) if self._budget >= _URL_KEPT else room // 2
         if said.url:
-            self._labelled(fixed, "URL", said.url, limit, 0.8)
+            self._named(fixed, "URL", said.url, limit, 0.8)
         if facts.url and facts.url != said.url:
-            self._labelled(fixed, "Canonical" if said.url else "URL", facts.url, limit, 0.8)
+            self._named(fixed, "Canonical" if said.url else "URL", facts.url, limit, 0.8)
         title = said.title or facts.title
         if title:
-            self._labelled(fixed, "Title", title, limit, 0.4)
+            self._named(fixed, "Title", title, limit, 0.4, at=1)
         if said.tool_name:
             call_id = f" (call {said.tool_call_id[:120]})" if said.tool_call_id else ""
-            self._labelled(fixed, "Tool", f"{said.tool_name[:120]}{call_id}", limit, 0.4)
+            self._named(fixed, "Tool", f"{said.tool_name[:120]}{call_id}", limit, 0.4)
         if measure.dropped:
-            self._add(fixed, render.dropped_line(measure), room)
+            fixed.sizes += self._add(fixed, render.dropped_line(measure), room)
         self._shape(fixed, room)
         self._hints(fixed, room)
         return fixed
@@ -86,26 +92,31 @@ class FixedLines:
         if not missing:
             return False
         before = fixed.cost
-        self._labelled(fixed, "It says", " | ".join(missing), min(room, fixed.cost + room // 3), 0.3)
+        at = fixed.names + fixed.sizes
+        self._labelled(fixed, "It says", " | ".join(missing), min(room, fixed.cost + room // 3), 0.3, at=at)
         return fixed.cost > before
 
-    def _add(self, fixed: Fixed, line: str, room: int) -> bool:
+    def _add(self, fixed: Fixed, line: str, room: int, at: int | None = None) -> bool:
         cost = self._cost(line)
         if fixed.cost + cost > room:
             return False
-        fixed.lines.append(line)
+        fixed.lines.insert(len(fixed.lines) if at is None else at, line)
         fixed.cost += cost
         return True
 
-    def _labelled(self, fixed: Fixed, label: str, value: str, room: int, share: float) -> None:
-        """A line of outside words, clipped to its share and marked when it was."""
+    def _named(self, fixed: Fixed, label: str, value: str, room: int, share: float, at: int | None = None) -> None:
+        """A line about what the payload is called, before its sizes."""
+        fixed.names += self._labelled(fixed, label, value, room, share, at=at or fixed.names)
+
+    def _labelled(self, fixed: Fixed, label: str, value: str, room: int, share: float, at: int) -> bool:
+        """A line of outside words, clipped to its share and marked when it was. Whether it was added."""
         flat = one_line(value[:4_000])
-        line = f"{label}: {flat}"
-        if self._add(fixed, line, room):
-            return
+        if self._add(fixed, f"{label}: {flat}", room, at):
+            return True
         most = min(int(room * share), room - fixed.cost) - 4
-        if most >= 8:  # noqa: PLR2004 - fewer tokens say nothing
-            self._add(fixed, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room)
+        if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
+            return False
+        return self._add(fixed, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room, at)
 
     def _shape(self, fixed: Fixed, room: int) -> None:
         share = self._plan.shape
@@ -133,10 +144,9 @@ class FixedLines:
         chosen: list[str] = []
         for hint in self._facts.hints:
             flat = one_line(hint)
-            cost = self._tokenizer.count(f", {flat}")
-            if cost > left:
+            left -= len(flat) // _HINT_DENSITY + 2
+            if left < 0:
                 break
-            left -= cost
             chosen.append(flat)
         if chosen and self._add(fixed, f"Places: {', '.join(chosen)}", room):
             fixed.hints = tuple(chosen)

@@ -1,5 +1,6 @@
 """Bytes and lines of a payload of which only a sample is in hand."""
 
+from bisect import bisect_left, insort
 from typing import final
 
 from coatcheck.core.artifact import Measure, Sample
@@ -17,6 +18,10 @@ class Places:
         self.size = sample.size
         last = (sample.tail or sample.head)[-1:]
         self._newlines = measure.lines - (last not in {b"", b"\n"})
+        self._known = [(0, 1)]
+        """Offsets in the head whose lines are known: counting goes from the nearest."""
+        if sample.whole and self.size:
+            self._known.append((self.size, self._newlines + 1))
 
     def slice(self, start: int, end: int) -> bytes:
         """The bytes of a range that lies in the head or in the tail of the sample."""
@@ -26,9 +31,18 @@ class Places:
 
     def line(self, offset: int) -> int:
         """The number of the line that the byte at `offset` belongs to; at the end, of the line after the last byte."""
-        if offset <= len(self._head):
-            return self._head.count(b"\n", 0, offset) + 1
-        return self._newlines - self._tail.count(b"\n", offset - self._tail_at) + 1
+        if offset > len(self._head):
+            return self._newlines - self._tail.count(b"\n", offset - self._tail_at) + 1
+        place = bisect_left(self._known, (offset, 0))
+        candidates = self._known[max(0, place - 1) : place + 1]
+        at, line = min(candidates, key=lambda known: abs(known[0] - offset))
+        if at <= offset:
+            line += self._head.count(b"\n", at, offset)
+        else:
+            line -= self._head.count(b"\n", offset, at)
+        if at != offset:
+            insort(self._known, (offset, line))
+        return line
 
     def lines(self, start: int, end: int) -> LineRange:
         """The lines that a range touches."""

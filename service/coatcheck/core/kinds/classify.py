@@ -11,6 +11,7 @@ from typing import Final
 from coatcheck.core.artifact import Kind, Said, Sample
 from coatcheck.core.kinds.magic import identify
 from coatcheck.core.kinds.results import results
+from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.kinds.table import columns
 from coatcheck.core.kinds.values import Reading, read_json
 
@@ -48,7 +49,8 @@ _FILE_TOOL: Final = re.compile(
     r"read[-_]?(?:text[-_]?)?file|file[-_]?read|view[-_]?file|^(?:read|cat|view|open)$|get[-_]file", re.IGNORECASE
 )
 _SHELL_TOOL: Final = re.compile(
-    r"bash|shell|exec|terminal|command|^(?:sh|zsh|cmd|make|pytest|npm|cargo|run)$|powershell|run[-_]tests?",
+    r"bash|shell|exec|terminal|command|^(?:sh|zsh|cmd|make|pytest|npm|cargo|run|i?python3?|repl)$|powershell"
+    r"|run[-_]tests?|code[-_]interpreter|jupyter",
     re.IGNORECASE,
 )
 _HTML: Final = re.compile(
@@ -58,26 +60,32 @@ _HTML: Final = re.compile(
 )
 _DIFF: Final = re.compile(rb"^(?:diff --git a/|--- \S[^\n]*\n\+\+\+ \S|Index: \S+\n={20,})", re.MULTILINE)
 _HUNK: Final = re.compile(rb"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
-_LOG_LINE: Final = re.compile(
-    rb"^(?:\x1b\[[0-9;]*m)*[\[(]?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b"
-    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)"
-    rb"|^(?:\x1b\[[0-9;]*m)*\[?(?:\x1b\[[0-9;]*m)*(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL)\b|\b(?:level"
-    rb"|lvl)=(?:info|warn|error|debug)"
-    rb"|\[taskcluster|^\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}"
+_DIFF_WORDS: Final = (b"diff --git a/", b"\n+++ ", b"Index: ")
+"""One of these is in every diff; looking for them first spares most texts the pattern."""
+_LOG_LINE: Final = Scan(
+    r"^(?:\x1b\[[0-9;]*m)*[\[(]?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)"
+    r"|^(?:\x1b\[[0-9;]*m)*\[?(?:\x1b\[[0-9;]*m)*(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL)\b|\b(?:level"
+    r"|lvl)=(?:info|warn|error|debug)"
+    r"|\[taskcluster|^\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}"
 )
-_RUN_LINE: Final = re.compile(
-    rb"^(?:\$ |> |\+ |# ?\w+@|\w+@[\w.-]+:|Started by |Running |Building |Compiling |Installing |Collecting "
-    rb"|npm |yarn |make(?:\[\d+\])?: |"
-    rb"=+ (?:test|FAIL|ERR)|Traceback \(|total \d+$|drwx|-rw-|PASS|FAIL|ok \d|not ok|\[\d+/\d+\])"
+_RUN_LINE: Final = Scan(
+    r"^(?:\$ |> |\+ |# ?\w+@|\w+@[\w.-]+:|Started by |Running |Building |Compiling |Installing |Collecting "
+    r"|npm |yarn |make(?:\[\d+\])?: |"
+    r"=+ (?:test|FAIL|ERR)|Traceback \(|total \d+$|drwx|-rw-|PASS|FAIL|ok \d|not ok|\[\d+/\d+\])"
 )
 _NUMBER: Final = re.compile(rb"^\s{0,8}(\d{1,7})[:|\t ]")
-_CODE_LINE: Final = re.compile(
-    rb"^\s{0,40}(?:def |class |import |from \S+ import |#include|package |func |fn |pub |const |let |var "
-    rb"|public |private |return\b|"
-    rb"if ?\(|for ?\(|while ?\(|\}|\{|//|/\*|\* |#!|@\w+|using |namespace |module |export |interface "
-    rb"|type \w+ =|</?\w)"
-    rb"|[;{}]\s*$|\)\s*(?:->|:|\{)\s*$"
+_CODE_LINE: Final = Scan(
+    r"^[ \t]{0,40}(?:def |class |import |from \S+ import |#include|package |func |fn |pub |const |let |var "
+    r"|public |private |return\b|"
+    r"if ?\(|for ?\(|while ?\(|\}|\{|//|/\*|\* |#!|@\w+|using |namespace |module |export |interface "
+    r"|type \w+ =|</?\w)"
+    r"|(?:[;{}]|\)[ \t]*(?:->|:|\{))[ \t\r]*$"
 )
+_HEAD_LINES: Final = 100
+_TAIL_LINES: Final = 40
+_LINE_CAP: Final = 200
+"""How much of a line may speak for it."""
 
 
 def classify(sample: Sample, said: Said) -> Kind:
@@ -115,9 +123,12 @@ def _binary(head: bytes, more: bytes, media_type: str) -> Kind | None:
     return Kind.IMAGE if media_type.startswith("image/") else Kind.BINARY
 
 
+_CONTROLS: Final = bytes([0, 1, 2, 3, 4, 5, 6, 14, 15, 16, 17, 18])
+
+
 def _texty(head: bytes) -> bool:
     """Whether bytes read as text: next to no NUL, few undecodable or control characters; UTF-16 is not."""
-    controls = sum(head.count(bytes([code])) for code in (0, 1, 2, 3, 4, 5, 6, 14, 15, 16, 17, 18))
+    controls = len(head) - len(head.translate(None, _CONTROLS))
     if head.count(0) * 50 > len(head) or controls * 10 > len(head):
         return False
     bad = head.decode("utf-8", "replace").count("\ufffd")
@@ -134,7 +145,7 @@ def _structured(sample: Sample, head: bytes, tool: str) -> Kind | None:
             found = results(reading.value)
             searched = found is not None and (_SEARCH_TOOL.search(tool) or len(found) > 1)
             return Kind.SEARCH_RESULTS if searched else Kind.JSON
-    if _DIFF.search(head) and _HUNK.search(sample.head[: 4 * _LOOK]):
+    if any(word in head for word in _DIFF_WORDS) and _DIFF.search(head) and _HUNK.search(sample.head[: 4 * _LOOK]):
         return Kind.DIFF
     return None
 
@@ -156,18 +167,26 @@ def _by_lines(head: bytes, sample: Sample, tool: str) -> Kind:
         return Kind.SEARCH_RESULTS
     if columns(head) is not None:
         return Kind.TABLE
-    lines = [line[:200] for line in head.split(b"\n")[:150] if line.strip()]
-    tail = (sample.tail or sample.head)[-_LOOK:]
-    lines += [line[:200] for line in tail.split(b"\n")[-60:] if line.strip()]
-    if _share(_LOG_LINE, lines) >= 0.2:  # noqa: PLR2004 - a fifth of the lines
+    lines = _lines(head, sample)
+    block, count = b"\n".join(lines), len(lines)
+    if count < _FEW:
+        count = 0
+    if count and _LOG_LINE.share(block, count, 0.2):
         return Kind.COMMAND_OUTPUT if _SHELL_TOOL.search(tool) else Kind.LOG
-    if _numbered(lines) or _FILE_TOOL.search(tool) or head.startswith(b"#!"):
+    if _FILE_TOOL.search(tool) or head.startswith(b"#!") or _numbered(lines):
         return Kind.CODE_OR_FILE
-    if _SHELL_TOOL.search(tool) or _share(_RUN_LINE, lines) >= 0.1:  # noqa: PLR2004 - commands print much that is not about them
+    if _SHELL_TOOL.search(tool) or (count and _RUN_LINE.share(block, count, 0.1)):  # commands print much
         return Kind.COMMAND_OUTPUT
-    return Kind.CODE_OR_FILE if _share(_CODE_LINE, lines) >= 0.35 else Kind.TEXT  # noqa: PLR2004 - prose has next to none
+    return Kind.CODE_OR_FILE if count and _CODE_LINE.share(block, count, 0.35) else Kind.TEXT
 
 
-def _share(pattern: re.Pattern[bytes], lines: list[bytes]) -> float:
-    """Of these lines, the share that the pattern finds; nothing for fewer than four, which say nothing."""
-    return sum(pattern.search(line) is not None for line in lines) / len(lines) if len(lines) > 3 else 0.0  # noqa: PLR2004
+_FEW: Final = 4
+"""Lines that say nothing about a text when there are not more."""
+
+
+def _lines(head: bytes, sample: Sample) -> list[bytes]:
+    """The first lines of the payload and the last ones, each as far as it may speak, without blank ones."""
+    tail = (sample.tail or sample.head)[-_LOOK:]
+    lines = head.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
+    lines += tail.rsplit(b"\n", _TAIL_LINES)[-_TAIL_LINES:]
+    return [line[:_LINE_CAP] for line in lines if line and not line.isspace()]

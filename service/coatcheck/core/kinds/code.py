@@ -1,10 +1,12 @@
 """Source code and files: symbols with their lines."""
 
 import re
+from itertools import islice
 from typing import Final
 
 from coatcheck.core.artifact import Facts, Said, Sample
 from coatcheck.core.kinds.cutter import Description, Plan
+from coatcheck.core.kinds.scan import Scan
 
 _SYMBOL: Final = re.compile(
     r"^(?:\(?\d{1,6}[:|)\t ] ?)?[ \t]{0,8}(?:export |default |public |private |protected |static |abstract "
@@ -16,7 +18,16 @@ _SYMBOL: Final = re.compile(
     r"|^(?:const|let|var) ([A-Za-z_$][\w$]{0,79}) ?= ?(?:async )?(?:\(|function)"
     r"|^(#{1,3}) (\S.{0,99})$"
 )
-_LINES: Final = 20_000
+_TELLING: Final = Scan(
+    r"^(?:\(?\d{1,6}[:|)\t ] ?)?[ \t]{0,8}(?:(?:export|default|public|private|protected|static|abstract|final|async"
+    r"|pub(?:\([a-z]+\))?|unsafe|inline|extern|override|sealed|data|open|internal|virtual) ){0,4}"
+    r"(?:def|class|func|fn|interface|trait|struct|enum|impl|module|namespace|function\*?|type|object|protocol|record"
+    r"|sub|macro_rules!)[ \t]"
+    r"|^(?:const|let|var) [A-Za-z_$][\w$]{0,79} ?=|^#{1,3} \S"
+)
+"""What every line that _SYMBOL matches begins with: the others never meet that pattern."""
+_LINES: Final = 5_000
+"""Lines that begin like a definition and are looked at."""
 _SYMBOLS: Final = 150
 
 
@@ -27,11 +38,14 @@ class CodeCutter:
         """Names of definitions and headings with the line each stands on, as far as the head goes."""
         del said
         found: list[str] = []
-        for number, line in enumerate(sample.head.split(b"\n", _LINES)[:_LINES], 1):
-            if len(line) > 400:  # noqa: PLR2004 - definitions are short
+        number, counted = 1, 0
+        for start, end, *_ in islice(_TELLING.lines(sample.head), _LINES):
+            if end - start > 400:  # noqa: PLR2004 - definitions are short
                 continue
-            match = _SYMBOL.match(line.decode("utf-8", "replace").rstrip("\r"))
+            match = _SYMBOL.match(sample.head[start:end].decode("utf-8", "replace").rstrip("\r\n"))
             if match:
+                number += sample.head.count(b"\n", counted, start)
+                counted = start
                 name = match.group(1) or match.group(2) or f"{match.group(4)}"
                 found.append(f"{name.strip()} {number}")
                 if len(found) == _SYMBOLS:

@@ -21,44 +21,57 @@ _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "num
 class Node:
     """Everything seen at one place of a document, merged."""
 
-    __slots__ = ("item", "keys", "lengths", "objects", "seen", "types")
+    __slots__ = ("item", "keys", "lengths", "types")
 
     def __init__(self) -> None:
         self.types: dict[str, None] = {}
         self.keys: dict[str, Node] = {}
         self.item: Node | None = None
         self.lengths: list[int] = [0, 0]
-        self.objects = 0
-        self.seen = 0
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
     """Add one value to what was seen at this place."""
-    node.seen += 1
-    if isinstance(value, dict):
-        members = cast("dict[str, object]", value)
-        node.types.setdefault("object")
-        node.objects += 1
+    name = _TYPES.get(type(value))
+    if name is not None:
+        node.types[name] = None
+    elif isinstance(value, dict):
+        node.types["object"] = None
         if depth < _DEPTH:
-            for key, member in members.items():
-                child = node.keys.get(key)
-                if child is None:
-                    child = node.keys[key] = Node()
-                merge(child, member, depth + 1)
+            _merge_members(node.keys, cast("dict[str, object]", value), depth + 1)
     elif isinstance(value, list):
-        elements = cast("list[object]", value)
-        size = len(elements)
-        node.lengths = (
-            [min(node.lengths[0], size), max(node.lengths[1], size)] if "array" in node.types else [size, size]
-        )
-        node.types.setdefault("array")
-        node.item = node.item or Node()
-        if depth < _DEPTH:
-            step = max(1, size // _ELEMENTS)
-            for element in elements[: _ELEMENTS * step : step]:
-                merge(node.item, element, depth + 1)
+        _merge_elements(node, cast("list[object]", value), depth)
     else:
-        node.types.setdefault(_TYPES.get(type(value), "value"))
+        node.types["value"] = None
+
+
+def _merge_members(keys: dict[str, Node], members: dict[str, object], depth: int) -> None:
+    for key, member in members.items():
+        child = keys.get(key)
+        if child is None:
+            child = keys[key] = Node()
+        name = _TYPES.get(type(member))
+        if name is None:
+            merge(child, member, depth)
+        else:  # as merge does; most values are scalars, and a call for each would double the time
+            child.types[name] = None
+
+
+def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
+    size = len(elements)
+    low, high = node.lengths if "array" in node.types else (size, size)
+    node.lengths = [min(low, size), max(high, size)]
+    node.types["array"] = None
+    item = node.item = node.item or Node()
+    if depth >= _DEPTH:
+        return
+    step = max(1, size // _ELEMENTS)
+    for element in elements[: _ELEMENTS * step : step]:
+        name = _TYPES.get(type(element))
+        if name is None:
+            merge(item, element, depth + 1)
+        else:
+            item.types[name] = None
 
 
 def shape_lines(reading: Reading) -> list[str]:
@@ -162,8 +175,6 @@ def _map_line(path: str, node: Node) -> tuple[str, list[tuple[str, Node]]]:
 
 
 def _absorb(into: Node, node: Node) -> None:
-    into.seen += node.seen
-    into.objects += node.objects
     into.types.update(node.types)
     into.lengths = [min(into.lengths[0], node.lengths[0]), max(into.lengths[1], node.lengths[1])]
     for key, child in node.keys.items():
@@ -174,6 +185,8 @@ def _absorb(into: Node, node: Node) -> None:
 
 
 def _quoted(key: str) -> str:
+    if len(key) <= 80 and key.isidentifier():  # noqa: PLR2004 - as below; nearly every key
+        return key
     clipped = key if len(key) <= 80 else key[:79] + "…"  # noqa: PLR2004 - longer keys are data
     return clipped if clipped and not set(clipped) & set(' ,;"[]{}\n\r\t') else f'"{clipped}"'
 

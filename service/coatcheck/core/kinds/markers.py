@@ -7,10 +7,13 @@ import re
 from typing import Final
 
 from coatcheck.core.artifact import Marker, Sample
+from coatcheck.core.kinds.scan import Scan
 
 _ENDS: Final = 4096
 _MAX_MARKERS: Final = 8
 _MAX_VALUE: Final = 160
+_LONGEST: Final = 2 * _MAX_VALUE
+"""Characters of a line that may be a marker."""
 
 _LINE: Final = re.compile(
     r"^[ \t]*(?:"
@@ -33,8 +36,17 @@ _LINE: Final = re.compile(
     r"|[\[<(*.…]{1,8} ?\d[\d,]* more (?:lines?|chars?|characters?|bytes|tokens?)\b.{0,60}"
     r"|warning: truncated output.{0,100})"
     r")[ \t]*\r?$",
-    re.IGNORECASE | re.MULTILINE,
+    re.IGNORECASE,
 )
+
+
+_TELLING: Final = Scan(
+    r"exit|time|token count|output lines|\[file:|truncat|omitted|duration|^[ \t]*real[ \t]|finished|return ?code"
+    r"|^[ \t]*build (?:succ|fail)|terminated|completed|returned|command failed|failed[ :=]+-?\d|failed .{0,30}[ :=]-?\d"
+    r"|\d (?:more |lines?|chars?|characters?|bytes|tokens?)",
+    ignore_case=True,
+)
+"""What every line that _LINE matches has in it: the others never meet that pattern."""
 
 
 def find_markers(sample: Sample) -> tuple[Marker, ...]:
@@ -45,15 +57,14 @@ def find_markers(sample: Sample) -> tuple[Marker, ...]:
         parts = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
     found: dict[tuple[str, str], None] = {}
     for part in parts:
-        for match in _LINE.finditer(_short_lines(part.decode("utf-8", "replace"))):
-            value = match.group().strip()[:_MAX_VALUE]
-            if match.lastgroup is not None:
-                found.setdefault((match.lastgroup, value))
+        for start, end, *_ in _TELLING.lines(part):
+            if end - start > 4 * _LONGEST:
+                continue
+            line = part[start:end].decode("utf-8", "replace").removesuffix("\n")
+            match = _LINE.match(line) if len(line) <= _LONGEST else None
+            if match and match.lastgroup is not None:
+                found.setdefault((match.lastgroup, match.group().strip()[:_MAX_VALUE]))
     chosen = list(found)
     if len(chosen) > _MAX_MARKERS:
         chosen = chosen[:2] + chosen[-(_MAX_MARKERS - 2) :]
     return tuple(Marker(name, value) for name, value in chosen)
-
-
-def _short_lines(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if 0 < len(line) <= 2 * _MAX_VALUE)  # noqa: RUF100

@@ -5,13 +5,13 @@ repeats of the same template count twice at most, so that a thousand warnings do
 """
 
 import re
-from typing import Any, Final, cast
+from typing import Final
 
-import re2
 from msgspec import Struct
 
 from coatcheck.core.artifact import Facts, Kind, Said, Sample
 from coatcheck.core.kinds.cutter import Description, Plan, Spot
+from coatcheck.core.kinds.scan import Scan
 
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
 _STATED: Final = (
@@ -33,15 +33,8 @@ _HINTED: Final = (
 """Lines that often stand beside one."""
 
 
-def _compiled(pattern: str) -> "re.Pattern[bytes]":
-    untyped = cast("Any", re2)
-    options = untyped.Options()
-    options.log_errors = False
-    options.max_mem = 16 << 20
-    return cast("re.Pattern[bytes]", untyped.compile(f"(?m){pattern}".encode(), options))
-
-
-_EITHER: Final = _compiled(f"({_STATED})|(?:{_HINTED})")
+_EITHER: Final = Scan(f"{_STATED}|{_HINTED}")
+_STATES: Final = Scan(_STATED)
 
 _EXCUSED: Final = re.compile(
     rb"(?:\b0|\bno) (?:errors?|fail)|(?:errors?|failures?|failed)[:=] ?0\b|-if-|-on-error|errorprone|\b(?:WARN"
@@ -57,7 +50,7 @@ _NEAR_LINES: Final = 4
 _NEAR_BYTES: Final = 1_200
 _GROUP_BYTES: Final = 2_000
 _SPOTS: Final = 24
-_MATCHES: Final = 1_500
+_MATCHES: Final = 400
 _LATE: Final = 64 * 1024
 
 
@@ -88,26 +81,16 @@ def _hits(data: bytes) -> list[_Hit]:
 
 def _scan(data: bytes, at: int, seen: dict[bytes, int]) -> tuple[list[_Hit], int]:
     hits: list[_Hit] = []
-    line_end = at
-    for number, match in enumerate(_EITHER.finditer(data, at)):
+    for number, (start, end, low, high) in enumerate(_EITHER.lines(data, at)):
         if number == _MATCHES:
-            return hits, line_end
-        if match.start() < line_end:
-            continue
-        start = data.rfind(b"\n", 0, match.start()) + 1
-        line_end = data.find(b"\n", match.end()) + 1 or len(data)
-        line = data[start : min(line_end, start + 2 * _TEMPLATE)]
+            return hits, start
+        line = data[start : min(end, start + 2 * _TEMPLATE)]
         template = _NUMBERS.sub(b"#", _STAMP.sub(b"", line[:_TEMPLATE]))
         count = seen[template] = seen.get(template, 0) + 1
         if count > 2 or _EXCUSED.search(line):  # noqa: PLR2004 - the first, and one more
             continue
-        hits.append(
-            _Hit(
-                max(start, match.start() - _LINE_CAP),
-                min(line_end, match.end() + _LINE_CAP),
-                match.group(1) is not None,
-            )
-        )
+        states = _STATES.find(data, low, high) is not None
+        hits.append(_Hit(max(start, low - _LINE_CAP), min(end, high + _LINE_CAP), states))
     return hits, len(data)
 
 

@@ -120,7 +120,8 @@ def _resolve(canonical: str | None, base: str | None) -> str | None:
 # ---------------------------------------------------------------------------------------------------- main text
 
 _TAG: Final = re.compile(
-    rb"<(/?)([a-zA-Z][a-zA-Z0-9-]{0,20})((?:[^<>\"']|\"[^\"<]{0,4000}\"|'[^'<]{0,4000}')*)>|<[!?][^>]{0,2000}>"
+    rb"<(?:(/?)([a-zA-Z][a-zA-Z0-9-]{0,20})[^<>\"']*+(?:>|(?:(?:\"[^\"<]{0,4000}+\"|'[^'<]{0,4000}+')[^<>\"']*+)++>)"
+    rb"|[!?][^>]{0,2000}>)"
 )
 _INLINE: Final = frozenset(
     b"a abbr b bdi bdo big cite code data del dfn em font i ins kbd label mark q ruby s samp small span strike strong "
@@ -141,14 +142,20 @@ class _Block:
 
     __slots__ = ("aside", "end", "heading", "links", "parts", "start", "text")
 
-    def __init__(self, *, aside: bool, heading: bool) -> None:
+    def __init__(self) -> None:
         self.parts: list[str] = []
         self.links = 0
         self.start = -1
         self.end = -1
+        self.aside = False
+        self.heading = False
+        self.text = ""
+
+    def begin(self, *, aside: bool, heading: bool) -> None:
+        """Take over as the block after a tag. One that has no text yet is used again: pages have many of them."""
+        self.parts.clear()
         self.aside = aside
         self.heading = heading
-        self.text = ""
 
     @property
     def prose(self) -> bool:
@@ -184,21 +191,28 @@ def _blocks(data: bytes) -> list[_Block]:
     blocks: list[_Block] = []
     menus = _Menus()
     link = False
-    block = _Block(aside=False, heading=False)
+    block = _Block()
     for match in islice(_TAG.finditer(body, at), _TAGS):
-        _text(block, body, at, match.start(), link=link)
-        at = match.end()
-        name = (match.group(2) or b"").lower()
-        closing = match.group(1) == b"/"
+        low, high = match.span()
+        if low > at:
+            _text(block, body, at, low, link=link)
+        at = high
+        slash, tag = match.groups()
+        if tag is None:
+            continue
+        name = tag.lower()
         if name == b"a":
-            link = not closing
+            link = not slash
         elif name == b"br":
             block.parts.append(" ")
-        elif name and name not in _INLINE:
-            menus.see(name, closing=closing)
-            blocks.append(block)
-            block = _Block(aside=bool(menus), heading=name in _HEADING and not closing)
-    _text(block, body, at, min(len(body), at + _LONGEST_TEXT), link=link)
+        elif name not in _INLINE:
+            menus.see(name, closing=bool(slash))
+            if block.start >= 0:
+                blocks.append(block)
+                block = _Block()
+            block.begin(aside=bool(menus), heading=name in _HEADING and not slash)
+    if at < len(body):
+        _text(block, body, at, min(len(body), at + _LONGEST_TEXT), link=link)
     blocks.append(block)
     for each in blocks:
         each.text = " ".join(html.unescape("".join(each.parts)[:_LONGEST_TEXT]).split())
@@ -207,8 +221,8 @@ def _blocks(data: bytes) -> list[_Block]:
 
 def _text(block: _Block, body: bytes, start: int, end: int, *, link: bool) -> None:
     piece = body[start:end]
-    if not piece.strip():
-        if block.parts and piece:
+    if piece.isspace():
+        if block.parts:
             block.parts.append(" ")
         return
     if block.start < 0:

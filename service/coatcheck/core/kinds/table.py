@@ -9,15 +9,17 @@ from coatcheck.core.kinds.cutter import Description, Plan, plural
 _DELIMITERS: Final = ",\t;|"
 _LOOK: Final = 16 * 1024
 _COLUMNS: Final = 200
+_ROWS: Final = 30
+"""Rows that are read."""
 
 
 def columns(head: bytes) -> tuple[str, list[list[str]]] | None:
     """The delimiter and the first rows, if the text is a table: at least three rows of the same width, over one."""
-    text = head[:_LOOK].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    lines = text.splitlines()
-    if len(head) > _LOOK and lines:
+    first = b"\n".join(head[:_LOOK].split(b"\n", _ROWS * 2)[: _ROWS * 2])
+    lines = first.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines()
+    if len(head) > len(first) == _LOOK and lines:
         lines.pop()
-    lines = [line for line in lines if line.strip()][:30]
+    lines = [line for line in lines if line.strip()][:_ROWS]
     if len(lines) < 3:  # noqa: PLR2004 - a header and two rows
         return None
     best: tuple[int, str, list[list[str]]] | None = None

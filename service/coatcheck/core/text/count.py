@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from coatcheck.core.artifact import Tokens
-from coatcheck.core.text.cuts import align, last_safe
+from coatcheck.core.text.cuts import align, first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
 
 PIECE_BYTES = 64 * 1024
@@ -21,8 +21,11 @@ UNCUT_BYTES = 16 * 1024
 EXACT_BYTES = 256 * 1024
 """Payloads up to this size are counted exactly when they are stored (at most 20 ms of ordinary text)."""
 
-SAMPLE_PIECE = 4096
-SAMPLE_PIECES = 32
+SAMPLE_PIECE = 768
+SAMPLE_PIECES = 128
+ENCODED_PIECES = 64
+"""Of a larger payload 64 to 128 pieces are kept, evenly spread, and 64 of them encoded: 48 KB, about 5 ms. Many
+short pieces tell more than few long ones of the same sum."""
 
 
 def _decode(data: bytes) -> str:
@@ -77,8 +80,8 @@ def count_exact(data: bytes, tokenizer: Tokenizer) -> int:
 class TokenMeter:
     """Counts a payload that streams past: exactly up to EXACT_BYTES, from a spread sample beyond.
 
-    The sample is a function of the bytes alone, however they are split among calls: pieces of 4 KB at multiples of a
-    stride that doubles whenever there are more than 32. Memory stays under 256 KB + 132 KB.
+    The sample is a function of the bytes alone, however they are split among calls: pieces of 768 bytes at
+    multiples of a stride that doubles whenever there are more than 128. Memory stays under 256 KB + 96 KB.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -119,12 +122,14 @@ class TokenMeter:
             at = high
 
     def finish(self) -> Tokens:
-        """The count. At most 32 pieces of 4 KB are encoded for an estimate."""
+        """The count. At most 64 pieces of 768 bytes are encoded for an estimate."""
         if self._whole is not None:
             return count_pieces(bytes(self._whole), self._tokenizer)
+        kept = len(self._sample)
+        number = min(kept, ENCODED_PIECES)
         size = tokens = 0
-        for piece in self._sample:
-            trimmed = _trim(bytes(piece))
+        for at in range(number):
+            trimmed = _trim(bytes(self._sample[at * kept // number]))
             size += len(trimmed)
             tokens += self._tokenizer.count(_decode(trimmed))
         return Tokens(round(tokens * self._size / max(size, 1)), exact=False, encoding=self._tokenizer.name)
@@ -132,7 +137,7 @@ class TokenMeter:
 
 def _trim(piece: bytes) -> bytes:
     """The piece between its first and its last safe cut, so that its ends do not split words."""
-    start = last_safe(piece, 0, min(256, len(piece) - 1)) or 0
+    start = first_safe(piece, 0, len(piece) // 2) or 0
     end = last_safe(piece, len(piece) // 2, len(piece) - 4)
     return piece[start : end if end is not None and end > start else len(piece)]
 

@@ -19,6 +19,9 @@ _TIGHT = re.compile(
 )
 """Cuts for text without blanks: base64, minified code, Chinese and Japanese (ideograph, then its punctuation)."""
 
+_LINE = re.compile(rb"[!-.0-~]|[ \t]{1,200}[!-~]")
+"""Blanks that end a line stick to its LF, blanks that begin one do not."""
+
 _INSIDE = 0x80
 """The two high bits of a byte that continues a UTF-8 sequence."""
 
@@ -45,6 +48,20 @@ def last_safe(data: bytes, low: int, high: int) -> int | None:
                 break
             window *= 8
     return None
+
+
+def first_safe(data: bytes, low: int, high: int) -> int | None:
+    """The smallest safe cut in `[low, high)`, or None: at a blank or a line's start, else between letters and signs."""
+    for pattern in (_SAFE, _TIGHT):
+        match = pattern.search(data, low, min(len(data), high + 4))
+        if match is not None and match.start() < high:
+            return match.start()
+    return None
+
+
+def safe_line(data: bytes, at: int) -> bool:
+    """Whether the line that begins at `at` begins at a safe cut: not if it is blank, and not with a slash."""
+    return _LINE.match(data, at) is not None
 
 
 def align(data: bytes, at: int) -> int:

@@ -4,12 +4,13 @@ What comes back is a true prefix or suffix, whole in its UTF-8 sequences and gra
 asked when counted by itself. Encodes bounded slices only, however large the data: 100 MB cost what 10 KB cost.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
 import regex
 
-from coatcheck.core.text.cuts import align
+from coatcheck.core.text.cuts import align, first_safe, last_safe, safe_line
 from coatcheck.core.tokens import Tokenizer
 
 _GRAPHEME: Final = regex.compile(r"\X")
@@ -21,34 +22,93 @@ _DENSEST: Final = 8
 them."""
 _LINE_SHARE: Final = 0.75
 """To end with a whole line an excerpt gives up at most a quarter of what it could show."""
+_NEAR: Final = 160
+"""Bytes that are looked through for a cut that changes no tokens: it spares a recount, and splits no word."""
+_MOST: Final = 32
+"""Bytes a token stands for at most in a text that is tried whole before it is clipped."""
 _INSIDE: Final = 0x80
+_LF: Final = 0x0A
 _LOOK: Final = 64
 """Bytes searched on either side of a cut for a grapheme's end; a longer cluster is cut."""
 
 
 def head(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
     """As much of the start of `data` as fits into `budget_tokens`, at a line's end where that costs little."""
-
-    def take(size: int) -> bytes:
-        return data[: grapheme_before(data, size)]
-
-    piece = _fit(data, budget_tokens, take, tokenizer, first=True)
-    line = piece.rfind(b"\n") + 1
-    return piece if len(piece) == len(data) or line < len(piece) * _LINE_SHARE else piece[:line]
+    return fit_head(data, budget_tokens, tokenizer)[0]
 
 
 def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
     """As much of the end of `data` as fits into `budget_tokens`, at a line's start where that costs little."""
+    return fit_tail(data, budget_tokens, tokenizer)[0]
+
+
+def fit_head(
+    data: bytes, budget: int, tokenizer: Tokenizer, density: float = _BYTES_PER_TOKEN, *, lines: bool = True
+) -> tuple[bytes, int]:
+    """`head`, and how many tokens it is.
+
+    Args:
+        data: bytes, UTF-8 or not.
+        budget: tokens.
+        tokenizer: what counts.
+        density: about how many bytes a token is; a good guess spares a second encoding.
+        lines: whether to end with a whole line where that costs little.
+    """
+
+    def take(size: int) -> bytes:
+        return data[: grapheme_before(data, size)]
+
+    piece, tokens = _encoded(data, budget, take, tokenizer, density)
+    if len(tokens) <= budget:
+        line = piece.rfind(b"\n") + 1 if lines and len(piece) < len(data) else 0
+        if line < max(1, len(piece) * _LINE_SHARE) or line == len(piece):
+            return piece, len(tokens)
+        cut = line
+    elif not _valid(piece):
+        return _recounted(take(len(piece) * budget // len(tokens)), budget, take, tokenizer)
+    else:
+        cut = len(take(len(tokenizer.decode(tokens[:budget]))))
+        line = data.rfind(b"\n", 0, cut) + 1 if lines else 0
+        cut = line if line >= cut * _LINE_SHARE else cut
+    if cut == 0:
+        return b"", 0
+    if data[cut - 1] != _LF or not safe_line(data, cut):
+        safe = last_safe(data, max(0, cut - max(1, min(_NEAR, cut // 8))), cut)
+        if safe is None:
+            return _recounted(data[:cut], budget, take, tokenizer)
+        cut = safe
+    return data[:cut], _tokens_of(tokens, cut, tokenizer)
+
+
+def fit_tail(data: bytes, budget: int, tokenizer: Tokenizer, density: float = _BYTES_PER_TOKEN) -> tuple[bytes, int]:
+    """`tail`, and how many tokens it is. `density` as for `fit_head`."""
 
     def take(size: int) -> bytes:
         return data[grapheme_after(data, len(data) - size) :]
 
-    piece = _fit(data, budget_tokens, take, tokenizer, first=False)
-    start = len(data) - len(piece)
-    if not piece or start == 0 or data[start - 1 : start] == b"\n":
-        return piece
-    line = data.find(b"\n", start) + 1
-    return data[line:] if line > 0 and len(data) - line >= len(piece) * _LINE_SHARE else piece
+    piece, tokens = _encoded(data, budget, take, tokenizer, density)
+    if len(piece) == len(data) and len(tokens) <= budget:
+        return piece, len(tokens)
+    valid = _valid(piece)
+    if len(tokens) > budget:
+        kept = len(tokenizer.decode(tokens[-budget:])) if valid else len(piece) * budget // len(tokens)
+    else:
+        kept = len(piece)
+    start = grapheme_after(data, len(data) - kept)
+    if data[start - 1] != _LF:
+        line = data.find(b"\n", start) + 1
+        start = line if line > 0 and len(data) - line >= (len(data) - start) * _LINE_SHARE else start
+    if start >= len(data):
+        return b"", 0
+    if not valid:
+        return _recounted(data[start:], budget, take, tokenizer)
+    if data[start - 1] != _LF or not safe_line(data, start):
+        safe = first_safe(data, start, start + min(_NEAR, (len(data) - start) // 8))
+        if safe is None:
+            return _recounted(data[start:], budget, take, tokenizer)
+        start = safe
+    before = _tokens_of(tokens, start - (len(data) - len(piece)), tokenizer)
+    return data[start:], len(tokens) - before
 
 
 def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
@@ -56,10 +116,12 @@ def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
     if max_tokens <= 0:
         return ""
     data = text.encode("utf-8", "replace")
-    if len(data) <= _SLICE_CAP and tokenizer.count(text) <= max_tokens:
+    whole = len(data) <= min(_SLICE_CAP, max_tokens * _MOST)
+    if whole and (len(data) <= max_tokens or tokenizer.count(text) <= max_tokens):
         return text
     for room in range(max_tokens - 1, 0, -1):
-        clipped = _plain_head(data, room, tokenizer).decode("utf-8", "replace").rstrip() + "…"
+        piece, _ = fit_head(data, room, tokenizer, lines=False)
+        clipped = piece.decode("utf-8", "replace").rstrip() + "…"
         if tokenizer.count(clipped) <= max_tokens:
             return clipped
     return "…" if tokenizer.count("…") <= max_tokens else ""
@@ -75,38 +137,36 @@ def grapheme_after(data: bytes, at: int) -> int:
     return min((edge for edge in _edges(data, at) if edge >= at), default=_align_up(data, at))
 
 
-def _plain_head(data: bytes, budget: int, tokenizer: Tokenizer) -> bytes:
-    def take(size: int) -> bytes:
-        return data[: grapheme_before(data, size)]
-
-    return _fit(data, budget, take, tokenizer, first=True)
-
-
-def _fit(data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer, *, first: bool) -> bytes:
-    """The largest piece that `take` gives within the budget, found from one encoding and a recount."""
+def _encoded(
+    data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer, density: float
+) -> tuple[bytes, list[int]]:
+    """A piece of more than `budget` tokens with its tokens, or the largest one that may be shown."""
     if budget <= 0 or not data:
-        return b""
-    size = budget * _BYTES_PER_TOKEN + 64
+        return b"", []
+    size = int(budget * density) + 64
     cap = min(_SLICE_CAP, len(data), budget * _DENSEST + 64)
     while True:
         size = min(size, cap)
         piece = take(size)
         tokens = tokenizer.encode(_decode(piece))
-        if len(tokens) > budget:
-            break
-        if size >= cap:
-            return piece
-        size *= min(32, max(2, 2 * budget // max(len(tokens), 1)))
-    kept = len(tokenizer.decode(tokens[:budget] if first else tokens[-budget:]))
-    if not _valid(piece):  # what was encoded is longer than what it stands for
-        kept = len(piece) * budget // len(tokens)
-    while kept > 0:
-        piece = take(kept)
+        if len(tokens) > budget or size >= cap:
+            return piece, tokens
+        size = max(size + size // 4, size * min(32 * len(tokens), budget) // max(len(tokens), 1) + 64)
+
+
+def _recounted(piece: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, int]:
+    """The piece, or what is left of it when it is made to fit, counted by itself: for cuts that may change tokens."""
+    while piece:
         count = tokenizer.count(_decode(piece))
         if count <= budget:
-            return piece
-        kept = min(len(piece) - 1, len(piece) * budget // count)
-    return b""
+            return piece, count
+        piece = take(min(len(piece) - 1, len(piece) * budget // count))
+    return b"", 0
+
+
+def _tokens_of(tokens: list[int], size: int, tokenizer: Tokenizer) -> int:
+    """How many of the tokens stand for the first `size` bytes, which end where one of them ends."""
+    return bisect_left(range(len(tokens)), size, key=lambda count: len(tokenizer.decode(tokens[:count])))
 
 
 def _edges(data: bytes, at: int) -> list[int]:

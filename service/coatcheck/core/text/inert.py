@@ -56,20 +56,22 @@ _NAMES: Final = (
     r"parameter(?=\s+name=\"[^\"<>]*\">)|(?<=:)parameter"
 )
 _TAG: Final = re.compile(
-    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}[|\uff5c]>)"  # <|im_start|> and its full-width cousins
-    rf"|<(?=\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?/?>)"
-    r"|<(?=</?SYS>>)|(?<=<)<(?=/?SYS>>)"
-    r"|(?-i:\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\]))",
+    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}[|\uff5c]>"  # <|im_start|> and its full-width cousins
+    rf"|\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?/?>"
+    r"|</?SYS>>|(?<=<<)/?SYS>>)",
     re.IGNORECASE,
 )
+_BRACKET: Final = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\])")
 _TURN: Final = re.compile(
     r"((?:\A|(?:\r?\n|\u2424)[ \t]*(?:\r?\n|\u2424))[ \t]*(?:#{1,4} ?)?\**(?:Human|Assistant|System|User)\**):"
     r"|((?:\A|\n)#{2,4} ?(?:Instruction|Response|Input)):",
 )
 _OWN: Final = re.compile(r"(?:\A|(?<=\n))([ \t]*)([\[(])(?=art_[0-9]|Lines [0-9]+-[0-9]+ of |End of art_)")
-_SUSPECT: Final = re.compile(
-    r"[^\t\n -~\u00a1-\u00a5\u00a7-\u00ac\u00ae-\u02ff\u0370-\u03ff\u0400-\u04ff\u3001-\u3163\u3400-\u9fff]|[<\[(:]"
-)
+_SPEAKERS: Final = ("Human", "Assistant", "System", "User", "Instruction:", "Response:", "Input:")
+"""What a match of _TURN has in it. Looking for words is far cheaper than trying a pattern at every line."""
+_PLAIN: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
+"""ASCII that is shown as it is; a CR before LF is too."""
+_ODD: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u2028\u2029\ud800-\udfff\ufeff{MARK}{_HIDDEN_SET}]")
 
 
 def inert(text: str) -> str:
@@ -79,14 +81,27 @@ def inert(text: str) -> str:
     width and no words (colour codes, soft hyphens, byte order marks), which is dropped, every
     change replaces one character by one.
     """
-    if not _SUSPECT.search(text):
-        return text
-    text = _CONTROL.sub(_picture, _DROPPED.sub("", text))
-    if not text.isascii():
-        text = _HIDDEN.sub(_keep_honest, text).replace(MARK, _STAND_IN)
-    text = _TAG.sub(_widen, text)
-    text = _TURN.sub(_full_colon, text)
-    return _OWN.sub(_own, text)
+    if _odd(text):
+        text = _CONTROL.sub(_picture, _DROPPED.sub("", text))
+        if not text.isascii():
+            text = _HIDDEN.sub(_keep_honest, text).replace(MARK, _STAND_IN)
+    if "<" in text:
+        text = _TAG.sub("\uff1c", text)
+    if "[" in text:
+        text = _BRACKET.sub("\uff3b", text)
+    if ":" in text and any(word in text for word in _SPEAKERS):
+        text = _TURN.sub(_full_colon, text)
+    if "art_" in text or "Lines " in text:
+        text = _OWN.sub(_own, text)
+    return text
+
+
+def _odd(text: str) -> bool:
+    """Whether there is anything but plain characters: controls, hidden ones, colours, our own mark."""
+    if text.isascii():
+        rest = text.encode("ascii").translate(None, _PLAIN)
+        return bool(rest) and (rest.strip(b"\r") != b"" or len(rest) != text.count("\r\n"))
+    return _ODD.search(text.replace("\r\n", "\n")) is not None
 
 
 def one_line(text: str) -> str:
@@ -105,10 +120,6 @@ def _picture(match: re.Match[str]) -> str:
 
 def _keep_honest(match: re.Match[str]) -> str:
     return match.group() if match.lastindex else _GONE
-
-
-def _widen(match: re.Match[str]) -> str:
-    return "\uff1c" if match.group() == "<" else "\uff3b"
 
 
 def _full_colon(match: re.Match[str]) -> str:

@@ -1,0 +1,49 @@
+"""Patterns over whole blocks: RE2, linear in the bytes whatever they are, and no Python work for lines without a match.
+
+Only for patterns of our own. The public wrapper of RE2 makes an object for every match and its groups; the binding
+below it answers positions, which is all that is needed here. Matches never cross a line's end.
+"""
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Any, Final, cast, final
+
+import re2
+
+_MEMORY: Final = 16 << 20
+_BINDING: Final = cast("Any", re2)._re2.RE2  # noqa: SLF001 - see above
+
+
+@final
+class Scan:
+    """A compiled pattern; `^` and `$` are a line's ends. Safe to use from several threads at once."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
+        options = cast("Any", re2).Options()
+        options.log_errors = False
+        options.never_nl = True
+        options.never_capture = True
+        options.max_mem = _MEMORY
+        options.case_sensitive = not ignore_case
+        compiled = _BINDING(f"(?m){pattern}".encode(), options)
+        if not compiled.ok():
+            raise ValueError(f"not a pattern of RE2: {bytes(compiled.error())!r}")
+        self._match = compiled.Match
+        self._anchor = _BINDING.Anchor.UNANCHORED
+
+    def find(self, data: bytes, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
+        """The leftmost match at or after `start`, as positions in `data`; anchors see what lies around."""
+        found: tuple[int, int] = self._match(self._anchor, data, start, len(data) if end is None else end)[0]
+        return None if found[0] < 0 else found
+
+    def lines(self, data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
+        """Of every line with a match: where the line and its first match begin and end, the line's LF included."""
+        while at < len(data) and (found := self.find(data, at)) is not None:
+            start = data.rfind(b"\n", 0, found[0]) + 1
+            at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
+            yield start, at, *found
+
+    def share(self, data: bytes, lines: int, least: float) -> bool:
+        """Whether at least this share of so many lines has a match. Looks no further than it must."""
+        wanted = max(1, ceil(least * lines - 1e-9))
+        return any(number >= wanted for number, _ in enumerate(self.lines(data), 1))
