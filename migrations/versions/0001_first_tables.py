@@ -34,11 +34,12 @@ def _make_blobs() -> None:
         sa.Column("stored_size", sa.BigInteger(), nullable=False),
         sa.Column("frames", sa.LargeBinary(), nullable=False),
         sa.Column("dead_at", UtcDateTime()),
+        sa.Column("condemned_at", UtcDateTime()),
         sa.PrimaryKeyConstraint("seq", name="pk_blobs"),
     )
     op.create_index("uq_blobs_id", "blobs", ["id"], unique=True)
     _partial_index("ix_blobs_digest", "blobs", ["digest"], "dead_at IS NULL")
-    _partial_index("ix_blobs_dead_at", "blobs", ["dead_at"], "dead_at IS NOT NULL")
+    _partial_index("ix_blobs_dead_at_id", "blobs", ["dead_at", "id"], "dead_at IS NOT NULL")
     op.create_table(
         "inline_bytes",
         sa.Column("blob_seq", RowNumber, nullable=False),

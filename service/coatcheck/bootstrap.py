@@ -1,18 +1,20 @@
 """The composition root: open the adapters, build the use cases, close in reverse."""
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from coatcheck.adapters.blobs.faults import storage_error
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.api.limits import LOOPBACK, Limits
@@ -26,13 +28,15 @@ from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.find import Find, ReadLog
+from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
+from coatcheck.usecases.reads import NoteReads, ReadLog
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.tidy import Tidy
+from coatcheck.usecases.trust import Trust
 
 DATABASE = "coatcheck.db"
 """The catalogue's file in the data directory."""
@@ -61,14 +65,21 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
     """Bring the embedded catalogue to this release's schema; answers the revision before and after.
 
     Raises:
-        CoatcheckError: the directory is served by another process, on a network file system, or cannot be written.
+        CoatcheckError: the directory is served by another process, on a network file system, or cannot be written;
+            `schema_outdated` when a newer release made it.
     """
     root = Path(settings.data)
-    try:
+    with _explained(root):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_network_file_system(root)
         url = sqlite_url(root / DATABASE)
         before = schema.current_revision(url) if (root / DATABASE).exists() else None
+        if before is not None and before > schema.REVISION:
+            raise CoatcheckError(
+                Code.SCHEMA_OUTDATED,
+                f"The database has schema {before}, which is newer than this release's {schema.REVISION}. Install the "
+                "release that made it, or restore the backup from before the upgrade.",
+            )
         if before != schema.REVISION:
             lock = DirectoryLock(root)
             try:
@@ -76,11 +87,30 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
             finally:
                 lock.release()
         return before, schema.current_revision(url) or ""
+
+
+@contextmanager
+def _explained(root: Path) -> Generator[None]:
+    """Say what keeps a store from being opened, in a sentence for whoever starts the service."""
+    try:
+        yield
     except OSError as error:
-        raise CoatcheckError(
-            Code.STORAGE_UNAVAILABLE,
-            f"The data directory {root} cannot be used: {error.strerror}. Name another with --data.",
-        ) from error
+        raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
+    except Exception as error:
+        fault = known_fault(error)
+        if fault is None or fault.code is Code.INTEGRITY:
+            raise fault or error from error
+        raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error
+
+
+def _opening_fault(code: Code, root: Path, why: str) -> CoatcheckError:
+    """The error of a store that cannot be opened."""
+    if code is Code.STORAGE_FULL:
+        return CoatcheckError(code, f"The disk that holds {root} is full. Free space, then start again.")
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE,
+        f"The data directory {root} cannot be used: {why}. Let this user write to it, or name another with --data.",
+    )
 
 
 @asynccontextmanager
@@ -89,7 +119,8 @@ async def open_store(settings: Settings, *, beside: bool = False) -> AsyncGenera
 
     Args:
         settings: where it is.
-        beside: look at a store that another process may be serving: migrates nothing, takes no lock.
+        beside: only look at a store, which another process may be serving: migrates nothing, takes no lock, opens the
+            catalogue read-only and makes nothing.
 
     Raises:
         CoatcheckError: as `migrate`, and `schema_outdated` when a newer release made it.
@@ -99,11 +130,18 @@ async def open_store(settings: Settings, *, beside: bool = False) -> AsyncGenera
     try:
         if not beside:
             await in_pool(pool, migrate, settings)
-        catalog = SqliteCatalog.open(root / DATABASE, exclusive=not beside)
+        with _explained(root):
+            catalog = SqliteCatalog.look(root / DATABASE) if beside else SqliteCatalog.open(root / DATABASE)
         try:
             await catalog.ready()
-            blobs = FileBlobStore(root, pool)
-            yield Store(catalog, blobs, SystemClock(), pool, OpenContent(catalog, blobs, pool))
+            blobs, clock = FileBlobStore(root, pool, make=not beside), SystemClock()
+            trust = Trust(catalog, blobs, clock)
+            try:
+                yield Store(
+                    catalog, blobs, clock, pool, OpenContent(catalog, blobs, pool, None if beside else trust.damaged)
+                )
+            finally:
+                await trust.settled()
         finally:
             await in_pool(pool, catalog.close)
     finally:
@@ -118,6 +156,7 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
         reads = ReadLog()
         find = Find(store.catalog, store.clock, reads)
         life = timedelta(seconds=settings.tombstone_ttl)
+        note = NoteReads(store.catalog, reads)
         tidy = Tidy(
             store.catalog,
             store.catalog,
@@ -126,6 +165,7 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             reads,
             tombstone_life=life,
             grace=timedelta(seconds=settings.grace_seconds),
+            note=note,
         )
         places = IngestPlaces(
             catalog=store.catalog,
@@ -156,7 +196,7 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             clock=store.clock,
             ready=store.catalog.ready,
         )
-        async with running(tidy, settings.sweep_seconds):
+        async with running(tidy, settings.sweep_seconds, note):
             yield Running(services, _limits(settings))
 
 

@@ -55,6 +55,13 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     settle the idempotency key; if a live artifact of this identity exists answer it, unchanged; otherwise find the
     identity's free number, point at a live blob of this namespace with the same digest and size or insert ours,
     insert the artifact, remove a tombstone of this identity.
+
+    A key that is remembered for this very request answers the artifact that it stands for with the `created` of
+    then, its tombstone, or None when it is forgotten; it never creates.
+
+    A condemned blob is never folded into. Where our bytes are those of one, every artifact that points at it is
+    pointed at a trusted blob (ours, unless there is another) and the condemned one dies; a live artifact of this
+    identity is then answered with `created=False`.
     """
 
     namespace: str
@@ -155,11 +162,22 @@ class ReapUploads(Struct, frozen=True, kw_only=True):
     limit: int
 
 
-class ForgetBlob(Struct, frozen=True, kw_only=True):
-    """Drop the row of a dead blob (and its inline bytes). Its file has been removed already. Absent is fine."""
+class ForgetBlobs(Struct, frozen=True, kw_only=True):
+    """Drop the rows of dead blobs (and their inline bytes). Their files have been removed already. Absent is fine."""
+
+    blobs: tuple[tuple[str, str], ...]
+    """Namespace, blob ID."""
+
+
+class CondemnBlob(Struct, frozen=True, kw_only=True):
+    """Mark a live blob whose bytes were found missing or damaged. What points at it stays; nothing new will.
+
+    Answers whether this very change did it: false for a blob that is condemned already, dead or unknown.
+    """
 
     namespace: str
     blob_id: str
+    now: datetime
 
 
 class PurgeRecords(Struct, frozen=True, kw_only=True):
@@ -241,8 +259,16 @@ class Catalog(InlineBytes, Protocol):
         """Forget the intent; see AbandonUpload."""
         ...
 
-    async def store_artifact(self, change: StoreArtifact) -> Stored | Fenced | KeyReused:
+    async def store_artifact(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | None:
         """Commit an ingest; see StoreArtifact."""
+        ...
+
+    async def condemn_blob(self, change: CondemnBlob) -> bool:
+        """Trust a blob no more; see CondemnBlob."""
+        ...
+
+    async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
+        """The blob that storing this content would point at instead of a new one."""
         ...
 
     async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
@@ -282,7 +308,10 @@ class Catalog(InlineBytes, Protocol):
         ...
 
     async def ready(self) -> None:
-        """Return if the database answers and has this release's schema; otherwise raise, saying which."""
+        """Return if the database answers, takes writes and has this release's schema; otherwise raise, saying which.
+
+        After a write that storage refused, it raises that fault until a write succeeds.
+        """
         ...
 
 
@@ -297,16 +326,16 @@ class Upkeep(Protocol):
         """Fence a batch of lapsed uploads; see ReapUploads."""
         ...
 
-    async def forget_blob(self, change: ForgetBlob) -> None:
-        """Drop a dead blob's row; see ForgetBlob."""
+    async def forget_blobs(self, change: ForgetBlobs) -> None:
+        """Drop dead blobs' rows; see ForgetBlobs."""
         ...
 
     async def purge_records(self, change: PurgeRecords) -> int:
         """Forget a batch of old records; see PurgeRecords."""
         ...
 
-    async def dead_blobs(self, before: datetime, limit: int) -> list[DeadBlob]:
-        """Blobs that died before a moment, oldest first."""
+    async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
+        """Blobs that died before a moment, by moment and ID; `after` continues behind one that was answered."""
         ...
 
     async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -363,6 +392,10 @@ class BlobStore(Protocol):
 
         Raises CoatcheckError `integrity` when the blob is missing or shorter than that.
         """
+        ...
+
+    async def size(self, namespace: str, blob_id: str) -> int | None:
+        """Stored bytes of a blob; None when there is no such blob. Says nothing of what they are."""
         ...
 
     async def remove(self, namespace: str, blob_id: str) -> bool:

@@ -14,13 +14,14 @@ from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.api.services import Services
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Gone
+from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
 from coatcheck.ports import (
     AbandonUpload,
     BeginUpload,
+    CondemnBlob,
     DeleteArtifact,
     DeleteSession,
     Fenced,
@@ -39,10 +40,11 @@ from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.find import Find, ReadLog
+from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
 from coatcheck.usecases.read import Read
+from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search
 
 
@@ -93,6 +95,12 @@ class Shelf:
         if change.key is not None:
             self.keys[change.key.key] = KeyRecord(change.key.fingerprint, number, created=True)
         return Stored(artifact, created=True, blob_used=True)
+
+    async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
+        return next((a.blob for a, _ in self.rows.values() if (a.blob.sha256, a.blob.size) == (sha256, size)), None)
+
+    async def condemn_blob(self, change: CondemnBlob) -> bool:
+        return False
 
     async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
         if change.number not in self.rows:

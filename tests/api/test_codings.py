@@ -136,3 +136,32 @@ def test_windows_over_8_mib_are_refused_before_they_are_allocated(log: int, *, t
         assert unpack("zstd", packed, [])[0] == b"a" * 100_000
     else:
         assert code_of("zstd", packed) is Code.DECOMPRESSION_LIMIT
+
+
+EMPTY = {"gzip": gzip.compress(b"", mtime=0), "zstd": zstandard.compress(b""), "skippable": b"\x50\x2a\x4d\x18\0\0\0\0"}
+
+
+@pytest.mark.parametrize("what", EMPTY)
+def test_many_members_that_hold_nothing_are_refused_after_a_thousand(what: str) -> None:
+    coding = "gzip" if what == "gzip" else "zstd"
+    end = EMPTY[coding]
+    assert unpack(coding, EMPTY[what] * 900 + end, [])[0] == b""
+    assert code_of(coding, EMPTY[what] * 1100 + end) is Code.DECOMPRESSION_LIMIT
+    decoder = MAKE[coding]()
+    decoder.feed(EMPTY[what] * 2_000_000)
+    with pytest.raises(CoatcheckError):
+        decoder.step(STEP)
+    assert decoder.pending > 10_000_000
+
+
+@pytest.mark.parametrize("coding", MAKE)
+def test_members_that_hold_a_line_each_may_be_any_number(coding: str) -> None:
+    line = b"a line of a log that somebody compresses line by line, as one must not\n"
+    decoded, _ = unpack(coding, pack(coding, line) * 20_000, [])
+    assert decoded == line * 20_000
+
+
+def test_blocks_that_hold_nothing_are_refused() -> None:
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 5000 + b"\x01\0\0"
+    assert code_of("zstd", frame) is Code.DECOMPRESSION_LIMIT
+    assert unpack("zstd", b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 50 + b"\x01\0\0", [])[0] == b""

@@ -1,11 +1,13 @@
+import asyncio
 import logging
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 from shelf import Shelf, services_over
 
-from coatcheck.api.app import create_app
+from coatcheck.api.app import Face, create_app
 from coatcheck.api.limits import Limits
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -312,3 +314,113 @@ async def test_readiness_follows_the_database_and_liveness_does_not(client: http
     shelf.broken = RuntimeError()
     assert (await client.get("/health/ready")).status_code == 503
     assert (await client.get("/health/live")).json() == {"status": "live"}
+
+
+# ---------------------------------------------------------------------------------------- strictness and logs
+
+
+async def test_two_keys_are_no_key(client: httpx.AsyncClient) -> None:
+    headers = [("idempotency-key", "a"), ("idempotency-key", "b")]
+    answer = await client.post("/v1/artifacts/raw", content=b"x", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_idempotency_key")
+
+
+@pytest.mark.parametrize("path", ["//v1/artifacts", "///v1/artifacts", "//health/live"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+async def test_a_path_with_two_slashes_in_front_is_no_route(client: httpx.AsyncClient, path: str, method: str) -> None:
+    answer = await client.request(method, f"http://localhost:8321{path}")
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-origin", 200), ("none", 200)])
+async def test_what_a_browser_asks_for_another_site_is_refused(
+    client: httpx.AsyncClient, site: str, status: int
+) -> None:
+    assert (await client.get("/v1/artifacts", headers={"sec-fetch-site": site})).status_code == status
+
+
+async def test_a_malformed_form_is_described_in_words(client: httpx.AsyncClient) -> None:
+    body = b'--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\nx\r\n--b--\r\n'
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    answer = await client.post("/v1/artifacts", content=body, headers=headers)
+    assert answer.json()["code"] == "invalid_request"
+    assert "('" not in answer.json()["detail"]
+
+
+async def test_want_of_room_is_logged_once_a_minute_and_damage_always(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    with services_over(shelf) as services:
+        transport = httpx.ASGITransport(create_app(services))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await fail_in_two_ways(client, shelf)
+    logged = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "coatcheck.api"]
+    assert [level for level, _ in logged] == ["WARNING", "ERROR", "ERROR"]
+    assert logged[2][1] == (
+        "stored bytes are damaged: request damaged-1 for '/v1/artifacts': Frame 3 of blob b is damaged."
+    )
+
+
+async def fail_in_two_ways(client: httpx.AsyncClient, shelf: Shelf) -> None:
+    shelf.broken = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
+    for n in range(3):
+        assert (await client.post("/v1/artifacts", json={"content": f"x{n}"})).status_code == 507
+    shelf.broken = CoatcheckError(Code.INTEGRITY, "Frame 3 of blob b is damaged.")
+    for n in range(2):
+        headers = {"x-request-id": f"damaged-{n}"}
+        assert (await client.post("/v1/artifacts", json={"content": "x"}, headers=headers)).status_code == 500
+
+
+async def test_each_request_has_a_line_in_the_log_of_a_debugger_and_no_other(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.get("/health/live")
+    assert caplog.records == []
+    with caplog.at_level(logging.DEBUG, "coatcheck.api"):
+        await client.get("/v1/nowhere", headers={"x-request-id": "r1"})
+    assert [r.getMessage() for r in caplog.records if r.name == "coatcheck.api"] == [
+        "GET '/v1/nowhere' 404, request r1"
+    ]
+
+
+async def test_a_request_that_is_given_up_at_the_end_is_told_so_quietly(
+    face: tuple[Face, Shelf], shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[Any] = []
+    waiting = asyncio.Event()
+
+    async def receive() -> dict[str, object]:
+        waiting.set()
+        await asyncio.Event().wait()
+        return {}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/v1/artifacts/raw",
+        "raw_path": b"/v1/artifacts/raw",
+        "query_string": b"",
+        "root_path": "",
+        "scheme": "http",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
+        "headers": [(b"host", b"localhost"), (b"content-length", b"5")],
+    }
+    task = asyncio.create_task(face[0](scope, receive, send))
+    await waiting.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert (task.cancelled(), task.exception()) == (False, None)
+    assert (sent[0]["status"], b"storage_unavailable" in sent[1]["body"]) == (503, True)
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert (shelf.rows, shelf.uploads, caplog.records) == ({}, set(), [])
+
+
+async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, shelf: Shelf) -> None:
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "no such file", "is_error": True}
+    await client.post("/v1/artifacts", json={"content": result})
+    await client.post("/v1/artifacts", json={"content": {**result, "content": "fine", "is_error": False}})
+    assert [artifact.said.failed for artifact, _ in shelf.rows.values()] == [True, False]

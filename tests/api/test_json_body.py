@@ -98,3 +98,29 @@ def test_any_javascript_string_is_accepted(text: str) -> None:
     expected = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     assert asked.content == expected
     assert mended == (expected != text)
+
+
+def test_millions_of_halves_and_of_escaped_backslashes_are_mended_exactly() -> None:
+    halves = rb"\ud800" * 300_000 + rb"\udc00\\" * 300_000 + rb"\ud83d\ude00" * 100_000 + rb"\ud83d"
+    asked, mended = decode(b'{"content":"' + halves + b'"}', StoreAsk)
+    # The last of the first run and the first of the second are a pair.
+    expected = "\ufffd" * 299_999 + "\U00010000\\" + "\ufffd\\" * 299_999 + "\U0001f600" * 100_000 + "\ufffd"
+    assert (asked.content == expected, mended) == (True, True)
+
+
+def test_a_body_of_too_many_values_is_refused_but_not_a_text_of_many_commas() -> None:
+    error = refusal(b'{"content":[' + b"{}," * 1_000_000 + b"{}]}")
+    assert (error.code, error.extra["limit"]) == (Code.INVALID_CONTENT, 1_000_000)
+    text = r"a,{[\"\\" * 500_000
+    assert len(str(decode(b'{"content":"' + text.encode() + b'"}', StoreAsk)[0].content)) == 500_000 * 6
+
+
+def test_a_body_that_never_ends_its_string_is_refused_however_many_escapes_it_has() -> None:
+    assert refusal(b'{"content":"' + rb"\n" * 3_000_000).code is Code.INVALID_JSON
+    assert refusal(b'{"content":"' + rb"\ud800" * 500_000).code is Code.INVALID_JSON
+
+
+def test_values_are_counted_outside_strings_wherever_the_body_is_cut() -> None:
+    item = rb'"a,{[\"\\",'
+    assert refusal(b'{"content":[' + item * 1_000_001 + b"0]}").code is Code.INVALID_CONTENT
+    assert len(decode(b'{"content":[' + item * 300_000 + b"0]}", StoreAsk)[0].content) == 300_001

@@ -149,7 +149,7 @@ def test_order_of_keys_and_moving_cache_marks_do_not_change_the_payload() -> Non
         ),
         (
             {"function_response": {"name": "f", "response": {"error": "EACCES"}}},
-            Parted(data=b"EACCES", tool_name="f"),
+            Parted(data=b"EACCES", tool_name="f", failed=True),
         ),
         (
             {"functionResponse": {"name": "f", "response": {"a": 1, "b": 2}}},
@@ -216,9 +216,51 @@ def test_structured_content_that_the_text_repeats_is_not_stored_twice() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [[], {}, {"query": "x", "results": []}, {"base64": "!"}, {"base64": 5}, {"base64": "AAAAA"}, {"content": []}],
+    [[], {"base64": "!"}, {"base64": 5}, {"base64": "AAAAA"}, {"content": []}, [TEXT] * 10_001],
 )
 def test_what_is_no_content_is_refused(content: list[Any] | dict[str, Any]) -> None:
     with pytest.raises(CoatcheckError) as e:
         payload(content)
     assert e.value.code is Code.INVALID_CONTENT
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"query": "x", "results": []},
+        {"b": 1, "a": [{"z": None, "y": "é"}]},
+        {"type": "event", "text": 5},
+        {"result": 5},
+        {"content": "a page", "page": 2, "pages": 7},
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+    ],
+)
+def test_an_object_in_no_known_shape_is_itself_and_not_a_list_of_it(value: dict[str, Any]) -> None:
+    assert payload(value) == Parted(data=as_json(value), media_type="application/json")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"type": "tool_result", "tool_use_id": "c", "content": [TEXT], "is_error": True},
+        {"role": "tool", "tool_call_id": "c", "content": "one", "status": "error"},
+        {"jsonrpc": "2.0", "id": 1, "result": {"content": [TEXT], "isError": True, "tool_call_id": "c"}},
+        {"functionResponse": {"id": "c", "response": {"error": "one"}}},
+    ],
+)
+def test_a_result_that_says_that_the_tool_failed_keeps_saying_it_alone_and_in_a_list(result: dict[str, Any]) -> None:
+    expected = Parted(data=b"one", tool_call_id="c", failed=True)
+    assert (payload(result), payload([result])) == (expected, expected)
+
+
+def test_a_result_that_says_that_the_tool_did_not_fail_did_not_fail() -> None:
+    results = [{"content": [TEXT], "isError": False}, {"role": "tool", "content": "one", "status": "success"}]
+    assert [payload(r).failed for r in results] == [False, False]
+
+
+def test_one_part_in_a_list_is_no_tool_result_for_having_content() -> None:
+    parts = [{"type": "search_result", "source": "https://example.org", "title": "t", "content": [TEXT]}]
+    assert payload(parts) == Parted(data=as_json(parts), media_type="application/json")
+    data = [{"content": "x", "page": 1}]
+    assert payload(data) == Parted(data=as_json(data), media_type="application/json")

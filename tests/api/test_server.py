@@ -14,8 +14,15 @@ from shelf import Shelf, services_over
 
 from coatcheck.api.app import create_app
 from coatcheck.api.limits import Limits
+from coatcheck.api.protocol import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
 
 LIMIT = 8_000_000
+
+
+class Bounded(BoundedProtocol):
+    """With less patience."""
+
+    head_seconds = 0.5
 
 
 class Running:
@@ -71,9 +78,9 @@ def running() -> Generator[Running]:
 
     async def serve() -> None:
         with services_over(shelf, payload_limit=LIMIT) as services:
-            app = create_app(services, Limits(payload=LIMIT))
+            app = create_app(services, Limits(payload=LIMIT, stall_seconds=1, buffered=3_000_000))
             config = uvicorn.Config(
-                app, http="httptools", loop="none", lifespan="on", log_config=None, access_log=False
+                app, http=Bounded, ws="none", loop="none", lifespan="on", log_config=None, access_log=False
             )
             server = found["server"] = uvicorn.Server(config)
             sock = socket.socket()
@@ -178,3 +185,93 @@ def test_one_connection_serves_on_after_a_refusal(running: Running) -> None:
 
 def test_a_request_without_a_host_is_refused(running: Running) -> None:
     assert b"forbidden_host" in running.exchange(b"GET /v1/artifacts HTTP/1.0\r\n\r\n", close=False)
+
+
+LINE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"x: " + b"a" * 40_000_000,
+        b"x: " + b"a" * HEAD_BYTES + b"\r\n\r\n",
+        b"x: y\r\n" * (HEAD_FIELDS + 1),
+        b"x: y\r\n" * HEAD_FIELDS + b"\r\n",
+    ],
+)
+def test_a_header_section_of_any_size_is_not_taken(running: Running, fields: bytes) -> None:
+    with running.connection() as s:
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            s.sendall(LINE + fields)
+        # What was sent after the refusal may reset the connection before the answer is read.
+        assert everything(s)[:13] in {b"HTTP/1.1 431 ", b""}
+    assert httpx.get(f"{running.url}/health/live").status_code == 200
+
+
+def test_a_header_section_within_its_bounds_is_taken(running: Running) -> None:
+    fields = b"x: y\r\n" * (HEAD_FIELDS - 2) + b"connection: close\r\n"
+    assert running.exchange(LINE + fields + b"\r\n").startswith(b"HTTP/1.1 200 ")
+    large = b"x: " + b"a" * (HEAD_BYTES - 200) + b"\r\nconnection: close\r\n"
+    assert running.exchange(LINE + large + b"\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("part", [b"x: " + b"a" * 1_000_000, b"x: y\r\n" * (HEAD_FIELDS + 1)])
+def test_a_trailer_of_any_size_is_not_taken(running: Running, part: bytes) -> None:
+    with running.connection() as s:
+        s.sendall(head("/v1/artifacts/raw", "transfer-encoding: chunked") + b"1\r\nx\r\n0\r\n")
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            s.sendall(part)
+        assert everything(s)[:13] in {b"HTTP/1.1 431 ", b""}
+    assert running.is_empty()
+
+
+def test_a_header_section_that_comes_too_slowly_is_given_up(running: Running) -> None:
+    with running.connection() as s:
+        s.sendall(LINE)
+        assert everything(s).startswith(b"HTTP/1.1 408 ")
+    with running.connection() as s:
+        assert everything(s) == b""
+    with running.connection() as s:
+        s.sendall(LINE + b"\r\n")
+        assert s.recv(13) == b"HTTP/1.1 200 "
+        s.sendall(LINE[:10])
+        assert b"HTTP/1.1 408 " in everything(s)
+
+
+@pytest.mark.parametrize("path", ["/v1/artifacts/raw", "/v1/artifacts"])
+def test_a_body_that_stops_coming_is_given_up_and_its_connection_closed(running: Running, path: str) -> None:
+    with running.connection() as s:
+        s.sendall(head(path, "content-length: 5000000", "content-type: application/json") + b"x" * 1_000_000)
+        answer = everything(s)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert (b"connection: close" in answer, b"truncated_body" in answer) == (True, True)
+    assert running.is_empty()
+
+
+def test_json_bodies_that_do_not_fit_together_are_refused_for_now(running: Running) -> None:
+    fields = ("content-length: 2500000", "content-type: application/json", "connection: close")
+    with running.connection() as first, running.connection() as second:
+        first.sendall(head("/v1/artifacts", *fields) + b" " * 2_000_000)
+        second.sendall(head("/v1/artifacts", *fields) + b" " * 2_000_000)
+        answers = everything(first) + everything(second)
+    assert (answers.count(b"HTTP/1.1 503 "), answers.count(b"retry-after: 2")) == (1, 1)
+    body = b'{"content":"x"}' + b" " * 2_500_000
+    answer = httpx.post(f"{running.url}/v1/artifacts", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 201
+
+
+def test_an_upgrade_is_passed_over(running: Running) -> None:
+    fields = b"connection: upgrade, close\r\nupgrade: websocket\r\n\r\n"
+    assert running.exchange(LINE + fields, close=False).startswith(b"HTTP/1.1 200 ")
+
+
+def test_every_method_is_named_for_the_server_itself(running: Running) -> None:
+    answer = running.exchange(b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 204 ")
+    assert b"allow: DELETE, GET, HEAD, OPTIONS, PATCH, POST" in answer
+
+
+@pytest.mark.parametrize("hosts", [b"", b"host: localhost\r\nhost: localhost\r\n"])
+def test_a_request_of_http_1_1_has_one_host(running: Running, hosts: bytes) -> None:
+    answer = running.exchange(b"GET /health/live HTTP/1.1\r\nconnection: close\r\n" + hosts + b"\r\n")
+    assert (answer[:13], b'"invalid_request"' in answer) == (b"HTTP/1.1 400 ", True)

@@ -73,6 +73,14 @@ async def test_removing_answers_whether_the_blob_was_there(store: BlobStore) -> 
     assert caught.value.code is Code.INTEGRITY
 
 
+async def test_the_size_is_that_of_the_stored_bytes_or_none(store: BlobStore) -> None:
+    for size in (0, 1, 600_000):
+        assert await store.size("acme", await put(store, bytes(size))) == size
+    blob_id = await put(store, b"data")
+    await store.remove("acme", blob_id)
+    assert await store.size("acme", blob_id) is None
+
+
 async def test_an_aborted_blob_leaves_nothing_and_may_be_aborted_after_its_removal(store: BlobStore) -> None:
     blob_id = fresh()
     writer = await store.create("acme", blob_id)

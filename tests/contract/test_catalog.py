@@ -2,13 +2,16 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Gone, Kind, Said
+from coatcheck.core.artifact import Artifact, Gone, Kind, Placement, Said
 from coatcheck.core.expiry import expiry
 from coatcheck.ports import (
     AbandonUpload,
     BeginUpload,
+    CondemnBlob,
+    DeadBlob,
     DeleteArtifact,
     DeleteSession,
     ExpireArtifacts,
@@ -191,11 +194,95 @@ async def test_a_key_that_has_expired_may_be_used_for_another_request(catalog: E
 
 async def test_the_first_answer_to_a_key_stays_when_the_request_is_repeated(catalog: Everything) -> None:
     said = Said(tool_call_id="c")
-    await stored(catalog, store(said=said, key=key()))
-    assert (await stored(catalog, store(said=said, key=key()))).created is False
+    changes = [store(said=said, key=key()) for _ in range(20)]
+    answers = await asyncio.gather(*(stored(catalog, change) for change in changes))
+    assert {answer.created for answer in answers} == {True}
+    assert {answer.artifact for answer in answers} == {answers[0].artifact}
+    assert sum(answer.blob_used for answer in answers) == 1
     found = await catalog.find_key("acme", "k", START)
     assert found is not None
     assert found.created is True
+    assert (await stored(catalog, store(said=said, key=key("other")))).created is False
+    assert (await stored(catalog, store(said=said, key=key("other")))).created is False
+
+
+@pytest.mark.parametrize("how", ["deleted", "expired", "forgotten"])
+async def test_a_repeated_request_never_revives_what_went_since(catalog: Everything, how: str) -> None:
+    said = Said(tool_call_id="c", tool_name="bash")
+    first = store(said=said, key=key(), ttl=60)
+    await stored(catalog, first)
+    later = START + timedelta(seconds=60 if how == "expired" else 1)
+    if how != "expired":
+        await catalog.delete_artifact(remove(first))
+    if how == "forgotten":
+        later = START + 31 * DAY
+    again = store(said=said, key=key(hours=24 * 60), now=later)
+    if how == "forgotten":
+        other = store(b"o", said=said, key=key("long", hours=24 * 60))
+        await stored(catalog, other)
+        await catalog.delete_artifact(remove(other))
+        again = store(b"o", said=said, key=key("long", hours=24 * 60), now=later)
+    reason = "expired" if how == "expired" else "deleted"
+    at = START + timedelta(seconds=60) if how == "expired" else START
+    gone = Gone(id=ids.render(number_of(first)), reason=reason, at=at, tool_name="bash")
+    assert await catalog.store_artifact(again) == (None if how == "forgotten" else gone)
+    assert not isinstance(await catalog.find("acme", number_of(again), later), Found)
+
+
+def condemn(change: StoreArtifact, namespace: str = "acme") -> CondemnBlob:
+    return CondemnBlob(namespace=namespace, blob_id=change.blob.id, now=START)
+
+
+async def test_a_blob_is_condemned_once_in_its_namespace_while_it_lives(catalog: Everything) -> None:
+    change, gone = store(), store(b"gone")
+    for one in (change, gone):
+        await stored(catalog, one)
+    await catalog.delete_artifact(remove(gone))
+    assert await catalog.condemn_blob(condemn(change, "other")) is False
+    assert await catalog.condemn_blob(condemn(gone)) is False
+    assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) == change.blob
+    assert [await catalog.condemn_blob(condemn(change)) for _ in range(2)] == [True, False]
+    assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) is None
+    assert await catalog.same_bytes("acme", gone.blob.sha256, gone.blob.size) is None
+    found = await catalog.find("acme", number_of(change), START)
+    assert isinstance(found, Found)
+    assert found.artifact.blob == replace(change.blob, condemned=True)
+
+
+@pytest.mark.parametrize("placement", ["inline", "file"])
+@pytest.mark.parametrize("same", [True, False])
+async def test_posting_the_payload_of_a_condemned_blob_heals_all_that_share_it(
+    catalog: Everything, placement: Placement, same: bool
+) -> None:
+    said = Said(tool_call_id="c")
+    first, sharing, elsewhere = store(said=said), store(), store(namespace="other")
+    for change in (first, sharing, elsewhere):
+        await stored(catalog, change)
+    await catalog.condemn_blob(condemn(first))
+    fresh = store(said=said if same else None, placement=placement)
+    if placement == "file":
+        await catalog.begin_upload(begin(fresh.blob.id))
+    answer = await stored(catalog, fresh)
+    assert (answer.created, answer.blob_used, answer.artifact.blob) == (not same, True, fresh.blob)
+    for change in (first, sharing):
+        found = await catalog.find("acme", number_of(change), START, with_bytes=True)
+        assert isinstance(found, Found)
+        assert (found.artifact.blob, found.inline) == (fresh.blob, fresh.inline)
+    assert await catalog.dead_blobs(START + DAY, 9) == [DeadBlob("acme", first.blob.id, "inline", START)]
+    found = await catalog.find("other", number_of(elsewhere), START)
+    assert isinstance(found, Found)
+    assert found.artifact.blob == elsewhere.blob
+    assert (await stored(catalog, store(said=said))).blob_used is False
+
+
+async def test_a_repeated_request_heals_what_its_key_stands_for(catalog: Everything) -> None:
+    said = Said(tool_call_id="c")
+    first = store(said=said, key=key())
+    await stored(catalog, first)
+    await catalog.condemn_blob(condemn(first))
+    fresh = store(said=said, key=key())
+    answer = await stored(catalog, fresh)
+    assert (answer.created, answer.blob_used, answer.artifact.blob) == (True, True, fresh.blob)
 
 
 async def test_expiry_is_exact_on_every_route_before_any_sweep(catalog: Everything) -> None:

@@ -7,7 +7,7 @@ from coatcheck.ports import (
     DeleteArtifact,
     ExpireArtifacts,
     Fenced,
-    ForgetBlob,
+    ForgetBlobs,
     Found,
     IdempotencyKey,
     PurgeRecords,
@@ -65,6 +65,18 @@ async def test_a_blob_dies_with_the_last_artifact_that_points_at_it(catalog: Eve
     assert await catalog.dead_blobs(START, 9) == []
 
 
+async def test_dead_blobs_are_paged_past_each_other_also_when_they_died_together(catalog: Everything) -> None:
+    changes = [await put(catalog, store(b"%d" % i)) for i in range(7)]
+    for change in changes:
+        await delete(catalog, change)
+    whole = await catalog.dead_blobs(START + SECOND, 99)
+    assert {blob.id for blob in whole} == {change.blob.id for change in changes}
+    seen: list[DeadBlob] = []
+    while page := await catalog.dead_blobs(START + SECOND, 3, seen[-1] if seen else None):
+        seen += page
+    assert seen == whole
+
+
 async def test_a_dead_blob_is_never_pointed_at_again(catalog: Everything) -> None:
     said = Said(tool_call_id="c")
     first = await put(catalog, store(b"x", said=said))
@@ -78,7 +90,7 @@ async def test_forgetting_drops_a_dead_blob_only_and_is_fine_when_repeated(catal
     live, dying = await put(catalog, store(b"live")), await put(catalog, store(b"dying"))
     await delete(catalog, dying)
     for change in (live, dying, dying):
-        await catalog.forget_blob(ForgetBlob(namespace="acme", blob_id=change.blob.id))
+        await catalog.forget_blobs(ForgetBlobs(blobs=(("acme", change.blob.id),)))
     names = [("acme", live.blob.id), ("acme", dying.blob.id)]
     assert await catalog.known_blobs(names) == {("acme", live.blob.id)}
     found = await catalog.find("acme", number_of(live), START, with_bytes=True)

@@ -6,6 +6,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import ENGINE, Facts, Kind, Marker, Measure, Said, Tokens
@@ -145,7 +146,7 @@ def test_facts_stand_in_the_order_names_sizes_sayings_shape_excerpts() -> None:
     said = Said(kind=Kind.JSON, url="https://e.org/a", title="Things", tool_name="fetch", tool_call_id="toolu_01")
     _, text, _ = card_of(data, said, 300)
     starts = ["[art_", "Title: ", "URL: ", "Tool: fetch (call toolu_01)", f"{len(data)} bytes", "It says: "]
-    starts += ["not well-formed JSON", "$[1] int id", f"{MARK} "]
+    starts += ["not well-formed JSON", "$ array of 1: int id", f"{MARK} "]
     places = [f"\n{text}".index(f"\n{start}") for start in starts]
     assert places == sorted(places)
 
@@ -170,9 +171,9 @@ def test_a_page_shows_its_article_and_not_its_menu() -> None:
 
 def test_json_shows_every_key() -> None:
     _, text, _ = card_of(*ORDINARY["json"], 400)
-    assert "$[300] int id; string name; object owner; array of string tags[0-2]" in text
-    assert "$[300].owner string login; bool admin" in text
-    assert "offset=" in text.splitlines()[-1]
+    assert "$ array of 300: int id; string name; object owner; array(0-2) of string tags" in text
+    assert "$[*].owner string login; bool admin" in text
+    assert text.splitlines()[-1] == f'{MARK} Next: read_artifact(artifact_id="{ARTIFACT}", pattern="…")'
 
 
 def test_search_results_show_every_title_and_url() -> None:
@@ -229,6 +230,36 @@ def test_the_next_call_begins_where_the_excerpt_ends() -> None:
     assert card.next == NextCall(
         "read_artifact", {"artifact_id": ARTIFACT, "offset": first.lines.last + 1, "limit": 200}
     )
+
+
+def test_after_a_cut_inside_a_line_the_next_call_shows_nothing_again() -> None:
+    word = b"x y" * 100_000
+    search = NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": "…"})
+    for data in (word, b"short\n" + word, word + b"\nshort"):
+        for budget in (64, 300, 1000):
+            card, text, _ = card_of(data, Said(kind=Kind.TEXT), budget)
+            largest = max(card.omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
+            starts = largest.bytes.start == 0 or data[largest.bytes.start - 1 : largest.bytes.start] == b"\n"
+            if starts or largest.whole_lines:
+                assert card.next is not None
+                assert card.next.arguments["offset"] == largest.lines.first + (not starts)
+            else:
+                assert card.next == search
+                assert text.endswith(f'Next: read_artifact(artifact_id="{ARTIFACT}", pattern="…")')
+    assert card_of(word, Said(), 1000)[0].next == search
+
+
+@pytest.mark.parametrize("budget", [64, 100, 256, 1024])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_that_the_tool_failed_is_shown_before_any_excerpt(name: str, budget: int) -> None:
+    data, said = ORDINARY[name]
+    card, text, tokens = card_of(data, structs.replace(said, failed=True), budget)
+    assert card.markers[0] == Marker("error", "reported by the tool")
+    assert tokens <= budget
+    lines = text.split("\n")
+    if card.excerpts or budget > 64:
+        assert lines.index("tool reported an error") < next(n for n, line in enumerate(lines) if line.startswith(MARK))
+    assert "tool reported an error" not in card_of(data, said, budget)[1]
 
 
 def test_estimates_are_marked_and_exact_counts_are_not() -> None:

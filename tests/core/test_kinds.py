@@ -130,16 +130,19 @@ def test_places_urls_and_paths_are_hints() -> None:
 
 SHAPES = {
     '{"a": 1, "b": "x", "c": [1, 2], "d": {"e": null, "f": 1.5}}': (
-        "$ int a; string b; array of int c[2]; object d",
+        "$ int a; string b; array(2) of int c; object d",
         "$.d null e; number f",
     ),
-    '[[1, 2], ["x"]]': ("$ array of 2 array",),
+    '[[1, 2], ["x"]]': ("$ array(2) of array(1-2) of int or string",),
     '[{"u": {"id": 1, "n": "x"}, "v": {"id": 2, "n": "y"}}]': (
-        "$[1] object u, v",
-        "$[1].u int id; string n",
-        "$[1].v like $[1].u",
+        "$ array of 1: object u, v",
+        "$[*].u int id; string n",
+        "$[*].v like $[*].u",
     ),
-    '{"a b": [{"c": 1}, {"d": true}]}': ('$ array of object "a b"[2]', '$."a b"[2] int c; bool d'),
+    '{"a b": [{"c": 1}, {"d": true}]}': ('$ array(2) of object "a b"', '$."a b"[*] int c; bool d'),
+    '[[{"a": 1}], [{"a": 2}, {"a": 3}]]': ("$ array(2) of array(1-2) of object", "$[*][*] int a"),
+    '{"a": [], "b": [[]]}': ("$ array(0) a; array(1) of array(0) b",),
+    '[{"a": 1}, 2]': ("$ array of 2: int a",),
     "{}": (),
 }
 

@@ -14,8 +14,9 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports import Found
 from coatcheck.usecases.content import Content, OpenContent
-from coatcheck.usecases.find import Find, ReadLog
+from coatcheck.usecases.find import Find
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
+from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search, SearchAnswer, SearchAsk
 
 CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from coatcheck.core.grep import Hit, Mark, Scan
-from coatcheck.core.patterns import compile_pattern
+from coatcheck.core.patterns import WORST_SECONDS, Pattern, compile_pattern
 
 R = random.Random(77)
 
@@ -21,16 +21,18 @@ TEXTS = {
 PATTERNS = [r"needle\d+", r"\bfoo\b", "^bar", "x$", r"(foo|bar )+", "zzz"]
 
 
-def scan(data: bytes, pattern: str, block: int, *, skip: int = 0, keep: int = 10**9, mark: Mark | None = None) -> Scan:
+def scan(
+    data: bytes, pattern: str | Pattern, block: int, *, skip: int = 0, keep: int = 10**9, mark: Mark | None = None
+) -> Scan:
     """Feed a scan in blocks of a size; the clock stands still."""
     found = Scan(
-        compile_pattern(pattern, literal=False, ignore_case=False),
+        compile_pattern(pattern, literal=False, ignore_case=False) if isinstance(pattern, str) else pattern,
         len(data),
         mark or Mark(),
         skip=skip,
         keep=keep,
         clock=lambda: 0.0,
-        deadline=1.0,
+        deadline=100.0,
         count_on=1.0,
     )
     while not found.done and found.needs < len(data):
@@ -75,3 +77,50 @@ def test_lines_are_numbered_and_placed_as_they_are() -> None:
         assert hit.line_start == 0 or data[hit.line_start - 1 : hit.line_start] == b"\n"
         assert {data[m.start : m.end] for m in hit.matches} == {b"foo"}
         assert b"\n" not in data[hit.line_start : hit.matches[-1].end]
+
+
+class Heavy(Pattern):
+    """A pattern that claims to be slow, so that it is given few bytes at once; it remembers how many."""
+
+    def __init__(self, pattern: str, byte_seconds: float) -> None:
+        plain = compile_pattern(pattern, literal=False, ignore_case=False)
+        super().__init__(lambda _anchor, data, start, end: [plain.find(data, start, end) or (-1, -1)], byte_seconds)
+        self.most = 0
+
+    def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
+        self.most = max(self.most, end - start)
+        return super().find(data, start, end)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("most", [8 * 1024, 100_000, 700_000])
+def test_hits_do_not_depend_on_how_much_is_searched_at_once(name: str, pattern: str, most: int) -> None:
+    data = TEXTS[name]
+    heavy = Heavy(pattern, WORST_SECONDS / most)
+    assert places(scan(data, heavy, 300_001).hits) == places(scan(data, pattern, 300_001).hits)
+    assert 0 < heavy.most <= most + 1
+
+
+def test_no_byte_is_searched_that_could_not_be_finished_in_time() -> None:
+    now = [0.0]
+    heavy = Heavy("zzz", WORST_SECONDS / 10_000)
+    plain = heavy.find
+
+    class Timed(Heavy):
+        def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
+            now[0] += (end - start) * self.byte_seconds
+            return plain(data, start, end)
+
+    timed = Timed("zzz", heavy.byte_seconds)
+    data = TEXTS["one long line"]
+    mark, calls = Mark(), 0
+    while mark.byte < len(data):
+        now[0] = 0.0
+        found = Scan(timed, len(data), mark, skip=0, keep=9, clock=lambda: now[0], deadline=2.0, count_on=1.0)
+        while not found.done:
+            found.feed(data[found.needs : found.needs + 1024 * 1024])
+        assert now[0] <= 2.3
+        assert found.mark().byte > mark.byte
+        mark, calls = found.mark(), calls + 1
+    assert calls > 100

@@ -199,6 +199,54 @@ async def test_hostile_patterns_end_in_time(shelf: Shelf, pattern: str) -> None:
     assert answer.tokens <= 500
 
 
+async def test_a_search_without_automata_ends_at_its_deadline_and_gets_further(shelf: Shelf) -> None:
+    number = await shelf.put(b"abcdefghij" * 400_000)
+    begin = time.monotonic()
+    answer = await shelf.search(number, "(.{1,500}){1,2}z")
+    assert time.monotonic() - begin < 2.8
+    assert (answer.text, answer.stopped, answer.complete) == ("", "deadline", False)
+
+
+async def test_a_pattern_too_large_for_any_deadline_is_refused(shelf: Shelf) -> None:
+    number = await shelf.put(b"abc")
+    with pytest.raises(CoatcheckError) as caught:
+        await shelf.search(number, r"(\pL{1,30}){1,2}")
+    assert caught.value.code is Code.INVALID_PATTERN
+    assert "smaller repeat counts" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("pattern", "ask", "hint"),
+    [
+        ("foo", {}, "; try ignore_case"),
+        ("(?i)foo", {}, ""),
+        ("(?mi:foo)", {}, ""),
+        ("(?i)foo", {"literal": True}, "; try ignore_case"),
+        ("foo", {"ignore_case": True}, ""),
+        (r"\d+ \bx{3}", {}, "; try ignore_case"),
+        (r"^\d+\s$", {}, ""),
+        (r"[[:digit:]]\p{Lu}", {}, ""),
+        (r"\d", {"literal": True}, "; try ignore_case"),
+    ],
+)
+async def test_ignore_case_is_only_suggested_where_it_may_help(
+    shelf: Shelf, pattern: str, ask: dict[str, object], hint: str
+) -> None:
+    number = await shelf.put(b"--\n")
+    answer = await shelf.search(number, pattern, **ask)
+    assert answer.message == f'No match for "{pattern}" in 1 line{hint}.'
+
+
+async def test_no_match_in_a_line_that_was_searched_in_pieces_says_what_is_not_found(shelf: Shelf) -> None:
+    number = await shelf.put(b"a" * 3_000_000)
+    answer = await shelf.search(number, "^.*$")
+    assert answer.message == (
+        'No match for "^.*$" in 1 line (in a line over 1 MiB, no match longer than 64 KiB is found).'
+    )
+    number = await shelf.put(b"a" * 1_000_000)
+    assert (await shelf.search(number, "^.*$")).total == 1
+
+
 async def test_a_deadline_is_told_and_the_same_call_gets_further(shelf: Shelf) -> None:
     ticks = iter(range(10_000_000))
     slow = Shelf(shelf.pool, clock=lambda: next(ticks) / 1_000)

@@ -27,7 +27,7 @@ from coatcheck.ports import (
     ExpireArtifacts,
     Fenced,
     Filter,
-    ForgetBlob,
+    ForgetBlobs,
     Found,
     PatchArtifact,
     PurgeRecords,
@@ -360,8 +360,8 @@ class CatalogMachine(RuleBasedStateMachine):
         dead = self.do(self.catalog.dead_blobs(self.now, 100))
         expected = {blob_id for blob_id, at in self.model.dead.items() if at < self.now}
         assert {blob.id for blob in dead} == expected
+        self.do(self.catalog.forget_blobs(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead))))
         for blob in dead:
-            self.do(self.catalog.forget_blob(ForgetBlob(namespace=blob.namespace, blob_id=blob.id)))
             del self.model.dead[blob.id]
             self.model.blobs.pop(blob.id, None)
 

@@ -22,11 +22,13 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Gone, Said
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports import (
+    CondemnBlob,
+    DeadBlob,
     DeleteArtifact,
     DeleteSession,
     ExpireArtifacts,
     Filter,
-    ForgetBlob,
+    ForgetBlobs,
     Found,
     PatchArtifact,
     PurgeRecords,
@@ -170,23 +172,67 @@ async def test_a_full_disk_is_said_so_loses_nothing_acknowledged_and_passes_with
     for change in lost:
         assert await catalog.find("acme", number_of(change), START) is None
     await disk.leave_room_for(10_000)
+    await catalog.ready()
     assert isinstance(await catalog.store_artifact(lost[0]), Stored)
 
 
+async def test_a_catalogue_that_cannot_write_is_not_ready_until_a_write_succeeds(
+    path: Path, catalog: SqliteCatalog
+) -> None:
+    await catalog.ready()
+    other = sqlite3.connect(path, isolation_level=None)
+    await catalog._writer.run(lambda conn: pragma(conn, "busy_timeout = 10"))
+    other.execute("BEGIN IMMEDIATE")
+    answers = await asyncio.gather(catalog.store_artifact(store()), return_exceptions=True)
+    assert [a.code for a in answers if isinstance(a, CoatcheckError)] == [Code.STORAGE_UNAVAILABLE]
+    with pytest.raises(CoatcheckError) as caught:
+        await catalog.ready()
+    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    other.close()
+    await catalog.ready()
+    assert catalog._writer.fault is None
+
+
+def sizes(path: Path) -> dict[str, int]:
+    """Files beside the database; not its log and shared memory, which SQLite makes for itself even to read."""
+    return {p.name: p.stat().st_size for p in path.parent.iterdir() if p.name[-4:] not in {"-shm", "-wal"}}
+
+
+async def test_looking_reads_everything_writes_nothing_and_makes_no_store(path: Path, catalog: SqliteCatalog) -> None:
+    change = store()
+    await catalog.store_artifact(change)
+    for _ in ("beside a server", "alone"):
+        files = sizes(path)
+        looking = SqliteCatalog.look(path)
+        await looking.ready()
+        assert isinstance(await looking.find("acme", number_of(change), START), Found)
+        with pytest.raises(CoatcheckError) as caught:
+            await looking.store_artifact(store())
+        assert caught.value.code is Code.STORAGE_UNAVAILABLE
+        looking.close()
+        assert sizes(path) == files
+        catalog.close()
+    absent = SqliteCatalog.look(path.parent / "none" / "absent.db")
+    with pytest.raises(CoatcheckError) as caught:
+        await absent.ready()
+    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    absent.close()
+    assert not (path.parent / "none").exists()
+
+
 async def test_a_lock_that_stays_is_unavailable_for_the_whole_group_at_once(path: Path, catalog: SqliteCatalog) -> None:
-    other = SqliteCatalog.open(path, exclusive=False)
+    other = sqlite3.connect(path, isolation_level=None)
     await catalog._writer.run(lambda conn: pragma(conn, "busy_timeout = 50"))
-    gate = Gate(other)
-    await gate.is_held()
+    other.execute("BEGIN IMMEDIATE")
     answers = await asyncio.gather(
         *(catalog.store_artifact(store(b"%d" % i)) for i in range(50)), return_exceptions=True
     )
     codes = {answer.code for answer in answers if isinstance(answer, CoatcheckError)}
     assert (codes, len(answers)) == ({Code.STORAGE_UNAVAILABLE}, 50)
     assert isinstance(await catalog.find("acme", 97, START), Gone | None)
-    await gate.open()
+    other.close()
+    await catalog.ready()
     assert isinstance(await catalog.store_artifact(store()), Stored)
-    await asyncio.get_running_loop().run_in_executor(None, other.close)
 
 
 SERVE = """
@@ -209,7 +255,7 @@ def test_a_second_server_on_a_directory_is_refused_and_a_killed_one_leaves_it_fr
             SqliteCatalog.open(path)
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
         assert f"process {server.pid}" in caught.value.detail
-        SqliteCatalog.open(path, exclusive=False).close()
+        SqliteCatalog.look(path).close()
         server.kill()
         server.wait(10)
     SqliteCatalog.open(path).close()
@@ -330,8 +376,11 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     await catalog.expire_artifacts(ExpireArtifacts(**ends))
     await catalog.reap_uploads(ReapUploads(now=START, limit=9))
     await catalog.purge_records(PurgeRecords(now=START, limit=9))
-    await catalog.forget_blob(ForgetBlob(namespace="acme", blob_id=change.blob.id))
+    await catalog.forget_blobs(ForgetBlobs(blobs=(("acme", change.blob.id),)))
     await catalog.dead_blobs(START + DAY, 9)
+    await catalog.dead_blobs(START + DAY, 9, DeadBlob("acme", change.blob.id, "inline", START))
+    await catalog.same_bytes("acme", change.blob.sha256, change.blob.size)
+    await catalog.condemn_blob(CondemnBlob(namespace="acme", blob_id=change.blob.id, now=START))
     await catalog.known_blobs([("acme", change.blob.id)])
     assert [pair async for pair in catalog.all_blobs()] == []
     queries = [sql for sql in seen if sql.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]

@@ -5,6 +5,7 @@ a path, and every error as problem details. Litestar's own middleware is not use
 that no route takes.
 """
 
+import asyncio
 import logging
 import re
 import uuid
@@ -18,15 +19,18 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.types import HTTPScope, Message, Receive, Scope, Send
 
 from coatcheck.api.gate import admit, sane_request_id
+from coatcheck.api.journal import Journal
 from coatcheck.api.limits import Limits
 from coatcheck.api.openapi import openapi_document
 from coatcheck.api.problems import internal, render
+from coatcheck.api.room import Budget
 from coatcheck.api.routes import CONTENT_PATH, ROUTES
 from coatcheck.api.routes.content import serve_content
 from coatcheck.api.services import Desk, Services
 from coatcheck.core.errors import CoatcheckError, Code
 
 _log = logging.getLogger("coatcheck.api")
+_EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 
 
@@ -53,7 +57,8 @@ class Face(Litestar):
     """One application."""
 
     def __init__(self, services: Services, limits: Limits, new_request_id: Callable[[], str]) -> None:
-        desk = Desk(services, limits, document)
+        self._journal = Journal(services.clock)
+        desk = Desk(services, limits, Budget(limits.buffered), self._journal, document)
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             ROUTES,
             dependencies={
@@ -84,18 +89,27 @@ class Face(Litestar):
         try:
             await self._serve(cast("HTTPScope", scope), receive, sending, request_id)
         except CoatcheckError as e:
+            self._journal.failed(e, request_id, scope["path"])
             if sending.started:
                 raise
             await self._send_problem(e, scope, sending, request_id)
+        except asyncio.CancelledError:
+            # Only stopping cancels a request. Nothing awaits it but the server, which would log it as a bug.
+            if not sending.started:
+                await asyncio.shield(self._send_problem(_stopped(), scope, sending, request_id, close=True))
         except Exception:
             _log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
             if sending.started:
                 raise
             await self._send_problem(internal(), scope, sending, request_id)
+        finally:
+            self._journal.answered(scope["method"], scope["path"], sending.status, request_id)
 
     async def _serve(self, scope: HTTPScope, receive: Receive, send: "_Sending", request_id: str) -> None:
         admit(scope, self._limits)
         method: str = scope["method"]
+        if scope["path"].startswith("//"):  # Litestar would overlook it
+            raise _no_route(scope)
         if method == "OPTIONS":
             await self._options(scope, send)
             return
@@ -112,7 +126,7 @@ class Face(Litestar):
         await super().__call__(scope, receive, send)
 
     async def _options(self, scope: HTTPScope, send: Send) -> None:
-        allow = self._allowed(scope["path"])
+        allow = sorted(_EVERY) if scope["path"] == "*" else self._allowed(scope["path"])
         if not allow:
             raise _no_route(scope)
         headers = [(b"allow", ", ".join(allow).encode())]
@@ -139,6 +153,7 @@ class Face(Litestar):
                 exc_info=error,
             )
             known = internal()
+        self._journal.failed(known, request.scope["state"]["request_id"], request.scope["path"])
         problem = render(known, request.scope["state"]["request_id"])
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")
@@ -146,11 +161,15 @@ class Face(Litestar):
             headers["allow"] = ", ".join(self._allowed(request.scope["path"]))
         return Response(content=problem.body, status_code=problem.status, headers=headers, media_type=media_type)
 
-    async def _send_problem(self, error: CoatcheckError, scope: Scope, send: Send, request_id: str) -> None:
+    async def _send_problem(
+        self, error: CoatcheckError, scope: Scope, send: Send, request_id: str, *, close: bool = False
+    ) -> None:
         problem = render(error, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:
             headers.append(("allow", ", ".join(self._allowed(scope["path"]))))
+        if close:
+            headers.append(("connection", "close"))
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         await send({"type": "http.response.start", "status": problem.status, "headers": encoded})
         body = b"" if scope["type"] == "http" and scope["method"] == "HEAD" else problem.body
@@ -164,11 +183,13 @@ class _Sending:
         self._send = send
         self._request_id = request_id
         self.started = False
+        self.status = 0
         self.silent = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            self.status = message["status"]
             message["headers"] = [*message["headers"], (b"x-request-id", self._request_id)]
         elif self.silent and message["type"] == "http.response.body":
             message["body"] = b""
@@ -188,6 +209,12 @@ def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
             return CoatcheckError(Code.INVALID_REQUEST, f"{error.detail}.")
         case _:
             return None
+
+
+def _stopped() -> CoatcheckError:
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE, "The service is stopping and gave this request up. Retry the same call."
+    )
 
 
 def _no_route(scope: Scope) -> CoatcheckError:

@@ -24,11 +24,13 @@ def idempotency_key(scope: Scope) -> str | None:
     """The Idempotency-Key: a structured-field string as the IETF draft has it, or, as most clients send it, bare.
 
     Raises:
-        CoatcheckError: `invalid_idempotency_key` unless it is 1 to 200 printable ASCII characters.
+        CoatcheckError: `invalid_idempotency_key` unless there is one, of 1 to 200 printable ASCII characters.
     """
     value = field(scope, b"idempotency-key")
     if value is None:
         return None
+    if sum(name == b"idempotency-key" for name, _ in scope["headers"]) > 1:
+        raise CoatcheckError(Code.INVALID_IDEMPOTENCY_KEY, "Idempotency-Key was given more than once; give one.")
     if value.startswith('"'):
         quoted = _QUOTED.fullmatch(value)
         value = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else ""

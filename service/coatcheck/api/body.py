@@ -13,10 +13,11 @@ from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
 from coatcheck.api.digests import Digests, parse_digests
 from coatcheck.api.headers import field
 from coatcheck.api.limits import Limits
+from coatcheck.api.room import Room
 from coatcheck.core.errors import CoatcheckError, Code
 
 INLINE = 64 * 1024
-"""Bytes that are hashed or decoded on the event loop; a thread takes more."""
+"""Bytes that are hashed, decoded or parsed on the event loop; a thread takes more."""
 
 
 class Reader(Protocol):
@@ -27,12 +28,43 @@ class Reader(Protocol):
         ...
 
 
+class Expansion:
+    """How much all codings of one body made of it, against its size on the wire: what is decoded twice counts twice."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.wire = 0
+        self._out = 0
+
+    def grew(self, size: int) -> None:
+        """A coding produced so many bytes.
+
+        Raises:
+            CoatcheckError: `decompression_limit`.
+        """
+        self._out += size
+        limits = self._limits
+        bomb = self._out > limits.ratio_free and self._out > limits.ratio * self.wire
+        if bomb or self._out > limits.decoded:
+            raise CoatcheckError(
+                Code.DECOMPRESSION_LIMIT,
+                f"The body expands to more than {limits.ratio} times its size, or to more than {limits.decoded:,} "
+                "bytes. Send it without Content-Encoding.",
+                limit=limits.decoded,
+                ratio=limits.ratio,
+            )
+
+
 class Wire:
     """The bytes as the server hands them over."""
 
-    def __init__(self, receive: Receive, length: int | None, digests: Digests | None) -> None:
+    def __init__(
+        self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, stall: float
+    ) -> None:
         self._receive = receive
         self._length = length
+        self._expansion = expansion
+        self._stall = stall
         self._digests = digests if digests and digests.hashes_wire else None
         self._seen = 0
         self._ended = False
@@ -41,15 +73,21 @@ class Wire:
         """See Reader.
 
         Raises:
-            CoatcheckError: `truncated_body` when the connection ended first, or the length is not what was announced.
+            CoatcheckError: `truncated_body` when the connection ended first, the length is not what was announced, or
+                nothing came for too long.
         """
         while not self._ended:
-            message = await self._receive()
+            try:
+                async with asyncio.timeout(self._stall):
+                    message = await self._receive()
+            except TimeoutError:
+                raise stalled(self._stall) from None
             if message["type"] != "http.request":
                 raise truncated()
             self._ended = not message.get("more_body", False)
             data = message.get("body", b"")
             self._seen += len(data)
+            self._expansion.wire = self._seen
             if self._ended and self._length is not None and self._seen != self._length:
                 raise truncated()
             if data:
@@ -62,51 +100,35 @@ class Wire:
 class Decoded:
     """A stream without its outermost coding."""
 
-    def __init__(self, inner: Reader, decoder: Decoder, limits: Limits) -> None:
+    def __init__(self, inner: Reader, decoder: Decoder, expansion: Expansion) -> None:
         self._inner = inner
         self._decoder = decoder
-        self._limits = limits
-        self._in = 0
-        self._out = 0
+        self._expansion = expansion
         self._busy = False
         self._ended = False
 
     async def read(self) -> bytes:
-        """See Reader.
+        """See Reader. Decodes in a thread where there is much to take in or to give out.
 
         Raises:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`, and what the inner stream raises.
         """
         while not self._ended:
-            if self._busy:
+            if self._busy or self._decoder.pending > INLINE:
                 piece = await asyncio.to_thread(self._decoder.step, STEP)
             else:
                 piece = self._decoder.step(INLINE)
             self._busy = len(piece) >= INLINE
             if piece:
-                self._out += len(piece)
-                self._bound()
+                self._expansion.grew(len(piece))
                 return piece
             data = await self._inner.read()
             if data:
-                self._in += len(data)
                 self._decoder.feed(data)
             else:
                 self._ended = True
                 self._decoder.finish()
         return b""
-
-    def _bound(self) -> None:
-        limits = self._limits
-        bomb = self._out > limits.ratio_free and self._out > limits.ratio * self._in
-        if bomb or self._out > limits.decoded:
-            raise CoatcheckError(
-                Code.DECOMPRESSION_LIMIT,
-                f"The body expands to more than {limits.ratio} times its size, or to more than {limits.decoded:,} "
-                "bytes. Send it without Content-Encoding.",
-                limit=limits.decoded,
-                ratio=limits.ratio,
-            )
 
 
 class Body:
@@ -140,11 +162,11 @@ class Body:
             raise StopAsyncIteration
         return data
 
-    async def whole(self, limit: int) -> bytes:
-        """All of it, when it is at most `limit` bytes.
+    async def whole(self, limit: int, room: Room) -> bytes:
+        """All of it, when it is at most `limit` bytes and there is room for it.
 
         Raises:
-            CoatcheckError: `body_too_large`, and what `read` raises.
+            CoatcheckError: `body_too_large`, `overloaded`, and what `read` raises.
         """
         parts: list[bytes] = []
         size = 0
@@ -152,6 +174,7 @@ class Body:
             size += len(data)
             if size > limit:
                 raise body_too_large(limit)
+            room.take(len(data))
             parts.append(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -166,10 +189,11 @@ def open_body(scope: Scope, receive: Receive, limits: Limits) -> Body:
     content = _promised(scope, "Content-Digest")
     representation = _promised(scope, "Repr-Digest")
     digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
-    reader: Reader = Wire(receive, content_length(scope), digests)
+    expansion = Expansion(limits)
+    reader: Reader = Wire(receive, content_length(scope), digests, expansion, limits.stall_seconds)
     for coding in reversed(codings):
         decoder = GzipDecoder() if coding == "gzip" else ZstdDecoder(limits.zstd_window)
-        reader = Decoded(reader, decoder, limits)
+        reader = Decoded(reader, decoder, expansion)
     return Body(reader, digests)
 
 
@@ -228,6 +252,13 @@ def truncated() -> CoatcheckError:
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         "The body ended before its announced end. Nothing was stored; send it again.",
+    )
+
+
+def stalled(seconds: float) -> CoatcheckError:
+    """The error of a body that stopped arriving."""
+    return CoatcheckError(
+        Code.TRUNCATED_BODY, f"No byte of the body came for {seconds:g} seconds. Nothing was stored; send it again."
     )
 
 

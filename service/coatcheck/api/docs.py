@@ -93,7 +93,8 @@ STORE: Final = Doc(
         "A list of parts, or a provider's whole tool result, becomes one payload. One part of text or of bytes is "
         "that text or those bytes. Several parts of plain text are joined in order, with one line feed between two "
         "of which the first does not end in one. Anything else is kept as a JSON array of the parts, with sorted "
-        "keys and without `cache_control` and `prompt_cache_breakpoint`. Halves of surrogate pairs, which no "
+        "keys and without `cache_control` and `prompt_cache_breakpoint`; an object in no known shape is kept as "
+        "that object. Whether the result says that the tool failed is kept, too. Halves of surrogate pairs, which no "
         "encoding can hold, become U+FFFD, with the warning `lone_surrogates_replaced`."
     ),
     headers=("Idempotency-Key", *_CODED),

@@ -151,8 +151,13 @@ def _is_payload(part: MultipartSegment) -> bool:
 
 def _malformed(error: MultipartError) -> CoatcheckError:
     if isinstance(error, ParserLimitReached):
-        return _invalid(f"The form is over a limit: {error}.")
-    return _invalid(f"The form is malformed: {error}.")
+        return _invalid(f"The form is over a limit: {_said(error)}.")
+    return _invalid(f"The form is malformed: {_said(error)}.")
+
+
+def _said(error: MultipartError) -> str:
+    """What the parser says, which may have said it as a format and its arguments."""
+    return " ".join(str(argument) for argument in error.args).rstrip(".")
 
 
 def _invalid(detail: str) -> CoatcheckError:

@@ -1,15 +1,16 @@
 """Who may speak to the service while it asks for no key: this machine, by a name of this machine, not another site.
 
 Against DNS rebinding the Host must be an allowed name; against cross-site posts an Origin, which every browser sends
-with them, must be the service's own (same host and port; a proxy may have changed the scheme). Refuses nothing else,
-and nothing at all when every host is allowed. Also the request ID: the caller's, if it is harmless in a header and a
-log, otherwise ours.
+with them, must be the service's own (same host and port; a proxy may have changed the scheme); against cross-site
+reads, which carry no Origin, Sec-Fetch-Site must not say that they are. Refuses nothing else, and none of this when
+every host is allowed; but HTTP/1.1 without one Host is no request (RFC 9112 section 3.2). Also the request ID: the
+caller's, if it is harmless in a header and a log, otherwise ours.
 """
 
 import re
 from urllib.parse import urlsplit
 
-from litestar.types import Scope
+from litestar.types import HTTPScope, Scope
 
 from coatcheck.api.headers import field
 from coatcheck.api.limits import Limits
@@ -26,12 +27,14 @@ def sane_request_id(scope: Scope) -> str | None:
     return value if value is not None and _REQUEST_ID.fullmatch(value) else None
 
 
-def admit(scope: Scope, limits: Limits) -> None:
+def admit(scope: HTTPScope, limits: Limits) -> None:
     """Let a request in.
 
     Raises:
-        CoatcheckError: `forbidden_host`.
+        CoatcheckError: `forbidden_host`, `invalid_request`.
     """
+    if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
+        raise CoatcheckError(Code.INVALID_REQUEST, "A request of HTTP/1.1 must have one Host field.", field="Host")
     allowed = limits.allowed_hosts
     if allowed is None or scope["path"] in _PROBES:
         return
@@ -43,7 +46,8 @@ def admit(scope: Scope, limits: Limits) -> None:
             "allow more.",
         )
     origin = field(scope, b"origin")
-    if origin is not None and _origin_host(origin) != host:
+    cross = field(scope, b"sec-fetch-site") == "cross-site"
+    if cross or (origin is not None and _origin_host(origin) != host):
         raise CoatcheckError(
             Code.FORBIDDEN_HOST, "The request comes from another site. This service answers to its own origin only."
         )

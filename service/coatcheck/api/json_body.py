@@ -1,9 +1,11 @@
 """Decodes JSON bodies, strictly but for one mercy: lone surrogates, which JavaScript agents produce when they cut text.
 
 Everything else that is not JSON is refused with its position, everything that is JSON but not what was asked with the
-name of the field.
+name of the field, and so is what has more values than anybody should make objects of. Whatever looks at a body does so
+in C and in time linear in its size; bodies of some size are decoded in a thread.
 """
 
+import asyncio
 import re
 from functools import cache
 from typing import TypeVar
@@ -15,9 +17,22 @@ from coatcheck.core.errors import CoatcheckError, Code
 T = TypeVar("T")
 
 _BOM = b"\xef\xbb\xbf"
-_ESCAPE = re.compile(
-    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+MAX_VALUES = 1_000_000
+"""Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON they are from,
+and making them holds up everybody else."""
+INLINE = 64 * 1024
+"""Bytes that are decoded on the event loop."""
+_LONE = re.compile(
+    rb"\\u[dD](?:"
+    rb"[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
 )
+"""Half of a surrogate pair, where every backslash begins an escape."""
+_BETWEEN = re.compile(rb"\\(?!u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\")
+"""An escape that does not belong to the one before it."""
+_VALUES = (b",", b"[", b"{")
+_AT_ONCE = 256 * 1024
+"""Bytes that are looked at before another thread may run."""
 _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -30,17 +45,26 @@ def _decoder(model: type[T]) -> msgspec.json.Decoder[T]:
     return msgspec.json.Decoder(model)
 
 
+async def decode_aside(data: bytes, model: type[T]) -> tuple[T, bool]:
+    """As `decode`, in a thread when there is enough of it to delay others."""
+    if len(data) > INLINE:
+        return await asyncio.to_thread(decode, data, model)
+    return decode(data, model)
+
+
 def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
     """The value, and whether lone surrogates were replaced by U+FFFD to get it.
 
     Raises:
-        CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field.
+        CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field, `invalid_content` for too
+            many values.
     """
     data = data.removeprefix(_BOM)
+    _bound(data)
     try:
         return _decode(data, model), False
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        mended = _ESCAPE.sub(_mend, data)
+        mended = _mend(data)
         if mended == data:
             raise _malformed(data, e) from e
     try:
@@ -55,7 +79,7 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
     Mending keeps every position: an escape is six bytes before and after.
     """
     data = data.removeprefix(_BOM)
-    mended = _ESCAPE.sub(_mend, data)
+    mended = _mend(data)
     sent: list[bytes] = []
     end = 0
     for item in items:
@@ -66,6 +90,44 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
     return sent
 
 
+def _bound(data: bytes) -> None:
+    """Refuse what has too many values. Only bodies that could are looked at closely: text has commas, too."""
+    if sum(map(data.count, _VALUES)) <= MAX_VALUES:
+        return
+    plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
+    inside = values = 0
+    for at in range(0, len(plain), _AT_ONCE):
+        pieces = plain[at : at + _AT_ONCE].split(b'"')
+        outside = b"".join(pieces[inside::2])
+        values += sum(map(outside.count, _VALUES))
+        inside ^= (len(pieces) - 1) & 1
+        if values > MAX_VALUES:
+            raise CoatcheckError(
+                Code.INVALID_CONTENT,
+                f"The JSON has more than {MAX_VALUES:,} values. Send it as it is to /v1/artifacts/raw, or as text.",
+                limit=MAX_VALUES,
+            )
+
+
+def _mend(data: bytes) -> bytes:
+    """The JSON with U+FFFD for every half of a surrogate pair; as it is where it cannot be JSON.
+
+    Escaped backslashes are put out of the way by a byte that no JSON holds; then every backslash begins an escape. Done
+    piece by piece, because a search does not let go of the interpreter.
+    """
+    if b"\0" in data or _LONE.search(data) is None:
+        return data
+    text = data.replace(rb"\\", b"\0\0")
+    pieces: list[bytes] = []
+    start = 0
+    while start < len(text):
+        cut = _BETWEEN.search(text, min(start + _AT_ONCE, len(text)))
+        end = cut.start() if cut else len(text)
+        pieces.append(_LONE.sub(rb"\\ufffd", text[start:end]))
+        start = end
+    return b"".join(pieces).replace(b"\0\0", rb"\\")
+
+
 def _decode(data: bytes, model: type[T]) -> T:
     try:
         return _decoder(model).decode(data)
@@ -73,10 +135,6 @@ def _decode(data: bytes, model: type[T]) -> T:
         raise refused(e) from e
     except RecursionError as e:
         raise CoatcheckError(Code.INVALID_JSON, "The JSON is nested too deeply.") from e
-
-
-def _mend(escape: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if escape[2] else escape[0]
 
 
 def _malformed(data: bytes, error: Exception) -> CoatcheckError:

@@ -17,7 +17,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Bytes of a payload after decoding; the use case enforces it, the face refuses early where it can."""
     json_body: int = 32 * MIB
     """Bytes of a JSON request body after decoding. Larger payloads go to the raw or the multipart route."""
-    batch_items: int = 100
+    buffered: int = 128 * MIB
+    """Bytes of JSON bodies that all requests together may hold in memory."""
+    stall_seconds: float = 60
+    """How long a body may go without a byte."""
     batch_at_once: int = 8
     """Items of one batch that are ingested at the same time."""
     field: int = 64 * KIB

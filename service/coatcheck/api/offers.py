@@ -38,8 +38,10 @@ def to_offer(asked: Words, said: Said, *, key: str | None, notices: tuple[Notice
     )
 
 
-def to_said(asked: Words, *, media_type: str | None = None, title: str | None = None) -> Said:
+def to_said(asked: Words, *, media_type: str | None = None, title: str | None = None, failed: bool = False) -> Said:
     """What the caller said, checked; `media_type` and `title` stand in where the fields are absent.
+
+    `failed`: a provider's result says that the tool failed.
 
     Raises:
         CoatcheckError: `invalid_request`, naming the field that holds a control character or is no media type.
@@ -53,6 +55,7 @@ def to_said(asked: Words, *, media_type: str | None = None, title: str | None = 
         title=_title(asked.title or title),
         kind=asked.kind,
         labels=checked_labels(asked.labels),
+        failed=failed,
     )
 
 

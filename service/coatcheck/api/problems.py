@@ -114,6 +114,8 @@ def render(error: CoatcheckError, request_id: str | None) -> Problem:
         headers.append(("retry-after", str(row.retry_after)))
     if error.code is Code.UNSUPPORTED_ENCODING:
         headers.append(("accept-encoding", "gzip, zstd"))
+    if error.code is Code.TRUNCATED_BODY:
+        headers.append(("connection", "close"))  # the rest of the body, if it comes, is no request
     return Problem(row.status, headers, msgspec.json.encode(members(error, request_id)))
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from coatcheck.api.journal import Journal
 from coatcheck.api.limits import Limits
+from coatcheck.api.room import Budget
 from coatcheck.ports import Clock
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
@@ -45,5 +47,7 @@ class Desk:
 
     services: Services
     limits: Limits
+    budget: Budget
+    journal: Journal
     document: Callable[[], bytes]
     """The OpenAPI document."""

@@ -2,7 +2,8 @@
 
 The decoder at hand has no output limit, and four bytes of input can stand for 128 KiB. A block never stands for more
 than 128 KiB, so feeding whole blocks, a few at a time, bounds every step. Decodes nothing itself; refuses windows over
-a limit, reserved blocks, blocks that are too large and anything behind a frame that is not another frame.
+a limit, reserved blocks, blocks that are too large, anything behind a frame that is not another frame, and streams of
+many frames or blocks that hold next to nothing.
 """
 
 from enum import Enum, auto
@@ -23,6 +24,41 @@ _BLOCK_HEADER = 3
 _CHECKSUM_BYTES = 4
 
 
+_TAKEN_AT_ONCE: Final = 1024
+"""Blocks in one piece."""
+
+
+class Allowance:
+    """How many of something a stream may have: some, and more the more it produces."""
+
+    def __init__(self, coding: str, what: str, *, free: int, each: int) -> None:
+        self._coding = coding
+        self._what = what
+        self._left = free
+        self._each = each
+        self._rest = 0
+
+    def one(self) -> None:
+        """Another one.
+
+        Raises:
+            CoatcheckError: `decompression_limit`.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise CoatcheckError(
+                Code.DECOMPRESSION_LIMIT,
+                f"The {self._coding} stream has too many {self._what} for what they hold. Compress the body in one "
+                "piece, or send it without Content-Encoding.",
+                coding=self._coding,
+            )
+
+    def produced(self, size: int) -> None:
+        """So many bytes came out."""
+        more, self._rest = divmod(self._rest + size, self._each)
+        self._left += more
+
+
 class _At(Enum):
     MAGIC = auto()
     SKIPPING = auto()
@@ -33,8 +69,10 @@ class _At(Enum):
 class ZstdBlocks:
     """One stream being cut. `feed` bytes as they come, `take` pieces until there are none."""
 
-    def __init__(self, max_window: int) -> None:
+    def __init__(self, max_window: int, frames: Allowance) -> None:
         self._max_window = max_window
+        self._counted = frames
+        self._tiny = Allowance("zstd", "blocks", free=4096, each=8)
         self._buffer = bytearray()
         self._at = _At.MAGIC
         self._skip = 0
@@ -44,6 +82,16 @@ class ZstdBlocks:
     def feed(self, data: bytes) -> None:
         """Append input."""
         self._buffer += data
+
+    @property
+    def pending(self) -> int:
+        """Bytes that were fed and not taken."""
+        return len(self._buffer)
+
+    def produced(self, size: int) -> None:
+        """So many bytes were decoded from what was taken."""
+        self._counted.produced(size)
+        self._tiny.produced(size)
 
     @property
     def complete(self) -> bool:
@@ -63,10 +111,13 @@ class ZstdBlocks:
         end = self._header() if self._at is _At.MAGIC else 0
         if end is None:
             return None
+        taken = 0
         while self._at is _At.BLOCK:
             block = self._block(end)
-            if block is None or (block[1] > output and end):
+            if block is None or (end and (block[1] > output or taken == _TAKEN_AT_ONCE)):
                 return (self._cut(end), False) if end else None
+            self._tiny.one()
+            taken += 1
             end += block[0]
             output -= block[1]
             if block[2]:
@@ -77,6 +128,7 @@ class ZstdBlocks:
             end += _CHECKSUM_BYTES
             self._at = _At.MAGIC
         self._frames += 1
+        self._counted.one()
         return self._cut(end), True
 
     def _cut(self, end: int) -> bytes:
@@ -103,6 +155,7 @@ class ZstdBlocks:
                 raise corrupt("zstd", "bytes that are no frame")
             if not skippable or len(buffer) < _SKIPPABLE_HEADER:
                 return False
+            self._counted.one()
             self._skip = _SKIPPABLE_HEADER + int.from_bytes(buffer[4:8], "little")
             self._at = _At.SKIPPING
 

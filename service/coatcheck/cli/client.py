@@ -11,7 +11,9 @@ import click
 import httpx
 
 from coatcheck.cli.exits import Exit, fail
-from coatcheck.settings import load
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.ids import parse
+from coatcheck.settings import Settings, load
 
 CHUNK = 256 * 1024
 PROGRESS_FROM = 8 * 1024**2
@@ -36,6 +38,8 @@ def _client(service: str | None, key: str | None) -> httpx.Client:
         client = httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
     except httpx.InvalidURL as error:
         fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
+    if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
+        fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. It looks like {Settings().url}")
     return client
 
 
@@ -99,7 +103,7 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **said: 
     params = _params(file, said)
     media_type = said["media_type"] or mimetypes.guess_type(file)[0]
     headers = {"content-type": media_type} if media_type else {}
-    size = None if file == "-" else Path(file).stat().st_size
+    size = _size(file)
     if size is not None:
         headers["content-length"] = str(size)
     with _client(service, key) as client, _open(file) as stream:
@@ -115,10 +119,10 @@ def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
     params = [(name, str(said[name])) for name in fields if said[name] is not None]
     if said["source"]:
         params.append(("url", said["source"]))
-    title = said["title"] or (None if file == "-" else Path(file).name)
+    title = said["title"] or (Path(file).name if _regular(file) else None)
     if title:
         params.append(("title", title))
-    params += [("label", label) for label in said["label"]]
+    params += [("labels", label) for label in said["label"]]
     if said["pin"]:
         params.append(("pin", "true"))
     if said["keep_ends"]:
@@ -126,20 +130,36 @@ def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
     return httpx.QueryParams(tuple(params))
 
 
+def _size(file: str) -> int | None:
+    """Bytes of a regular file. None when only reading it tells: a pipe, or a file that is made up as it is read."""
+    return Path(file).stat().st_size or None if _regular(file) else None
+
+
+def _regular(file: str) -> bool:
+    return file != "-" and Path(file).is_file()
+
+
 def _open(file: str) -> BinaryIO:
     return sys.stdin.buffer if file == "-" else Path(file).open("rb")
 
 
 def _chunks(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
-    """The file in pieces; a long one moves a progress bar on standard error if that is a terminal."""
+    """The file in pieces, up to the size that it had; a long one moves a progress bar on a terminal."""
     if not sys.stderr.isatty() or size is None or size < PROGRESS_FROM:
-        while chunk := stream.read(CHUNK):
-            yield chunk
+        yield from _pieces(stream, size)
         return
     with click.progressbar(length=size, label="Uploading", file=sys.stderr) as bar:
-        while chunk := stream.read(CHUNK):
+        for chunk in _pieces(stream, size):
             yield chunk
             bar.update(len(chunk))
+
+
+def _pieces(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+    done = 0
+    # What is appended to a log while it is sent was not announced, and waits for the next time.
+    while chunk := stream.read(CHUNK if size is None else min(CHUNK, size - done)):
+        yield chunk
+        done += len(chunk)
 
 
 @click.command()
@@ -199,7 +219,12 @@ def search(
 
 
 def _id(text: str) -> str:
-    return httpx.URL("/").copy_with(path=f"/{text}").raw_path.decode()[1:].replace("/", "%2F")
+    """An artifact ID that may become part of a path; anything else ends the command."""
+    try:
+        parse(text)
+    except CoatcheckError as error:
+        fail(Exit.WRONG, f"{error.detail} [{error.code}]")
+    return text
 
 
 def _given(asked: dict[str, Any]) -> dict[str, str]:

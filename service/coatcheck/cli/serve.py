@@ -22,6 +22,8 @@ GRACE_SECONDS = 30
 """How long running requests may take to finish after the signal to stop."""
 LAST_SECONDS = 5
 """How long those that did not may take to clean up."""
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
 
 
 @click.command()
@@ -73,27 +75,67 @@ def _bind(settings: Settings) -> socket.socket:
         sock.bind((settings.host, settings.port))
     except OSError as error:
         sock.close()
-        fail(
-            Exit.UNREACHABLE,
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}. Try --port 0.",
-        )
-    sock.listen(2048)
+        fail(Exit.UNREACHABLE, _taken(settings, error))
     return sock
 
 
+def _taken(settings: Settings, error: OSError) -> str:
+    return f"cannot listen on {settings.host} port {settings.port}: {error.strerror}. Try --port 0."
+
+
+class _Stopping:
+    """What SIGTERM and SIGINT do: give the start up, or ask the server to stop; a SIGINT after either stops it at once.
+
+    uvicorn's own handlers are not used: they raise the signal again when it has stopped, which would end the process
+    before the store is closed.
+    """
+
+    def __init__(self, starting: asyncio.Task[None]) -> None:
+        self._starting = starting
+        self._stop: Callable[[int, FrameType | None], None] | None = None
+        self.asked = False
+
+    def started(self, stop: Callable[[int, FrameType | None], None]) -> None:
+        """From now on there is a server to ask."""
+        self._stop = stop
+
+    def __call__(self, number: int) -> None:
+        """A signal came."""
+        if self._stop is not None:
+            self._stop(number, None)
+        elif not self.asked:
+            self._starting.cancel()
+        self.asked = True
+
+
 async def _serve(settings: Settings) -> None:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - this is a coroutine
+    stopping = _Stopping(task)
+    with _listening_to_signals(stopping):
+        try:
+            await _open_and_serve(settings, stopping)
+        except asyncio.CancelledError:
+            if not stopping.asked:
+                raise
+            task.uncancel()
+            logging.getLogger(__name__).info("stopped before the start was complete")
+
+
+async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
     import uvicorn  # noqa: PLC0415 - the client commands must start quickly
 
     from coatcheck.api.app import create_app  # noqa: PLC0415
+    from coatcheck.api.protocol import BoundedProtocol  # noqa: PLC0415
     from coatcheck.bootstrap import open_service  # noqa: PLC0415
 
     sock = _bind(settings)
     try:
         async with open_service(settings) as service:
-            app = create_app(service.services, service.limits)
             config = uvicorn.Config(
-                app,
-                http="httptools",
+                create_app(service.services, service.limits),
+                http=BoundedProtocol,
+                ws="none",
                 loop="none",
                 lifespan="on",
                 log_config=None,
@@ -101,11 +143,15 @@ async def _serve(settings: Settings) -> None:
                 server_header=False,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
-            _announce(settings, sock.getsockname()[1])
             server = uvicorn.Server(config)
-            # uvicorn's own handlers raise the signal again when it has stopped, which would end the process before the
-            # store is closed.
-            server.capture_signals = lambda: _stopping(server.handle_exit)
+            server.capture_signals = _no_signals
+            stopping.started(server.handle_exit)
+            # Whoever connects from now on is answered: there is nothing left that can fail.
+            try:
+                sock.listen(BACKLOG)
+            except OSError as error:
+                fail(Exit.UNREACHABLE, _taken(settings, error))
+            _announce(settings, sock.getsockname()[1])
             await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:
@@ -113,12 +159,17 @@ async def _serve(settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def _stopping(stop: Callable[[int, FrameType | None], None]) -> Generator[None]:
-    """Ask the server to stop at SIGTERM or SIGINT; a SIGINT after either stops it at once."""
+def _no_signals() -> Generator[None]:
+    """In the place of uvicorn's handlers."""
+    yield
+
+
+@contextlib.contextmanager
+def _listening_to_signals(stopping: _Stopping) -> Generator[None]:
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
-        loop.add_signal_handler(number, stop, number, None)
+        loop.add_signal_handler(number, stopping, number)
     try:
         yield
     finally:

@@ -47,6 +47,8 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     kind: Kind | None = None
     labels: tuple[str, ...] = ()
+    failed: bool = False
+    """The provider's result around the payload says that the tool failed."""
 
 
 class Tokens(Struct, frozen=True):
@@ -115,6 +117,8 @@ class Blob(Struct, frozen=True, kw_only=True):
     """Of the content."""
     index: bytes
     """A packed FrameIndex."""
+    condemned: bool = False
+    """Its bytes were found missing or damaged: nothing new points at it, and posting the payload again replaces it."""
 
 
 class Artifact(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,11 @@
 
 from datetime import datetime, timedelta
 
+from coatcheck.core.errors import CoatcheckError, Code
+
+MIN_IDLE_TTL = 60
+"""Seconds. Reads are written down every second or so: a shorter idle TTL could not be kept exactly."""
+
 
 def expiry(
     created_at: datetime, read_at: datetime, *, ttl: int | None, idle_ttl: int | None, pinned: bool
@@ -18,3 +23,12 @@ def expiry(
     if idle_ttl is not None:
         ends.append(read_at + timedelta(seconds=idle_ttl))
     return min(ends, default=None)
+
+
+def check_idle_ttl(seconds: int | None) -> None:
+    """Raise CoatcheckError `invalid_request` for an idle TTL that is too short to be kept."""
+    if seconds is not None and seconds < MIN_IDLE_TTL:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"idle_ttl is {seconds} s; the shortest is {MIN_IDLE_TTL} s. Ask for a longer one, or use ttl.",
+        )

@@ -1,4 +1,7 @@
-"""Find matching lines in content that streams past, in bounded memory and with a deadline between matches.
+"""Find matching lines in content that streams past, in bounded memory and with a deadline.
+
+A call to the pattern cannot be interrupted. So it gets only as many bytes as it could finish in time at its worst;
+for all but patterns with large repeats that is everything at hand.
 
 A hit is a matching line. In a line of more than 2,000 bytes every stretch of 2,000 bytes that begins with a match is
 a hit of its own, so that each can be counted, skipped and reached. It shows nothing; `grep_text` does.
@@ -8,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from coatcheck.core.patterns import Pattern
+from coatcheck.core.patterns import WORST_SECONDS, Pattern
 from coatcheck.core.window import Extent, newlines
 
 STRETCH = 2_000
@@ -19,6 +22,12 @@ OVERLAP = 64 * 1024
 """Bytes that pieces share: the longest match that is sure to be found whole in such a line."""
 MATCHES_LIMIT = 16
 """Matches kept of one hit."""
+_AT_ONCE = 2 * PIECE
+"""More is never at hand: a piece, and a block of content after it."""
+_SLICE_SECONDS = 0.25
+"""What searching a few whole lines may take at worst."""
+_GRACE_SECONDS = 0.3
+"""How far past the deadline a call may end at worst."""
 
 
 class Hit(Struct, frozen=True):
@@ -51,6 +60,9 @@ class Scan:
         hits: the page, in order.
         count: hits so far, those before the page and after it included.
         expired: the deadline came first; `mark()` is where it stopped.
+        in_pieces: a line was too long to be searched at once.
+        piece: bytes of a line above which that is so.
+        overlap: the longest match that is sure to be found in such a line.
     """
 
     def __init__(
@@ -70,6 +82,13 @@ class Scan:
         self.count = mark.hits
         self.expired = False
         self.page_end: Mark | None = None
+        self.in_pieces = False
+        self._most = _bytes_in(WORST_SECONDS, pattern)
+        self.piece = min(PIECE, self._most)
+        self.overlap = min(OVERLAP, self.piece // 2)
+        self._slice = _bytes_in(_SLICE_SECONDS, pattern)
+        self._begun = False
+        self._ahead: tuple[int, int, tuple[int, int] | None] | None = None
         self._pattern = pattern
         self._size = size
         self._skip = skip
@@ -104,16 +123,28 @@ class Scan:
         while not self.done:
             start = self._at - self._base
             length = len(self._buffer)
-            if self._base + length == self._size:
+            if self._base + length == self._size and length - start <= self._slice:
                 self._search(start, length, length, last=True)
-            elif (lf := self._buffer.rfind(b"\n", start)) >= 0:
+            elif (lf := self._buffer.rfind(b"\n", start, start + self._slice)) >= 0:
                 self._search(start, lf + 1, lf + 1, last=False)
-            elif length - start > PIECE:
-                self._search(start, length - OVERLAP, length - 1, last=False)
-            else:
+            elif not self._long_line(start, length):
                 break
-            if not self.expired:
-                self._drop()
+        if not self.expired:
+            self._drop()
+
+    def _long_line(self, start: int, length: int) -> bool:
+        """Search a line that is longer than a slice, whole or in pieces. False: more of it must come first."""
+        end = min(length, start + self._most)
+        if (lf := self._buffer.find(b"\n", start, end)) >= 0:
+            self._search(start, lf + 1, lf + 1, last=False)
+        elif end == length and self._base + length == self._size:
+            self._search(start, length, length, last=True)
+        elif end - start > self.piece or end < length:
+            self.in_pieces = True
+            self._search(start, end - self.overlap, end - 1, last=False)
+        else:
+            return False
+        return True
 
     def _drop(self) -> None:
         """Forget what is searched, but for one byte, which anchors and word boundaries look back at."""
@@ -135,12 +166,16 @@ class Scan:
         """Search matches that begin before `stop`, looking no further than `end`."""
         buffer = self._buffer
         ends_line = stop > 0 and buffer[stop - 1] == 10  # noqa: PLR2004 - LF
+        self._ahead = None
+        large = (end - position) * self._pattern.byte_seconds > _GRACE_SECONDS
+        find, clock = self._pattern.find, self._clock
         while position < stop:
-            if self._clock() >= self._deadline:
+            if clock() >= self._deadline or (large and self._too_late(end - position)):
                 self.expired = True
                 self._at = self._base + position
                 return
-            found = self._pattern.find(buffer, position, end)
+            self._begun = True
+            found = find(buffer, position, end) if self._ahead is None else self._find(position, end)
             if found is None or found[0] > stop or (found[0] == stop and (ends_line or not last)):
                 break
             after = self._pass_by(found, position)
@@ -154,6 +189,20 @@ class Scan:
         self._at = self._base + max(position, stop)
         if ends_line:
             self._line_start = max(self._line_start, self._base + stop)
+
+    def _too_late(self, size: int) -> bool:
+        """Whether so many bytes cannot be searched in time. A scan's first are searched, so that each gets further."""
+        worst = size * self._pattern.byte_seconds
+        return self._begun and self._clock() + worst > self._deadline + _GRACE_SECONDS
+
+    def _find(self, position: int, end: int) -> tuple[int, int] | None:
+        """The next match, which collecting a hit may have come upon already."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            start, known_end, found = ahead
+            if known_end == end and start <= position and (found is None or found[0] >= position):
+                return found
+        return self._pattern.find(self._buffer, position, end)
 
     def _pass_by(self, found: tuple[int, int], position: int) -> int:
         """Count a hit outside the page in the cheapest way, if its line is surely short; -1 when it is not."""
@@ -196,6 +245,7 @@ class Scan:
             start, end = matches[-1]
             following = max(end, start + 1)
             found_next = self._pattern.find(self._buffer, following, bound) if following < bound else None
+            self._ahead = (following, bound, found_next)
             if found_next is None or found_next[0] >= limit:
                 break
             if len(matches) == MATCHES_LIMIT:
@@ -205,3 +255,9 @@ class Scan:
         extents = [Extent(self._base + a, self._base + b) for a, b in matches]
         line = self._lines_before(self._line_start) + 1
         self.hits.append(Hit(line, self._line_start, extents, more))
+
+
+def _bytes_in(seconds: float, pattern: Pattern) -> int:
+    """Bytes that the pattern is sure to have searched in that time; no more than are ever at hand."""
+    worst = pattern.byte_seconds * _AT_ONCE
+    return _AT_ONCE if worst <= seconds else int(_AT_ONCE * seconds / worst)

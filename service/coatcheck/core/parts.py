@@ -1,7 +1,8 @@
 """Content in a provider's shape -> one payload. Pure; knows shapes, not protocols.
 
 What `content` may be: text; `{"base64": …}`; a list of parts as OpenAI, Anthropic, Gemini, MCP or LangChain write them;
-or the provider's whole tool-result object around them, whose call ID and tool name are then taken from it.
+the provider's whole tool-result object around them, whose call ID and tool name are then taken from it; or any other
+JSON object.
 
 The payload is decided by the first rule that fits:
 
@@ -11,7 +12,10 @@ The payload is decided by the first rule that fits:
 3. Anything else: the parts as a JSON array, exactly as given but for whitespace, order of keys and escapes, so that a
    client's habits do not change the artifact's ID: UTF-8, no spaces, keys sorted. `cache_control` and
    `prompt_cache_breakpoint` of a part are left out, because clients move them from turn to turn. A result that is one
-   JSON value where others have parts, as Gemini's may be, is that value.
+   JSON value where others have parts, as Gemini's may be, is that value, and so is an object in no shape that is known.
+
+A list that holds one tool result and nothing else is that tool result. Whether a result says that the tool failed is
+kept beside the payload.
 
 Nothing of a part is lost under rule 3, so sections, one for each part, can be cut from what is stored. Structured
 content beside the parts is stored with them unless one part's text is that very value, serialised. Refuses to fetch
@@ -24,7 +28,7 @@ import re
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -39,6 +43,10 @@ _WRAPS = 4
 """How many objects may be around the parts: an MCP response, its result, a LangChain message, a block in it."""
 
 
+MAX_PARTS = 10_000
+"""Parts of one content: each is looked at."""
+
+
 class Parted(Struct, frozen=True, kw_only=True):
     """What content turned out to be."""
 
@@ -49,6 +57,8 @@ class Parted(Struct, frozen=True, kw_only=True):
     tool_name: str | None = None
     url: str | None = None
     title: str | None = None
+    failed: bool = False
+    """The provider's result says that the tool failed."""
 
 
 class _Result(Struct, frozen=True):
@@ -60,27 +70,36 @@ class _Result(Struct, frozen=True):
     structured: Value = None
     bare: bool = False
     """The one part is no part but a JSON value, which a provider allows where others have parts."""
+    failed: bool = False
 
 
 def payload(content: str | list[Value] | Object) -> Parted:
     """The payload that content stands for.
 
     Raises:
-        CoatcheckError: `invalid_content` when it is no shape that we know, or its base64 is none.
+        CoatcheckError: `invalid_content` when it has no parts or too many, is nested too deeply, or its base64 is none.
     """
     if isinstance(content, str):
         return Parted(data=content.encode())
     if isinstance(content, dict):
         if content.keys() == {"base64"}:
             return Parted(data=_given_base64(content["base64"]))
-        return _decide(_unwrap(content, _WRAPS))
-    return _decide(_Result(content))
+        return _decide(_unwrap(content, _WRAPS) or _Result([_still(content)], bare=True))
+    only = _object(content[0]) if len(content) == 1 else None
+    result = _unwrap(only, _WRAPS) if only is not None and _is_wrapped(only) else None
+    return _decide(result or _Result(content))
 
 
 def _decide(result: _Result) -> Parted:
     parts = result.parts
     if not parts and result.structured is None:
         raise CoatcheckError(Code.INVALID_CONTENT, "The content has no parts. Give at least one.")
+    if len(parts) > MAX_PARTS:
+        raise CoatcheckError(
+            Code.INVALID_CONTENT,
+            f"The content has {len(parts):,} parts; at most {MAX_PARTS:,} are taken. Send it as text.",
+            limit=MAX_PARTS,
+        )
     found = _one(parts[0]) if len(parts) == 1 else _joined(parts)
     if found is None or not _covers(found, result.structured):
         whole: Value = parts[0] if result.bare else [_still(part) for part in parts]
@@ -94,6 +113,7 @@ def _decide(result: _Result) -> Parted:
         tool_name=result.tool_name,
         url=found.url,
         title=found.title,
+        failed=result.failed,
     )
 
 
@@ -255,15 +275,12 @@ def _str(value: Value) -> str | None:
 # ----------------------------------------------------------------------------------------- tool results
 
 
-def _unwrap(block: Object, depth: int) -> _Result:
-    """Take a provider's object off its parts.
-
-    Raises:
-        CoatcheckError: `invalid_content` when it is no tool result and no part that we know.
-    """
+def _unwrap(block: Object, depth: int) -> _Result | None:
+    """Take a provider's object off its parts; None when it is no tool result and no part that we know."""
     inner = _around(block)
     if inner is not None and depth:
-        return _unwrap(inner, depth - 1)
+        found = _unwrap(inner, depth - 1)
+        return found if found is None or not _failed(block) else structs.replace(found, failed=True)
     response = _object(block.get("functionResponse", block.get("function_response")))
     if response is not None:
         return _gemini(response)
@@ -275,17 +292,23 @@ def _unwrap(block: Object, depth: int) -> _Result:
                 _name(block),
                 block.get("structuredContent", block.get("structured_content")),
                 bare=not isinstance(block[key], list),
+                failed=_failed(block),
             )
     if "structuredContent" in block:
-        return _Result([], structured=block["structuredContent"])
-    if isinstance(block.get("type"), str) or _one(block) is not None:
-        return _Result([block])
-    raise CoatcheckError(
-        Code.INVALID_CONTENT,
-        "'content' is an object in no shape that is known. Give text, {\"base64\": …}, a list of parts, or a tool "
-        "result as a provider writes it; give other JSON as text.",
-        field="content",
-    )
+        return _Result([], structured=block["structuredContent"], failed=_failed(block))
+    return _Result([block]) if _one(block) is not None else None
+
+
+def _failed(block: Object) -> bool:
+    """Whether a result says that the tool failed: as Anthropic, MCP and LangChain say it."""
+    return block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
+
+
+def _is_wrapped(block: Object) -> bool:
+    """Whether the one object of a list is certainly a tool result, not a part or data that looks a little like one."""
+    if _around(block) is not None or "functionResponse" in block or "function_response" in block:
+        return True
+    return _is_result(block) if isinstance(block.get("type"), str) else _is_marked(block)
 
 
 def _around(block: Object) -> Object | None:
@@ -300,11 +323,22 @@ def _around(block: Object) -> Object | None:
 _RESULT_TYPES = frozenset({"tool_result", "mcp_tool_result", "tool", "function_result", "server_tool_result"})
 
 
+_CALL_IDS = ("tool_use_id", "tool_call_id", "call_id")
+_MARKS = frozenset({*_CALL_IDS, "isError", "is_error", "structuredContent"})
+_PLAIN_KEYS = frozenset({"content", "contents", "name", "tool_name", "status", "_meta", "structured_content"})
+"""What an object without a type may have for its `content` to be all that there is to it."""
+
+
+def _is_marked(block: Object) -> bool:
+    """Whether an object without a type says that it is a tool result."""
+    return block.get("role") in {"tool", "function"} or bool(block.keys() & _MARKS)
+
+
 def _is_result(block: Object) -> bool:
     """Whether an object is a tool result and not a part that happens to have a `content`, like a search result."""
     kind = block.get("type")
     if not isinstance(kind, str):
-        return True
+        return _is_marked(block) or (not block.keys() - _PLAIN_KEYS and bool(block.keys() & {"content", "contents"}))
     return kind in _RESULT_TYPES or kind.endswith("_output") or kind == "mcp_call"
 
 
@@ -328,11 +362,17 @@ def _gemini(response: Object) -> _Result:
     beside = response.get("parts")
     if isinstance(beside, list):
         parts.extend(cast("list[Value]", beside))
-    return _Result(parts, _call_id(response), _name(response), bare=len(parts) == 1 and not beside)
+    return _Result(
+        parts,
+        _call_id(response),
+        _name(response),
+        bare=len(parts) == 1 and not beside,
+        failed=_failed(response) or (said is not None and (said.keys() == {"error"} or _failed(said))),
+    )
 
 
 def _call_id(block: Object) -> str | None:
-    for key in ("tool_use_id", "tool_call_id", "call_id"):
+    for key in _CALL_IDS:
         value = _str(block.get(key))
         if value is not None:
             return value

@@ -1,43 +1,60 @@
-"""The schedule: tidy at a steady pace for as long as the service runs.
+"""The schedule: tidy at a steady pace, and write reads down every second, for as long as the service runs.
 
-A round that fails is logged whole and the next one comes all the same; a round that is under way when the service
-stops is finished first, so that stopping never waits longer than one batch after the other.
+The two do not wait for each other's work. A round that fails is logged whole and the next one comes all the same; a
+round that is under way when the service stops is finished first, so that stopping never waits longer than one batch
+after the other. Reads are written down once more at the end.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.usecases.reads import NoteReads
 from coatcheck.usecases.tidy import Tidied, Tidy
 
 log = logging.getLogger(__name__)
 
+NOTE_SECONDS = 1.0
+"""Between two times that reads are written down: what a crash can lose of them."""
+
 
 @asynccontextmanager
-async def running(tidy: Tidy, pause: float) -> AsyncGenerator[None]:
-    """Tidy every `pause` seconds while the context is open."""
+async def running(tidy: Tidy, pause: float, note: NoteReads | None = None) -> AsyncGenerator[None]:
+    """Tidy every `pause` seconds and write reads down every second while the context is open."""
     stop = asyncio.Event()
-    worker = asyncio.create_task(_rounds(tidy, pause, stop), name="tidy")
+
+    async def tidied() -> None:
+        done = await tidy()
+        if done != Tidied():
+            log.info("tidied: %s", done)
+
+    workers = [asyncio.create_task(_rounds("tidying", tidied, pause, stop), name="tidy")]
+    if note is not None:
+        workers.append(asyncio.create_task(_rounds("noting reads", note, NOTE_SECONDS, stop), name="note reads"))
     try:
         yield
     finally:
         stop.set()
-        await worker
+        await asyncio.wait(workers)
+        if note is not None:
+            await _round("noting reads", note)
 
 
-async def _rounds(tidy: Tidy, pause: float, stop: asyncio.Event) -> None:
+async def _rounds(what: str, work: Callable[[], Awaitable[None]], pause: float, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        try:
-            done = await tidy()
-            if done != Tidied():
-                log.info("tidied: %s", done)
-        except CoatcheckError as error:
-            log.warning("tidying failed, will try again: %s", error.detail)
-        except Exception:
-            log.exception("tidying failed, will try again")
+        await _round(what, work)
         try:
             await asyncio.wait_for(stop.wait(), pause)
         except TimeoutError:
             continue
+
+
+async def _round(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except CoatcheckError as error:
+        log.warning("%s failed, will try again: %s", what, error.detail)
+    except Exception:
+        log.exception("%s failed, will try again", what)

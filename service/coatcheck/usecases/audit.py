@@ -24,7 +24,7 @@ class Finding(Struct, frozen=True):
 
     what: str
     """`orphan`: bytes that no row knows; `missing`: a row without its bytes; `corrupt`: bytes that are not what the
-    row says."""
+    row says; `unreadable`: bytes that the disk would not give, nor say that they are not there."""
     namespace: str
     blob_id: str
     detail: str
@@ -43,8 +43,8 @@ class Audited(Struct, frozen=True, kw_only=True):
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is missing or corrupt; orphans cost space, not data."""
-        return not any(f.what in {"missing", "corrupt"} for f in self.findings)
+        """Whether nothing is missing, corrupt or unreadable; orphans cost space, not data."""
+        return all(f.what == "orphan" for f in self.findings)
 
 
 class Audit:
@@ -62,7 +62,7 @@ class Audit:
         """Look at everything.
 
         Args:
-            digests: read every live blob whole and compare its SHA-256; otherwise only compare names.
+            digests: read every live blob whole and compare its SHA-256; otherwise only compare names and sizes.
             apply: remove orphans older than `orphan_age`.
             orphan_age: how old an unknown blob must be to be an orphan.
         """
@@ -71,27 +71,32 @@ class Audit:
         async for namespace, blob in self._upkeep.all_blobs():
             blobs += 1
             finding = await self._look(namespace, blob, digests=digests)
-            if finding is not None:
-                findings.append(finding)
+            if finding is not None and await self._upkeep.known_blobs([(namespace, blob.id)]):
+                findings.append(finding)  # otherwise it was deleted and swept while we looked
         stored, removed = await self._orphans(findings, self._clock.now() - orphan_age, apply=apply)
         return Audited(blobs=blobs, stored=stored, findings=tuple(findings), removed=removed)
 
     async def _look(self, namespace: str, blob: Blob, *, digests: bool) -> Finding | None:
         try:
-            content = await self._open.of_blob(namespace, blob)
-            if not digests:
-                await content.read(0, min(1, blob.size))
-                return None
-            h = hashlib.sha256()
-            async for block in content.blocks(0, blob.size):
-                h.update(block)
+            size = await self._open.stored_size(namespace, blob)
+            if size is None:
+                return Finding("missing", namespace, blob.id, f"{blob.stored_size:,} stored bytes are missing.")
+            if size != blob.stored_size:
+                detail = f"{size:,} bytes are stored where {blob.stored_size:,} should be."
+                return Finding("corrupt", namespace, blob.id, detail)
+            if digests and await self._digest(namespace, blob) != blob.sha256:
+                return Finding("corrupt", namespace, blob.id, "The content's SHA-256 is not the recorded one.")
         except CoatcheckError as error:
-            if error.code is not Code.INTEGRITY:
-                raise
-            return Finding("missing" if "missing" in error.detail else "corrupt", namespace, blob.id, error.detail)
-        if h.digest() != blob.sha256:
-            return Finding("corrupt", namespace, blob.id, "The content's SHA-256 is not the recorded one.")
+            what = "corrupt" if error.code is Code.INTEGRITY else "unreadable"
+            return Finding(what, namespace, blob.id, error.detail)
         return None
+
+    async def _digest(self, namespace: str, blob: Blob) -> bytes:
+        content = await self._open.of_blob(namespace, blob)
+        h = hashlib.sha256()
+        async for block in content.blocks(0, blob.size):
+            h.update(block)
+        return h.digest()
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
         stored = removed = 0

@@ -4,7 +4,7 @@ It verifies what it reads (each frame carries a checksum) and never gives back b
 over. It authorises nothing (`Find` did), cuts no text, and holds at most one range in memory.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -27,6 +27,9 @@ _INLINE_DECODE = 64 * 1024
 _FEW_FRAMES = 4
 """Reads of at most this many frames are kept; streams would only push the others out."""
 
+Damaged = Callable[[str, str, str], None]
+"""Hears of a blob whose bytes are missing or damaged: namespace, ID, what was found. Must not block or raise."""
+
 
 class OpenContent:
     """Opens the content of found artifacts. Shared by all readers.
@@ -34,7 +37,9 @@ class OpenContent:
     It holds the caches, which need no invalidation: a blob's ID is used once and its bytes never change.
     """
 
-    def __init__(self, inline: InlineBytes, blobs: BlobStore, pool: Executor) -> None:
+    def __init__(self, inline: InlineBytes, blobs: BlobStore, pool: Executor, damaged: Damaged | None = None) -> None:
+        """Make the opener; `damaged` is told of each blob whose bytes turn out missing or not what was stored."""
+        self._damaged = damaged or _ignore
         self._inline = inline
         self._blobs = blobs
         self._pool = pool
@@ -58,7 +63,20 @@ class OpenContent:
         inline = await self._inline.inline_bytes(namespace, blob.id) if blob.placement == "inline" else None
         return self._open(namespace, blob, inline)
 
+    async def stored_size(self, namespace: str, blob: Blob) -> int | None:
+        """Stored bytes that are there of a blob, wherever they lie; None when there are none."""
+        if blob.placement != "inline":
+            return await self._blobs.size(namespace, blob.id)
+        inline = await self._inline.inline_bytes(namespace, blob.id)
+        return None if inline is None else len(inline)
+
     def _open(self, namespace: str, blob: Blob, inline: bytes | None) -> "Content":
+        watch = _Watch(self._damaged, namespace, blob.id)
+        with watch:
+            index, source = self._source(namespace, blob, inline)
+        return Content(blob, index, source, self._frames, self._pool, watch)
+
+    def _source(self, namespace: str, blob: Blob, inline: bytes | None) -> "tuple[FrameIndex, _Source]":
         index = self._indexes.get(blob.id)
         if index is None:
             index = FrameIndex.unpack(blob.index)
@@ -66,8 +84,8 @@ class OpenContent:
         if blob.placement == "inline":
             if inline is None or len(inline) != index.stored_size:
                 raise _missing()
-            return Content(blob, index, _Inline(inline), self._frames, self._pool)
-        return Content(blob, index, _Stored(self._blobs, namespace, blob.id), self._frames, self._pool)
+            return index, _Inline(inline)
+        return index, _Stored(self._blobs, namespace, blob.id)
 
 
 class Content:
@@ -87,7 +105,9 @@ class Content:
         source: "_Source",
         cache: "Lru[tuple[str, int], bytes]",
         pool: Executor,
+        watch: "_Watch",
     ) -> None:
+        self._watch = watch
         self.blob = blob
         self.index = index
         self.frames_read = 0
@@ -143,6 +163,10 @@ class Content:
         return b"".join([*before, fresh, *after]) if before or after else fresh
 
     async def _decode(self, low: int, high: int) -> bytes:
+        with self._watch:
+            return await self._decoded(low, high)
+
+    async def _decoded(self, low: int, high: int) -> bytes:
         start, end = self.index.stored_range(low, high)
         stored = await self._source.read(start, end - start)
         self.store_reads += 1
@@ -156,6 +180,26 @@ class Content:
         for f in range(low, high):
             frame = fresh[(f - low) * width : (f - low + 1) * width]
             self._cache.put((self.blob.id, f), frame, len(frame) + 128)
+
+
+class _Watch:
+    """Tells of damage that passes by, and lets it pass."""
+
+    def __init__(self, damaged: "Damaged", namespace: str, blob_id: str) -> None:
+        self._damaged = damaged
+        self._namespace = namespace
+        self._id = blob_id
+
+    def __enter__(self) -> None:
+        """Nothing to prepare: one watch serves many reads."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CoatcheckError) and error.code is Code.INTEGRITY:
+            self._damaged(self._namespace, self._id, error.detail)
+
+
+def _ignore(namespace: str, blob_id: str, why: str) -> None:
+    """For readers that have nobody to tell."""
 
 
 class _Source(Protocol):

@@ -3,6 +3,7 @@
 from msgspec import UNSET, UnsetType
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.ports import Catalog, Clock, PatchArtifact
 from coatcheck.usecases.find import gone, not_found
 
@@ -27,8 +28,10 @@ class Extend:
         """Change what is given, leave what is unset; answers the artifact as it is now.
 
         Raises:
-            CoatcheckError: `artifact_gone`, `artifact_not_found`.
+            CoatcheckError: `artifact_gone`, `artifact_not_found`, `invalid_request` (an idle TTL under a minute).
         """
+        if idle_ttl is not UNSET:
+            check_idle_ttl(idle_ttl)
         answer = await self._catalog.patch_artifact(
             PatchArtifact(
                 namespace=caller.namespace,

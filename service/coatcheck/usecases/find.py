@@ -5,29 +5,13 @@ Also notes that it was read, so that idle expiry moves later, off the request pa
 
 from datetime import datetime, timedelta
 
+import msgspec
+
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.expiry import expiry
 from coatcheck.ports import Catalog, Clock, Found
-
-
-class ReadLog:
-    """Reads since the last drain: one moment for each artifact that has an idle TTL. Bounded; a crash loses it."""
-
-    LIMIT = 100_000
-
-    def __init__(self) -> None:
-        self._reads: dict[tuple[str, int], datetime] = {}
-
-    def note(self, namespace: str, number: int, moment: datetime) -> None:
-        """Remember a read; over the limit, new artifacts are not remembered until the next drain."""
-        key = (namespace, number)
-        if key in self._reads or len(self._reads) < self.LIMIT:
-            self._reads[key] = moment
-
-    def drain(self) -> tuple[tuple[str, int, datetime], ...]:
-        """Hand over what was noted and start anew."""
-        reads, self._reads = self._reads, {}
-        return tuple((ns, number, moment) for (ns, number), moment in reads.items())
+from coatcheck.usecases.reads import ReadLog
 
 
 class Find:
@@ -45,14 +29,44 @@ class Find:
             CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`.
         """
         now = self._clock.now()
-        found = await self._catalog.find(caller.namespace, number, now, with_bytes=with_bytes)
-        if found is None:
-            raise not_found()
-        if isinstance(found, Gone):
-            raise gone(found)
-        if _moves(found.artifact, now):
-            self._reads.note(caller.namespace, number, now)
+        with self._reads.look(now):
+            found = await self._found(caller.namespace, number, now, with_bytes=with_bytes)
+            if found is None:
+                raise not_found()
+            if isinstance(found, Gone):
+                raise gone(found)
+            a = found.artifact
+            if a.idle_ttl is not None and _moves(a, now):
+                self._reads.note(caller.namespace, number, now, timedelta(seconds=a.idle_ttl))
+            return found
+
+    async def _found(self, namespace: str, number: int, now: datetime, *, with_bytes: bool) -> Found | Gone | None:
+        """What the row says, unless reads that it does not show yet have kept the artifact alive until now."""
+        pending = self._reads.pending(namespace, number)  # first: by the row's answer they may be in the row
+        found = await self._catalog.find(namespace, number, now, with_bytes=with_bytes)
+        if pending is None:
+            return found
+        if isinstance(found, Found):
+            return _later(found, pending[1])
+        if found is None or found.reason != "expired":
+            return found
+        then = await self._catalog.find(namespace, number, pending[0], with_bytes=with_bytes)
+        if not isinstance(then, Found):
+            return found
+        then = _later(then, pending[1])
+        at = then.artifact.expires_at
+        return then if at is None or at > now else msgspec.structs.replace(found, at=at)
+
+
+def _later(found: Found, read_at: datetime) -> Found:
+    """What was found, with the expiry that this read of it gives. Reads of what it has replaced do not count."""
+    a = found.artifact
+    if a.expires_at is None or a.idle_ttl is None or a.created_at > read_at:
         return found
+    expires_at = expiry(a.created_at, read_at, ttl=a.ttl, idle_ttl=a.idle_ttl, pinned=a.pinned)
+    if expires_at is None or expires_at <= a.expires_at:
+        return found
+    return Found(msgspec.structs.replace(a, expires_at=expires_at), found.inline)
 
 
 STEP = timedelta(hours=24)

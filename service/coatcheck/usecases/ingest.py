@@ -18,6 +18,7 @@ from coatcheck.core import card, ids
 from coatcheck.core.artifact import ENGINE, Artifact, Caller, Facts, Gone, Kind, Measure, Said, Sample
 from coatcheck.core.card import Card
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.intake import Intake
 from coatcheck.core.kinds import recognise
 from coatcheck.core.tokens import Tokenizer
@@ -35,6 +36,7 @@ from coatcheck.ports import (
 from coatcheck.usecases.find import gone, not_found
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.receive import Oversize, Reception, blocks, fenced
+from coatcheck.usecases.trust import Trust
 
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
@@ -109,6 +111,7 @@ class Ingest:
 
     def __init__(self, places: IngestPlaces) -> None:
         self._p = places
+        self._trust = Trust(places.catalog, places.blobs, places.clock)
 
     async def __call__(
         self,
@@ -128,7 +131,8 @@ class Ingest:
 
         Raises:
             CoatcheckError: `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
-                deleted), `upload_fenced`, `storage_full`, `storage_unavailable`.
+                deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`, `storage_full`,
+                `storage_unavailable`.
         """
         oversize = Oversize(self._p.payload_limit, keep_ends=keep_ends)
         async with Reception(self._p, caller, Intake(self._p.tokenizer)) as reception:
@@ -138,17 +142,18 @@ class Ingest:
                     await reception.take(last)
                 last = block
             asked = offer()
+            if asked.idle_ttl is not UNSET:
+                check_idle_ttl(asked.idle_ttl)
             await reception.end(last)
             before = await self._before(caller, reception.intake, asked)
             if before is not None:
                 return await self._again(before, reception.intake, asked)
             draft = await in_pool(self._p.pool, self._draft, caller, reception.intake, oversize, asked)
             await reception.durable()
-            stored = await self._commit(caller, reception, asked, draft)
-            if stored.created and stored.blob_used:
-                reception.keep()
-        if (stored.artifact.id, stored.artifact.said) != (draft.id, asked.said):
-            draft = await in_pool(self._p.pool, self._redraft, stored.artifact, draft.sample, asked)
+            stored = await reception.settled(self._commit(caller, reception, asked, draft))
+        a = stored.artifact
+        if (a.id, a.said, a.measure, a.facts) != (draft.id, asked.said, draft.measure, draft.facts):
+            draft = await in_pool(self._p.pool, self._redraft, a, draft.sample, asked)
         return self._receipt(stored, asked, draft)
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
@@ -162,7 +167,7 @@ class Ingest:
             return None
         a = found.artifact
         known = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-        return a if known == wanted else None
+        return a if known == wanted and await self._trust.holds(a.namespace, a.blob) else None
 
     async def _again(self, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
@@ -207,28 +212,42 @@ class Ingest:
             if replay is not None:
                 return replay
         blob, inline = reception.blob()
-        answer = await self._p.catalog.store_artifact(
-            StoreArtifact(
-                namespace=caller.namespace,
-                identity=draft.identity,
-                said=asked.said,
-                measure=draft.measure,
-                facts=draft.facts,
-                engine=ENGINE,
-                blob=blob,
-                inline=inline,
-                ttl=self._p.ttl if asked.ttl is UNSET else asked.ttl,
-                idle_ttl=None if asked.idle_ttl is UNSET else asked.idle_ttl,
-                pinned=asked.pinned,
-                now=now,
-                key=key,
-            )
+        change = StoreArtifact(
+            namespace=caller.namespace,
+            identity=draft.identity,
+            said=asked.said,
+            measure=draft.measure,
+            facts=draft.facts,
+            engine=ENGINE,
+            blob=blob,
+            inline=inline,
+            ttl=self._p.ttl if asked.ttl is UNSET else asked.ttl,
+            idle_ttl=None if asked.idle_ttl is UNSET else asked.idle_ttl,
+            pinned=asked.pinned,
+            now=now,
+            key=key,
         )
-        if isinstance(answer, Fenced):
-            raise fenced()
-        if isinstance(answer, KeyReused):
-            raise _reused()
-        return answer
+        return _settled(await self._store(change))
+
+    async def _store(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | None:
+        """Commit, pointing at no bytes but those that are there.
+
+        A file takes its one chance to commit with its intent, so that what it would fold into is looked at before;
+        inline bytes can be offered twice, and spare the common case a question.
+        """
+        namespace, catalog = change.namespace, self._p.catalog
+        if change.blob.placement != "inline":
+            same = await catalog.same_bytes(namespace, change.blob.sha256, change.blob.size)
+            if same is not None:
+                await self._trust.holds(namespace, same)
+            return await catalog.store_artifact(change)
+        answer = await catalog.store_artifact(change)
+        if not isinstance(answer, Stored) or answer.blob_used:
+            return answer
+        if await self._trust.holds(namespace, answer.artifact.blob):
+            return answer
+        again = await catalog.store_artifact(change)
+        return Stored(again.artifact, answer.created, again.blob_used) if isinstance(again, Stored) else again
 
     async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
         """The answer that this key had before. A repeated request never revives what was deleted since."""
@@ -240,7 +259,9 @@ class Ingest:
             raise _reused()
         found = await self._p.catalog.find(caller.namespace, record.number, now)
         if isinstance(found, Found):
-            return Stored(found.artifact, created=record.created, blob_used=False)
+            # Its bytes are lost: ours may take their place, which the commit answers as it would this.
+            whole = await self._trust.holds(caller.namespace, found.artifact.blob)
+            return Stored(found.artifact, created=record.created, blob_used=False) if whole else None
         raise gone(found) if isinstance(found, Gone) else not_found()
 
     def _receipt(self, stored: Stored, asked: Offer, draft: "Draft") -> Receipt:
@@ -289,6 +310,16 @@ class Draft:
 def _fingerprint(identity: bytes, asked: Offer) -> bytes:
     """What makes a request that request: the artifact's identity and everything asked with it."""
     return hashlib.sha256(identity + msgspec.json.encode(asked)).digest()
+
+
+def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:
+    if isinstance(answer, Stored):
+        return answer
+    if isinstance(answer, Fenced):
+        raise fenced()
+    if isinstance(answer, KeyReused):
+        raise _reused()
+    raise not_found() if answer is None else gone(answer)
 
 
 def _reused() -> CoatcheckError:

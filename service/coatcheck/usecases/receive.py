@@ -8,7 +8,7 @@ Crash story: an intent without a commit is reaped when its lease has passed; wha
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import timedelta
 from typing import Protocol, Self
@@ -24,6 +24,7 @@ from coatcheck.ports import (
     Catalog,
     Clock,
     RenewUpload,
+    Stored,
 )
 from coatcheck.usecases.pool import in_pool
 
@@ -77,7 +78,7 @@ class Places(Protocol):
 
 
 class Reception:
-    """One payload being received. Use as an async context manager: leaving it without `keep` removes its bytes."""
+    """One payload being received. An async context manager: leaving it removes bytes that no commit points at."""
 
     def __init__(self, places: Places, caller: Caller, intake: Intake) -> None:
         self._places = places
@@ -87,7 +88,7 @@ class Reception:
         self._lease_until = places.clock.now()
         self._inline: list[bytes] = []
         self._begun = False
-        self._kept = False
+        self._committing: asyncio.Future[Stored] | None = None
         self.intake = intake
         self.blob_id = places.new_blob_id()
 
@@ -97,7 +98,7 @@ class Reception:
 
     async def __aexit__(self, *_: object) -> None:
         """Undo what was not kept, to its end even while the caller's task is being cancelled."""
-        if not self._kept:
+        if not self._kept():
             await asyncio.shield(asyncio.ensure_future(self._undo()))
 
     async def take(self, block: bytes) -> None:
@@ -178,12 +179,33 @@ class Reception:
         )
         return blob, inline
 
-    def keep(self) -> None:
-        """The commit points at the bytes: they are no longer ours to remove."""
-        self._kept = True
+    async def settled(self, commit: Coroutine[None, None, Stored]) -> Stored:
+        """What the commit answers. It goes on when the caller is cancelled: the fate of the bytes depends on it."""
+        self._committing = asyncio.ensure_future(commit)
+        return await asyncio.shield(self._committing)
+
+    def _kept(self) -> bool:
+        """Whether the commit points at the bytes, or may do so: then they are not ours to remove.
+
+        When the catalogue did not answer, its commit may be durable all the same. File and intent then stay: if it
+        is not, they are rolled back together when the lease has passed.
+        """
+        done = self._committing
+        if done is None or not done.done():
+            return False
+        if done.cancelled():
+            return True
+        error = done.exception()
+        if error is not None:
+            return isinstance(error, CoatcheckError) and error.code is Code.STORAGE_UNAVAILABLE
+        return done.result().blob_used
 
     async def _undo(self) -> None:
         """Remove bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
+        if self._committing is not None and not self._committing.done():
+            await asyncio.wait([self._committing])
+            if self._kept():
+                return
         if self._pending is not None:
             await asyncio.wait([self._pending])
             if not self._pending.cancelled():
@@ -226,43 +248,56 @@ class Oversize:
     def __init__(self, limit: int, *, keep_ends: bool) -> None:
         self._limit = limit
         self._keep = keep_ends
-        self._ring = bytearray()
         self._tail = min(KEPT_TAIL, limit // 2)
+        self._head = limit - self._tail
+        self._edge = bytearray()
+        self._ring = bytearray()
         self._seen = 0
         self.dropped = 0
         self.dropped_at = 0
 
     async def within(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The stream's bytes, at most the limit of them."""
-        head = self._limit - self._tail
+        sure = max(0, self._head - _SPLIT)
         async for chunk in source:
+            room = max(0, sure - self._seen)
             self._seen += len(chunk)
             if self._seen > self._limit and not self._keep:
                 raise too_large(self._limit)
-            room = head - (self._seen - len(chunk))
-            if room > 0:
+            if room:
                 yield chunk[:room]
+            if len(chunk) > room:
                 self._hold(chunk[room:])
-            else:
-                self._hold(chunk)
         if self._seen > self._limit:
-            self._cut(head)
-        yield bytes(self._ring)
+            self._cut()
+        yield bytes(self._edge + self._ring)
 
     def _hold(self, data: bytes) -> None:
-        self._ring += data
+        room = min(_SPLIT, self._head) - len(self._edge)
+        self._edge += data[:room]
+        self._ring += data[room:]
         if len(self._ring) > 2 * self._tail + BLOCK:
-            del self._ring[: -self._tail]
+            del self._ring[: len(self._ring) - self._tail]
 
-    def _cut(self, head: int) -> None:
-        """Drop the middle, on a character boundary of what follows."""
-        del self._ring[: -self._tail]
+    def _cut(self) -> None:
+        """Drop the middle, and with it the halves of characters on either side."""
+        for back in range(1, len(self._edge) + 1):
+            lead = self._edge[-back]
+            if lead & 0xC0 != 0x80:  # noqa: PLR2004 - the first byte of a UTF-8 sequence, which says how many follow
+                whole = 1 + (lead >= 0xC2) + (lead >= 0xE0) + (lead >= 0xF0)  # noqa: PLR2004 - RFC 3629, section 3
+                del self._edge[len(self._edge) - back if back < whole else len(self._edge) :]
+                break
+        del self._ring[: len(self._ring) - self._tail]
         start = 0
-        while start < min(3, len(self._ring)) and self._ring[start] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
+        while start < min(_SPLIT, len(self._ring)) and self._ring[start] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
             start += 1
         del self._ring[:start]
-        self.dropped = self._seen - head - len(self._ring)
-        self.dropped_at = head
+        self.dropped_at = self._head - min(_SPLIT, self._head) + len(self._edge)
+        self.dropped = self._seen - self.dropped_at - len(self._ring)
+
+
+_SPLIT = 3
+"""Most bytes of one UTF-8 character on one side of a cut through it."""
 
 
 def too_large(limit: int) -> CoatcheckError:
@@ -272,6 +307,3 @@ def too_large(limit: int) -> CoatcheckError:
         f"The payload is larger than {limit:,} bytes. Send less, or ask for its two ends with oversize=keep_ends.",
         limit=limit,
     )
-
-
-Digest = Callable[[bytes], Awaitable[None]]

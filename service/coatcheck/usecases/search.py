@@ -4,6 +4,7 @@ Linear in the payload, in bounded memory and with a deadline, whatever the patte
 came is remembered for a while, so that the same call gets further. It changes nothing but the note of a read.
 """
 
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -14,7 +15,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.grep import Hit, Mark, Scan
+from coatcheck.core.grep import PIECE, Hit, Mark, Scan
 from coatcheck.core.grep_text import CONTEXT_LINE, MATCH_SHOWN, Around, Shown, compose
 from coatcheck.core.patterns import Pattern, compile_pattern
 from coatcheck.core.tokens import Tokenizer
@@ -39,6 +40,11 @@ _MARKS = 1_000
 """Places of earlier scans kept, about 300 bytes each."""
 _LINE_BYTES = 2 * 1024
 """Fetched for each line of context; longer ones may be shown by their nearer end."""
+
+_FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
+"""A group that ignores case already."""
+_ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
+"""Letters of a pattern that stand for no letter."""
 
 
 class SearchAsk(Struct, frozen=True, kw_only=True):
@@ -254,5 +260,18 @@ def _nothing(artifact: Artifact, ask: SearchAsk, scan: Scan) -> str:
         return f'No match for "{shown}" yet: the search ran out of time. Retry the same call; it goes on from there.'
     if scan.count:
         return f'Only {scan.count:,} lines match "{shown}": offset {ask.offset:,} is past the last.'
-    hint = "" if ask.ignore_case else "; try ignore_case"
-    return f'No match for "{shown}" in {lines}{hint}.'
+    return f'No match for "{shown}" in {lines}{_hint(ask, scan)}.'
+
+
+def _hint(ask: SearchAsk, scan: Scan) -> str:
+    """What may be tried, and what a match in a very long line would have to be for this to be true."""
+    sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
+    folded = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
+    hint = "; try ignore_case" if sized and not folded else ""
+    if scan.in_pieces:
+        hint += f" (in a line over {_binary(scan.piece)}, no match longer than {_binary(scan.overlap)} is found)"
+    return hint
+
+
+def _binary(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= PIECE else f"{size >> 10} KiB"

@@ -5,26 +5,33 @@ between two steps loses nothing. Bytes go before rows: a row whose bytes are gon
 round; the reverse would leak.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports import (
     BlobStore,
     Catalog,
     Clock,
+    DeadBlob,
     ExpireArtifacts,
-    ForgetBlob,
+    ForgetBlobs,
     PurgeRecords,
     ReapUploads,
-    Touch,
     Upkeep,
 )
-from coatcheck.usecases.find import ReadLog
+from coatcheck.usecases.reads import NoteReads, ReadLog
+
+log = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows of one transaction; on SQLite 500 expiries hold the writer for well under 100 ms."""
+
+ROWS = 100
+"""Blob rows forgotten in one transaction: their inline bytes are overwritten with zeros as they go, 32 KiB each."""
 
 
 class Tidied(Struct, frozen=True):
@@ -51,29 +58,31 @@ class Tidy:
         *,
         tombstone_life: timedelta,
         grace: timedelta,
+        note: NoteReads | None = None,
     ) -> None:
-        self._catalog = catalog
+        """Make the verb; `note` is shared with whoever else writes reads down."""
         self._upkeep = upkeep
         self._blobs = blobs
         self._clock = clock
         self._reads = reads
+        self._note = note or NoteReads(catalog, reads)
+        self._stuck: frozenset[str] = frozenset()
         self._life = tombstone_life
         self._grace = grace
 
     async def __call__(self) -> Tidied:
         """Do everything that is due, in batches, and answer what was done."""
-        reads = self._reads.drain()
-        for start in range(0, len(reads), BATCH):
-            await self._catalog.touch(Touch(reads=reads[start : start + BATCH]))
+        # Reads before expiry, and no further than all of them are noted: a row that a read still keeps stays.
+        until = self._reads.horizon(self._clock.now())
+        await self._note()
         return Tidied(
-            expired=await _drain(self._expire),
+            expired=await _drain(lambda: self._expire(until)),
             reaped=await _drain(self._reap),
-            removed=await _drain(self._sweep),
+            removed=await self._sweep(),
             purged=await _drain(self._purge),
         )
 
-    async def _expire(self) -> int:
-        now = self._clock.now()
+    async def _expire(self, now: datetime) -> int:
         return await self._upkeep.expire_artifacts(
             ExpireArtifacts(now=now, tombstone_until=now + self._life, limit=BATCH)
         )
@@ -82,12 +91,45 @@ class Tidy:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
     async def _sweep(self) -> int:
-        dead = await self._upkeep.dead_blobs(self._clock.now() - self._grace, BATCH)
-        for blob in dead:
-            if blob.placement != "inline":
-                await self._blobs.remove(blob.namespace, blob.id)
-            await self._upkeep.forget_blob(ForgetBlob(namespace=blob.namespace, blob_id=blob.id))
-        return len(dead)
+        """Remove what has been dead for the grace. What cannot be removed is passed by, so that it starves no other."""
+        before = self._clock.now() - self._grace
+        removed = 0
+        stuck: dict[str, str] = {}
+        last: DeadBlob | None = None
+        while batch := await self._upkeep.dead_blobs(before, BATCH, last):
+            last = batch[-1]
+            done = [blob for blob in batch if await self._remove(blob, stuck)]
+            for start in range(0, len(done), ROWS):
+                part = tuple((blob.namespace, blob.id) for blob in done[start : start + ROWS])
+                await self._upkeep.forget_blobs(ForgetBlobs(blobs=part))
+            removed += len(done)
+        self._tell(stuck)
+        return removed
+
+    async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
+        """Whether a blob's bytes are gone, so that its row may go; its row's own bytes go with it."""
+        if blob.placement == "inline":
+            return True
+        try:
+            await self._blobs.remove(blob.namespace, blob.id)
+        except CoatcheckError as error:
+            stuck[blob.id] = error.detail
+            return False
+        return True
+
+    def _tell(self, stuck: dict[str, str]) -> None:
+        """Say which blobs are stuck when they are not those of the last round."""
+        if stuck.keys() == self._stuck:
+            return
+        self._stuck = frozenset(stuck)
+        if stuck:
+            log.warning(
+                "%d dead blobs could not be removed, will try again each round; the first is %s: %s",
+                len(stuck),
+                *next(iter(stuck.items())),
+            )
+        else:
+            log.info("the dead blobs that could not be removed are gone")
 
     async def _purge(self) -> int:
         return await self._upkeep.purge_records(PurgeRecords(now=self._clock.now(), limit=BATCH))

@@ -27,14 +27,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class FileBlobStore:
     """BlobStore on a local file system. Namespaces do not show in its names."""
 
-    def __init__(self, root: Path, pool: ThreadPoolExecutor, files: FileSystem | None = None) -> None:
-        """Make `<root>/blobs` durable. Blocks for a moment; raises CoatcheckError when it cannot be made."""
+    def __init__(
+        self, root: Path, pool: ThreadPoolExecutor, files: FileSystem | None = None, *, make: bool = True
+    ) -> None:
+        """Make `<root>/blobs` durable. Blocks for a moment; raises CoatcheckError when it cannot be made.
+
+        With `make` false it is taken as it is, for looking at a store that must not change.
+        """
         self._top = str(root / "blobs")
         self._pool = pool
         self._files = files or FileSystem()
         # Shards whose own names are known to be durable. A shard that merely exists may have been made by a
         # writer that has not synced the directory above it yet.
         self._shards: set[str] = set()
+        if not make:
+            return
         try:
             self._files.make_directory(self._top)
             self._files.sync_directory(str(root))
@@ -71,6 +78,16 @@ class FileBlobStore:
             raise too_short(blob_id, start + length, start + len(data))
         return data
 
+    async def size(self, namespace: str, blob_id: str) -> int | None:  # noqa: ARG002 - as above
+        """Stored bytes of a blob; None when there is none."""
+        path = self._path(blob_id)
+        try:
+            return await self._in_thread(lambda: self._files.size(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_error(error) from error
+
     async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
         """Remove a blob durably. False when it was not there."""
         path = self._path(blob_id)
@@ -86,6 +103,8 @@ class FileBlobStore:
                 for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
                     if is_blob_id(entry.name) and entry.name[-2:] == shard:
                         yield _stored_name(entry)
+        except FileNotFoundError:
+            return  # no blob was ever stored, or a shard went with its last one
         except OSError as error:
             raise storage_error(error) from error
 

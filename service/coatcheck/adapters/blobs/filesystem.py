@@ -78,6 +78,10 @@ class FileSystem:
         finally:
             os.close(fd)
 
+    def size(self, path: str) -> int:
+        """Bytes of a file; raises FileNotFoundError when it is not there."""
+        return Path(path).stat().st_size
+
     def directories(self, path: str) -> list[str]:
         """Names of the directories in a directory."""
         with os.scandir(path) as entries:

@@ -48,6 +48,11 @@ class MemoryBlobStore:
             raise too_short(blob_id, start + length, start + len(data))
         return data
 
+    async def size(self, namespace: str, blob_id: str) -> int | None:  # noqa: ARG002 - as above
+        """Bytes of a blob; None when there is none."""
+        blob = self._blobs.get(blob_id)
+        return None if blob is None else len(blob.data)
+
     async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
         """Remove a blob. False when it was not there."""
         return self._blobs.pop(blob_id, None) is not None

@@ -1,7 +1,9 @@
 """SQLite connections: how they are opened, and the settings that durability depends on."""
 
+import os
 import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
@@ -51,9 +53,24 @@ def reading_engine(url: str) -> Engine:
     return _engine(url, (*_ALWAYS, *_READER))
 
 
-def _engine(url: str, settings: tuple[str, ...]) -> Engine:
-    engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
+def looking_engine(path: Path) -> Engine:
+    """An engine that opens the file itself read-only, beside a server or where nothing may be written."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    if not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK):
+        # SQLite wants to make its shared memory even to read, unless it is told that nobody writes. Nobody can.
+        uri += "&immutable=1"
+    url = sqlite_url(path)
+    engine = create_engine(
+        url, poolclass=NullPool, creator=lambda: sqlite3.connect(uri, uri=True, check_same_thread=False)
+    )
+    return _set_up(engine, (*_ALWAYS, *_READER))
 
+
+def _engine(url: str, settings: tuple[str, ...]) -> Engine:
+    return _set_up(create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False}), settings)
+
+
+def _set_up(engine: Engine, settings: tuple[str, ...]) -> Engine:
     def connected(raw: sqlite3.Connection, _record: object) -> None:
         raw.isolation_level = None  # the driver begins nothing of its own
         cursor = raw.cursor()

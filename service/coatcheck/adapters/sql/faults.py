@@ -8,6 +8,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 _PRIMARY = 0xFF
 """SQLite's extended result codes keep the primary one in their low byte."""
+_NO_ROOM = "SQLITE_IOERR_SHMSIZE"
+"""The file of the shared memory could not grow: the first that a full disk refuses."""
 _UNAVAILABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -32,7 +34,7 @@ def known_fault(error: BaseException) -> CoatcheckError | None:
         return None
     name = getattr(original, "sqlite_errorname", "")
     primary = code & _PRIMARY
-    if primary == sqlite3.SQLITE_FULL:
+    if primary == sqlite3.SQLITE_FULL or name == _NO_ROOM:
         return CoatcheckError(
             Code.STORAGE_FULL,
             "The disk is full, so that nothing was stored. Free space, then send it again.",

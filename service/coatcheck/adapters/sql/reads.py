@@ -16,6 +16,7 @@ from sqlalchemy import (
     literal_column,
     null,
     select,
+    tuple_,
     union_all,
 )
 
@@ -24,6 +25,7 @@ from coatcheck.adapters.sql.changes.bury import NOW, is_live
 from coatcheck.adapters.sql.labels import has_label
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports import DeadBlob, Filter, Found, KeyRecord, Page
 
@@ -85,8 +87,23 @@ _LIST = (
 _DEAD = (
     select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at)
     .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < NOW)
-    .order_by(blobs.c.dead_at, blobs.c.seq)
+    .order_by(blobs.c.dead_at, blobs.c.id)
     .limit(bindparam("most"))
+)
+_DEAD_AFTER = _DEAD.where(
+    tuple_(blobs.c.dead_at, blobs.c.id) > tuple_(bindparam("at", type_=UtcDateTime), bindparam("id", type_=Text()))
+)
+_SAME = (
+    select(*rows.BLOB_COLUMNS)
+    .where(
+        blobs.c.digest == bindparam("digest"),
+        blobs.c.dead_at.is_(None),
+        blobs.c.condemned_at.is_(None),
+        blobs.c.namespace == _NAMESPACE,
+        blobs.c.sha256 == bindparam("sha256"),
+        blobs.c.size == bindparam("size"),
+    )
+    .limit(1)
 )
 _IDS = bindparam("ids", type_=Text(), expanding=True)
 _KNOWN = union_all(
@@ -147,9 +164,19 @@ def list_artifacts(
     return Page([rows.artifact(row) for row in page], page[-1].seq if len(found) > limit else None)
 
 
-def dead_blobs(conn: Connection, before: datetime, limit: int) -> list[DeadBlob]:
-    """Blobs that died before a moment, oldest first."""
-    return [DeadBlob(*row) for row in conn.execute(_DEAD, {"now": before, "most": limit})]
+def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None) -> list[DeadBlob]:
+    """Blobs that died before a moment, by moment and ID."""
+    values: dict[str, Any] = {"now": before, "most": limit}
+    if after is None:
+        return [DeadBlob(*row) for row in conn.execute(_DEAD, values)]
+    return [DeadBlob(*row) for row in conn.execute(_DEAD_AFTER, values | {"at": after.dead_at, "id": after.id})]
+
+
+def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
+    """The live, trusted blob with this content."""
+    wanted = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
+    row = conn.execute(_SAME, wanted).first()
+    return None if row is None else rows.blob(row)
 
 
 def known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:

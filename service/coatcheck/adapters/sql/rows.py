@@ -35,6 +35,7 @@ BLOB_COLUMNS: list[ColumnElement[Any]] = [
     blobs.c.stored_size,
     blobs.c.sha256,
     blobs.c.frames,
+    blobs.c.condemned_at.is_not(None).label("condemned"),
 ]
 WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
 """Columns that `artifact` takes."""
@@ -71,8 +72,16 @@ def artifact(row: Sequence[Any]) -> Artifact:
 
 def blob(columns: Sequence[Any]) -> Blob:
     """The blob from BLOB_COLUMNS."""
-    blob_id, placement, size, stored_size, sha256, frames = columns
-    return Blob(id=blob_id, placement=placement, size=size, stored_size=stored_size, sha256=sha256, index=frames)
+    blob_id, placement, size, stored_size, sha256, frames, condemned = columns
+    return Blob(
+        id=blob_id,
+        placement=placement,
+        size=size,
+        stored_size=stored_size,
+        sha256=sha256,
+        index=frames,
+        condemned=bool(condemned),
+    )
 
 
 def gone(number: int, reason: Reason, at: datetime, tool_name: str | None) -> Gone:

@@ -43,6 +43,7 @@ blobs = Table(
     Column("stored_size", BigInteger, nullable=False),
     Column("frames", LargeBinary, nullable=False),  # a packed FrameIndex
     Column("dead_at", UtcDateTime),  # set once, never cleared
+    Column("condemned_at", UtcDateTime),  # set once: its bytes were found missing or damaged
 )
 Index("uq_blobs_id", blobs.c.id, unique=True)
 Index(
@@ -52,8 +53,9 @@ Index(
     postgresql_where=blobs.c.dead_at.is_(None),
 )
 Index(
-    "ix_blobs_dead_at",
+    "ix_blobs_dead_at_id",
     blobs.c.dead_at,
+    blobs.c.id,
     sqlite_where=blobs.c.dead_at.is_not(None),
     postgresql_where=blobs.c.dead_at.is_not(None),
 )

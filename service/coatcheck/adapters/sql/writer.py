@@ -48,6 +48,8 @@ class GroupWriter:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._closed = False
+        self.fault: CoatcheckError | None = None
+        """Why storage refused the last transaction; None when it took it. Read from any thread."""
         self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
@@ -111,15 +113,19 @@ class GroupWriter:
         return [self._commit([job])[0] for job in group]
 
     def _transaction(self, group: list[_Job]) -> list[object]:
-        conn = self._connection()
         try:
+            conn = self._connection()
             with conn.begin():
-                return [job.call(conn) for job in group]
+                answers = [job.call(conn) for job in group]
         except Exception as error:
-            if known_fault(error) is not None:
+            fault = known_fault(error)
+            if fault is not None:
+                self.fault = fault
                 # After a failing disk the connection's own state is not to be trusted.
                 self._disconnect()
             raise
+        self.fault = None
+        return answers
 
     def _connection(self) -> Connection:
         if self._conn is None:

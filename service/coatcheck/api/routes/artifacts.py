@@ -78,7 +78,9 @@ async def patch_artifact(
     read_query(scope, NoAsk)
     require_json(scope, "application/merge-patch+json")
     number = ids.parse(artifact_id)
-    asked, _ = decode(await open_body(scope, request.receive, desk.limits).whole(_PATCH_BODY), PatchAsk)
+    with desk.budget.room() as room:
+        data = await open_body(scope, request.receive, desk.limits).whole(_PATCH_BODY, room)
+        asked, _ = decode(data, PatchAsk)
     artifact = await desk.services.extend(
         caller(scope),
         number,

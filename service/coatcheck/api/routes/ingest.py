@@ -14,11 +14,12 @@ from coatcheck.api.body import body_too_large, content_length, is_coded, open_bo
 from coatcheck.api.fields import BatchAsk, NoAsk, RawAsk, StoreAsk
 from coatcheck.api.forms import Form, boundary
 from coatcheck.api.headers import field, media_type
-from coatcheck.api.json_body import as_sent, decode
+from coatcheck.api.json_body import as_sent, decode_aside
 from coatcheck.api.limits import Limits
 from coatcheck.api.offers import stand_in, to_offer, to_said
 from coatcheck.api.problems import TABLE, members
 from coatcheck.api.query import from_pairs, read_query
+from coatcheck.api.room import Room
 from coatcheck.api.services import Desk, Services
 from coatcheck.api.views import BatchItem, BatchView, answer, receipt_view
 from coatcheck.core import parts
@@ -47,8 +48,9 @@ async def store(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) ->
         return _answer(await _store_form(request, desk.services, desk.limits))
     require_json(scope, "multipart/form-data")
     key = idempotency_key(scope)
-    asked, mended = decode(await _json(request, desk.limits), StoreAsk)
-    return _answer(await _store(desk.services, caller(scope), asked, key=key, mended=mended))
+    with desk.budget.room() as room:
+        asked, mended = await decode_aside(await _json(request, desk.limits, room), StoreAsk)
+        return _answer(await _store(desk.services, caller(scope), asked, key=key, mended=mended))
 
 
 @post("/v1/artifacts/raw", opt={"doc": docs.STORE_RAW})
@@ -72,41 +74,51 @@ async def store_batch(request: Request[Any, Any, Any], desk: NamedDependency[Des
     read_query(scope, NoAsk)
     require_json(scope)
     key = idempotency_key(scope)
-    data = await _json(request, desk.limits)
-    asked, mended = decode(data, BatchAsk)
-    items = as_sent(data, asked.items) if mended else [bytes(item) for item in asked.items]
     who = caller(scope)
     places = asyncio.Semaphore(desk.limits.batch_at_once)
 
     async def one(index: int, raw: bytes) -> BatchItem:
         async with places:
-            return await _item(desk.services, who, raw, None if key is None else f"{key}#{index}")
+            item_key = None if key is None else f"{key}#{index}"
+            return await _item(desk, who, raw, item_key, request.scope["state"]["request_id"])
 
-    results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
+    with desk.budget.room() as room:
+        items = await _items(await _json(request, desk.limits, room))
+        results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
     return answer(BatchView(tuple(results)))
 
 
-async def _item(services: Services, who: Caller, raw: bytes, key: str | None) -> BatchItem:
+async def _items(data: bytes) -> list[bytes]:
+    """The items of a batch, each as it was sent."""
+    asked, mended = await decode_aside(data, BatchAsk)
+    if mended:
+        return await asyncio.to_thread(as_sent, data, asked.items)
+    return [bytes(item) for item in asked.items]
+
+
+async def _item(desk: Desk, who: Caller, raw: bytes, key: str | None, request_id: str) -> BatchItem:
     """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
     try:
-        asked, mended = decode(raw, StoreAsk)
-        receipt = await _store(services, who, asked, key=key, mended=mended)
+        asked, mended = await decode_aside(raw, StoreAsk)
+        receipt = await _store(desk.services, who, asked, key=key, mended=mended)
     except CoatcheckError as e:
+        desk.journal.failed(e, request_id, "/v1/artifacts:batch")
         return BatchItem(TABLE[e.code].status, problem=members(e, None))
     return BatchItem(201 if receipt.created else 200, receipt_view(receipt))
 
 
-async def _json(request: Request[Any, Any, Any], limits: Limits) -> bytes:
+async def _json(request: Request[Any, Any, Any], limits: Limits, room: Room) -> bytes:
     length = content_length(request.scope)
     if length is not None and length > limits.json_body:
         raise body_too_large(limits.json_body)
-    return await open_body(request.scope, request.receive, limits).whole(limits.json_body)
+    return await open_body(request.scope, request.receive, limits).whole(limits.json_body, room)
 
 
 async def _store(services: Services, who: Caller, asked: StoreAsk, *, key: str | None, mended: bool) -> Receipt:
-    parted = parts.payload(asked.content)
+    # How much there is to do does not show from outside, and a thread costs little beside what ingest does.
+    parted = await asyncio.to_thread(parts.payload, asked.content)
     asked = stand_in(asked, parted)
-    said = to_said(asked)
+    said = to_said(asked, failed=parted.failed)
     offer = to_offer(asked, said, key=key, notices=(MENDED,) if mended else ())
     return await services.ingest(who, _pieces(parted.data), lambda: offer, keep_ends=offer.keep_ends)
 

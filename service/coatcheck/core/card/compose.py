@@ -7,7 +7,7 @@ every content, whatever the sums before it said.
 
 from typing import Final
 
-from coatcheck.core.artifact import ENGINE, Facts, Kind, Measure, Said, Sample
+from coatcheck.core.artifact import ENGINE, Facts, Kind, Marker, Measure, Said, Sample
 from coatcheck.core.card import render
 from coatcheck.core.card.choose import SEAM
 from coatcheck.core.card.excerpts import Excerpts
@@ -17,6 +17,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import CUTTERS
 from coatcheck.core.tokens import Tokenizer
 
+FAILED: Final = Marker("error", "reported by the tool")
+"""What the provider's result said, as data."""
 MIN_BUDGET: Final = 64
 MAX_BUDGET: Final = 8192
 
@@ -122,9 +124,9 @@ class _Cutting:
             return None
         arguments: dict[str, str | int] = {"artifact_id": self._id}
         largest = max(omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
-        inside = (
-            largest.whole_lines > 0 and largest.bytes.start > 0 and not self._excerpts.starts_line(largest.bytes.start)
-        )
+        inside = not self._excerpts.starts_line(largest.bytes.start)
+        if inside and not largest.whole_lines:  # its line's number would only show again what stands before the gap
+            return NextCall("read_artifact", {**arguments, "pattern": "…"})
         arguments["offset"] = largest.lines.first + inside
         if self._budget >= render.BRIEF:
             arguments["limit"] = _PAGE_LINES
@@ -167,7 +169,7 @@ class _Cutting:
             lines=measure.lines,
             tokens=measure.tokens,
             sha256=None if self._readable else measure.sha256.hex(),
-            markers=facts.markers,
+            markers=(FAILED, *facts.markers) if said.failed else facts.markers,
             shape=fixed.shape,
             hints=fixed.hints,
             excerpts=excerpts,

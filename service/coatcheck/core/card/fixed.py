@@ -17,6 +17,7 @@ from coatcheck.core.tokens import Tokenizer
 
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
+_FAILED: Final = "tool reported an error"
 _HINT_DENSITY: Final = 4
 """Characters of a path or URL to a token, about: the line is counted exactly as a whole."""
 
@@ -29,6 +30,8 @@ class Fixed(Struct):
     names: int = 1
     """How many of the lines say what the payload is called; sizes and what it says of itself come after them."""
     sizes: int = 0
+    failed: bool = False
+    """One more line, after the sizes, says that the tool failed."""
     shape: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
@@ -67,7 +70,9 @@ class FixedLines:
         said, facts, measure = self._said, self._facts, self._measure
         brief = self._budget < render.BRIEF
         size = render.size_line(measure, text=text, media_type=facts.media_type, brief=brief)
-        fixed.sizes += self._add(fixed, size, room)
+        if said.failed:  # before all else, so that it fits
+            fixed.failed = self._add(fixed, _FAILED, room)
+        fixed.sizes += self._add(fixed, size, room, 1)
         limit = max(room // 3, min(room, 170)) if self._budget >= _URL_KEPT else room // 2
         if said.url:
             self._named(fixed, "URL", said.url, limit, 0.8)
@@ -92,7 +97,7 @@ class FixedLines:
         if not missing:
             return False
         before = fixed.cost
-        at = fixed.names + fixed.sizes
+        at = fixed.names + fixed.sizes + fixed.failed
         self._labelled(fixed, "It says", " | ".join(missing), min(room, fixed.cost + room // 3), 0.3, at=at)
         return fixed.cost > before
 

@@ -126,7 +126,7 @@ def end_line(measure: Measure) -> str:
 
 def next_line(next_call: NextCall, *, searchable: bool) -> str:
     """How to go on, literally."""
-    more = ', or pattern="…" to search it' if searchable else ""
+    more = ', or pattern="…" to search it' if searchable and "pattern" not in next_call.arguments else ""
     return f"{MARK} Next: {call(next_call)}{more}"
 
 

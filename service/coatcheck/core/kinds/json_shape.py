@@ -82,12 +82,12 @@ def shape_lines(reading: Reading) -> list[str]:
     known: dict[frozenset[str], str] = {}
     queue: deque[tuple[str, Node]] = deque([("$", root)])
     total = 0
-    if root.item is not None and "object" not in root.item.types:
+    if root.item is not None and not root.item.keys:
         lines.append(f"$ {_array(root)}")
     while queue and len(lines) < _LINES and total < _CHARS:
         path, node = queue.popleft()
         if node.item is not None:
-            queue.append((f"{path}[{_length(node)}]", node.item))
+            queue.append((f"{path}[*]", node.item))
         if not node.keys:
             continue
         if len(node.keys) > _MAP_KEYS and _alike(node):
@@ -95,6 +95,8 @@ def shape_lines(reading: Reading) -> list[str]:
         else:
             line, children = _object_line(path, node, known)
         queue.extend(children)
+        if node is root.item:
+            line = f"$ array of {_length(root)}: {line.removeprefix(path).lstrip()}"
         lines.append(line)
         total += len(line)
     return lines
@@ -106,8 +108,12 @@ def _length(node: Node) -> str:
 
 
 def _array(node: Node) -> str:
-    types = " or ".join(node.item.types) if node.item is not None else ""
-    return f"array of {_length(node)} {types}".rstrip()
+    """`array(2) of array(0-3) of int`: lengths stand in round brackets, which no path has."""
+    item = node.item
+    if item is None or not item.types:
+        return f"array({_length(node)})"
+    types = " or ".join(_array(item) if name == "array" else name for name in item.types)
+    return f"array({_length(node)}) of {types}"
 
 
 def _object_line(path: str, node: Node, known: dict[frozenset[str], str]) -> tuple[str, list[tuple[str, Node]]]:
@@ -151,8 +157,7 @@ def _members(node: Node, keys: object) -> str:
         kinds = [kind for kind in child.types if kind != "null"] or ["null"]
         name = _quoted(key)
         if kinds == ["array"]:
-            item = " or ".join(child.item.types) if child.item is not None else ""
-            groups.setdefault(f"array of {item or 'nothing'}", []).append(f"{name}[{_length(child)}]")
+            groups.setdefault(_array(child), []).append(name)
         else:
             groups.setdefault(" or ".join(kinds), []).append(name)
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in groups.items())

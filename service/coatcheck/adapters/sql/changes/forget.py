@@ -1,15 +1,25 @@
-"""Rows whose time is over: dead blobs that were swept, tombstones, idempotency keys."""
+"""Rows whose time is over: dead blobs that were swept, tombstones, idempotency keys; and blobs to trust no more."""
 
-from sqlalchemy import Connection, bindparam, delete, select, tuple_
+from sqlalchemy import Connection, bindparam, delete, select, tuple_, update
 
 from coatcheck.adapters.sql.changes.bury import NOW
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones
-from coatcheck.ports import ForgetBlob, PurgeRecords
+from coatcheck.ports import CondemnBlob, ForgetBlobs, PurgeRecords
 
 _FORGET = delete(blobs).where(
     blobs.c.id == bindparam("id"),
     blobs.c.namespace == bindparam("space"),
     blobs.c.dead_at.is_not(None),
+)
+_CONDEMN = (
+    update(blobs)
+    .where(
+        blobs.c.id == bindparam("of"),
+        blobs.c.namespace == bindparam("space"),
+        blobs.c.dead_at.is_(None),
+        blobs.c.condemned_at.is_(None),
+    )
+    .values(condemned_at=NOW)
 )
 _OVER = (
     select(tombstones.c.namespace, tombstones.c.number)
@@ -29,9 +39,16 @@ _STALE = (
 _DROP_KEYS = delete(idempotency_keys).where(tuple_(idempotency_keys.c.namespace, idempotency_keys.c.key).in_(_STALE))
 
 
-def apply_forget(conn: Connection, change: ForgetBlob) -> None:
-    """Drop the row of a dead blob; a live one is left alone."""
-    conn.execute(_FORGET, {"id": change.blob_id, "space": change.namespace})
+def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
+    """Drop the rows of dead blobs; live ones are left alone."""
+    if change.blobs:
+        conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in change.blobs])
+
+
+def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
+    """Trust a live blob no more."""
+    at = {"of": change.blob_id, "space": change.namespace, "now": change.now}
+    return conn.execute(_CONDEMN, at).rowcount == 1
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:

@@ -8,16 +8,29 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, literal, null, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    null,
+    select,
+    union_all,
+    update,
+)
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import release
+from coatcheck.adapters.sql.changes.bury import release, tombstone_of
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.types import RowNumber
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob
+from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.expiry import expiry
-from coatcheck.ports import Fenced, IdempotencyKey, KeyReused, StoreArtifact, Stored
+from coatcheck.ports import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreArtifact, Stored
 
 Numberer = Callable[[bytes, int], int]
 """The number of an identity's n-th candidate ID."""
@@ -35,9 +48,12 @@ _NUMBERS = [bindparam(f"n{i}", type_=BigInteger()) for i in range(_PROBES)]
 _TAKE_INTENT = Prepared(
     delete(uploads).where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
 )
-_KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.expires_at).where(
-    idempotency_keys.c.namespace == bindparam("namespace"), idempotency_keys.c.key == bindparam("key")
-)
+_KEY = select(
+    idempotency_keys.c.fingerprint,
+    idempotency_keys.c.expires_at,
+    idempotency_keys.c.number,
+    idempotency_keys.c.created,
+).where(idempotency_keys.c.namespace == bindparam("namespace"), idempotency_keys.c.key == bindparam("key"))
 _REMOVE_KEY = delete(idempotency_keys).where(
     idempotency_keys.c.namespace == bindparam("namespace"), idempotency_keys.c.key == bindparam("key")
 )
@@ -67,6 +83,9 @@ _BY_SEQ = Prepared(
     .join_from(artifacts, blobs)
     .where(artifacts.c.seq == bindparam("seq"))
 )
+_BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name).where(
+    artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
+)
 _REMOVE_ARTIFACT = Prepared(delete(artifacts).where(artifacts.c.seq == bindparam("seq")))
 _REMOVE_TOMBSTONE = Prepared(
     delete(tombstones).where(
@@ -82,8 +101,12 @@ _SAME_BYTES = Prepared(
         blobs.c.sha256 == bindparam("sha256"),
         blobs.c.size == bindparam("size"),
     )
-    .limit(1)
     .with_for_update(read=True)
+)
+_REPOINT = (
+    update(artifacts)
+    .where(artifacts.c.blob_seq.in_(bindparam("lost", type_=RowNumber, expanding=True)))
+    .values(blob_seq=bindparam("whole", type_=RowNumber))
 )
 _ADD_BLOB = Prepared(insert(blobs).returning(blobs.c.seq), columns=_without_seq(blobs))
 _ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
@@ -101,27 +124,51 @@ class _Place(NamedTuple):
     tombstone: bool
 
 
-def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> Stored | Fenced | KeyReused:
+Answer = Stored | Gone | Fenced | KeyReused | None
+
+
+def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> Answer:
     """Store an artifact, or answer the one that is there."""
     if change.blob.placement != "inline" and not _take_intent(conn, change):
         return Fenced()
-    remembered = False
-    if change.key is not None:
-        found = _settle_key(conn, change, change.key)
-        if found is None:
-            _bury_ours(conn, change)
-            return KeyReused()
-        remembered = found
-    place = _find_place(conn, change, number)
-    if place.seq is not None and (place.expires_at is None or place.expires_at > change.now):
-        answer = Stored(rows.artifact(_BY_SEQ.rows(conn, {"seq": place.seq})[0]), created=False, blob_used=False)
+    known = None if change.key is None else _known_key(conn, change, change.key)
+    if known is not None and change.key is not None:
+        same = known.fingerprint == change.key.fingerprint
+        answer = _replay(conn, change, known) if same else KeyReused()
     else:
-        answer = _create(conn, change, place)
-    if not answer.blob_used:
+        place = _find_place(conn, change, number)
+        if place.seq is not None and _is_live(place.expires_at, change):
+            answer = _there(conn, change, place.seq, created=False)
+        else:
+            answer = _create(conn, change, place)
+        if change.key is not None:
+            _remember(conn, change, change.key, place.number, created=answer.created)
+    if not (isinstance(answer, Stored) and answer.blob_used):
         _bury_ours(conn, change)
-    if change.key is not None and not remembered:
-        _remember(conn, change, change.key, place.number, created=answer.created)
     return answer
+
+
+def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
+    return expires_at is None or expires_at > change.now
+
+
+def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> Stored:
+    """What is there already; when its bytes are lost, ours take their place."""
+    artifact = rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0])
+    if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
+        return Stored(artifact, created=created, blob_used=False)
+    _, _, used = _settle_blob(conn, change)
+    return Stored(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
+
+
+def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored | Gone | None:
+    """The answer that this request had before. It never revives what went since."""
+    row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": known.number}).first()
+    if row is None:
+        return tombstone_of(conn, change.namespace, known.number, change.now)
+    if not _is_live(row.expires_at, change):
+        return rows.gone(known.number, "expired", row.expires_at, row.tool_name)
+    return _there(conn, change, row.seq, created=known.created)
 
 
 def _bury_ours(conn: Connection, change: StoreArtifact) -> None:
@@ -134,16 +181,16 @@ def _take_intent(conn: Connection, change: StoreArtifact) -> bool:
     return _TAKE_INTENT.run(conn, {"blob_id": change.blob.id, "namespace": change.namespace}) == 1
 
 
-def _settle_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> bool | None:
-    """Whether this request's key is remembered already; None when it is another request's."""
+def _known_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> KeyRecord | None:
+    """What this key stands for already."""
     at = {"namespace": change.namespace, "key": key.key}
     row = conn.execute(_KEY, at).first()
     if row is None:
-        return False
+        return None
     if row.expires_at <= change.now:
         conn.execute(_REMOVE_KEY, at)
-        return False
-    return True if row.fingerprint == key.fingerprint else None
+        return None
+    return KeyRecord(row.fingerprint, row.number, row.created)
 
 
 def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, number: int, *, created: bool) -> None:
@@ -190,9 +237,9 @@ def _create(conn: Connection, change: StoreArtifact, place: _Place) -> Stored:
 
 
 def _settle_blob(conn: Connection, change: StoreArtifact) -> tuple[int, Blob, bool]:
-    """The row of the bytes to point at, and whether it is ours."""
+    """The row of the bytes to point at, and whether it is ours. Condemned blobs of the same content end here."""
     ours = change.blob
-    same = _SAME_BYTES.rows(
+    found = _SAME_BYTES.rows(
         conn,
         {
             "digest": rows.digest(ours.sha256),
@@ -201,12 +248,17 @@ def _settle_blob(conn: Connection, change: StoreArtifact) -> tuple[int, Blob, bo
             "size": ours.size,
         },
     )
-    if same:
-        return same[0][0], rows.blob(same[0][1:]), False
-    blob_seq = _add_blob(conn, change, dead_at=None)
-    if ours.placement == "inline":
-        _ADD_INLINE.run(conn, {"blob_seq": blob_seq, "stored": change.inline})
-    return blob_seq, ours, True
+    same = [(row[0], rows.blob(row[1:])) for row in found]
+    settled = next(((seq, blob, False) for seq, blob in same if not blob.condemned), None)
+    if settled is None:
+        settled = (_add_blob(conn, change, dead_at=None), ours, True)
+        if ours.placement == "inline":
+            _ADD_INLINE.run(conn, {"blob_seq": settled[0], "stored": change.inline})
+    lost = [seq for seq, blob in same if blob.condemned]
+    if lost:
+        conn.execute(_REPOINT, {"lost": lost, "whole": settled[0]})
+        release(conn, lost, change.now)
+    return settled
 
 
 def _add_blob(conn: Connection, change: StoreArtifact, *, dead_at: datetime | None) -> int:
@@ -223,6 +275,7 @@ def _add_blob(conn: Connection, change: StoreArtifact, *, dead_at: datetime | No
             "stored_size": ours.stored_size,
             "frames": ours.index,
             "dead_at": dead_at,
+            "condemned_at": None,
         },
     )
     seq: int = added[0][0]

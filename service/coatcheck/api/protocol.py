@@ -1,0 +1,159 @@
+"""HTTP/1.1 on a connection, as uvicorn speaks it, with bounds on what comes before a request is known.
+
+uvicorn takes a header section of any size at any pace. Here one that is larger than 64 KiB or has more than 256 fields
+is answered with 431, one that is not complete ten seconds after its first byte with 408, and the connection is closed.
+Trailers and other framing are counted, too. Refuses WebSockets silently: there are none.
+"""
+
+import asyncio
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_BYTES: Final = 64 * 1024
+"""Bytes of the request line and the header section of one request, or of framing between two pieces of its body."""
+HEAD_FIELDS: Final = 256
+HEAD_SECONDS: Final = 10.0
+
+
+class _TooLargeError(Exception):
+    """The header section is over a bound."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. Subclasses may set other bounds."""
+
+    head_seconds = HEAD_SECONDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._unseen = 0
+        """Bytes received of this head, or since the last piece of body."""
+        self._size = 0
+        self._fields = 0
+        self._pieces = 0
+        self._too_large = False
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
+        """See asyncio."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        pieces = self._pieces
+        self._unseen += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._pieces != pieces:
+            self._unseen = 0
+        if self._unseen > HEAD_BYTES:
+            self._refuse(431, "The header section is too large.")
+        elif self._in_head and self._unseen and self._waiting is None:
+            self._wait()
+
+    def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio's
+        """See asyncio: a client that has sent its whole request may stop sending, and still wants its answer."""
+        if self._in_head and self._answering():
+            self.cycle.keep_alive = False
+            return True
+        return None
+
+    def on_message_begin(self) -> None:
+        """See uvicorn: a request begins."""
+        super().on_message_begin()
+        self._size = self._fields = 0
+
+    def on_url(self, url: bytes) -> None:
+        """See uvicorn: a piece of the request's target."""
+        super().on_url(url)
+        self._count(len(url), 0)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See uvicorn: a header field, or one of a trailer."""
+        self._count(len(name) + len(value), 1)
+        if self._in_head:  # nobody reads trailers
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """See uvicorn: the request is known."""
+        self._in_head = False
+        self._unseen = 0
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """See uvicorn: a piece of the body."""
+        self._pieces += 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See uvicorn: the request has ended."""
+        self._in_head = True
+        self._pieces += 1
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn calls when the parser, or what it calls, has raised."""
+        if self._too_large:
+            self._refuse(431, "The header section is too large.")
+        else:
+            self._refuse(400, msg)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to warn of: an upgrade may be ignored (RFC 9110 section 7.8)."""
+
+    def _count(self, size: int, fields: int) -> None:
+        self._size += size
+        self._fields += fields
+        if self._size > HEAD_BYTES or self._fields > HEAD_FIELDS:
+            self._too_large = True
+            raise _TooLargeError
+
+    def _wait(self) -> None:
+        self._waiting = self.loop.call_later(self.head_seconds, self._waited)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _waited(self) -> None:
+        self._waiting = None
+        if self._answering():
+            self._wait()  # a head behind a request that is still being answered
+        elif self._unseen:
+            self._refuse(408, "The header section did not come in time.")
+        else:
+            self.transport.close()
+
+    def _answering(self) -> bool:
+        # uvicorn declares no None, but has one before the first request
+        cycle = cast("Any", self.cycle)
+        return cycle is not None and not cycle.response_complete
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answer in plain text and close; without an answer where another one has begun."""
+        self._stop_waiting()
+        if not self.transport.is_closing():
+            if not (self._answering() and self.cycle.response_started):
+                self.transport.write(_answer(status, detail))
+            self.transport.close()
+
+
+_TITLES: Final = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
+
+
+def _answer(status: int, detail: str) -> bytes:
+    return (
+        f"HTTP/1.1 {status} {_TITLES[status]}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        f"content-length: {len(detail)}\r\nconnection: close\r\n\r\n{detail}"
+    ).encode("ascii")

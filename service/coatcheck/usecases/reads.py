@@ -1,0 +1,111 @@
+"""Reads that move idle expiry: remembered on the request path, written down beside it.
+
+Until a read is written down its artifact's row says an expiry that is too early. This process knows better, and
+`Find` asks here; so that what was answered as live stays live, and what was answered as gone stays gone. A crash
+loses what was not written down: at most a second of reads.
+"""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.ports import Catalog, Touch
+
+BATCH = 500
+"""Artifacts of one change."""
+
+Reads = tuple[tuple[str, int, datetime], ...]
+_Key = tuple[str, int]
+
+
+class ReadLog:
+    """Reads that no row shows yet, of artifacts that have an idle TTL. Bounded; a crash loses it.
+
+    Of each artifact it keeps the first read, the last, and as many between as are needed for each to have happened
+    while the one before it kept the artifact alive.
+    """
+
+    LIMIT = 100_000
+
+    def __init__(self) -> None:
+        self._reads: dict[_Key, list[datetime]] = {}
+        self._leaving: dict[_Key, list[datetime]] = {}
+        self._looks: dict[object, datetime] = {}
+
+    def note(self, namespace: str, number: int, moment: datetime, idle: timedelta = timedelta()) -> None:
+        """Remember a read of a live artifact; over the limit, new artifacts are not remembered until the next drain."""
+        key = (namespace, number)
+        chain = self._reads.get(key)
+        if chain is None:
+            if len(self._reads) < self.LIMIT:
+                self._reads[key] = [moment]
+        elif moment > chain[-1]:
+            if len(chain) > 1 and moment < chain[-2] + idle:
+                chain.pop()
+            chain.append(moment)
+
+    def pending(self, namespace: str, number: int) -> tuple[datetime, datetime] | None:
+        """The first and the last read of an artifact that its row may not show."""
+        key = (namespace, number)
+        chain = [*self._leaving.get(key, ()), *self._reads.get(key, ())]
+        return (chain[0], chain[-1]) if chain else None
+
+    @contextmanager
+    def look(self, moment: datetime) -> Generator[None]:
+        """While this is open, an artifact that was live at the moment may yet be noted as read then."""
+        mark = object()
+        self._looks[mark] = moment
+        try:
+            yield
+        finally:
+            del self._looks[mark]
+
+    def horizon(self, now: datetime) -> datetime:
+        """Up to here everything has been noted: what expired later must not be buried yet."""
+        return min(now, *self._looks.values()) if self._looks else now
+
+    def drain(self) -> Reads:
+        """Hand over what was noted, oldest read first, and start anew. It stays pending until `written`."""
+        self._leaving, self._reads = self._reads, {}
+        return tuple((ns, number, moment) for (ns, number), chain in self._leaving.items() for moment in chain)
+
+    def written(self) -> None:
+        """What was drained is in its rows."""
+        self._leaving = {}
+
+    def restore(self, reads: Reads) -> None:
+        """Take back what was drained and could not be written down."""
+        self._leaving = {}
+        newer, self._reads = self._reads, {}
+        for namespace, number, moment in reads:
+            self._reads.setdefault((namespace, number), []).append(moment)
+        for key, chain in newer.items():
+            if key in self._reads or len(self._reads) < self.LIMIT:
+                self._reads.setdefault(key, []).extend(chain)
+
+
+class NoteReads:
+    """Writes the log down. One at a time: who comes second waits until the first one's reads are in their rows."""
+
+    def __init__(self, catalog: Catalog, reads: ReadLog) -> None:
+        self._catalog = catalog
+        self._reads = reads
+        self._one = asyncio.Lock()
+
+    async def __call__(self) -> None:
+        """Return when every read noted before is durable.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`; then they are still remembered.
+        """
+        async with self._one:
+            reads = self._reads.drain()
+            for start in range(0, len(reads), BATCH):
+                try:
+                    await self._catalog.touch(Touch(reads=reads[start : start + BATCH]))
+                except CoatcheckError:
+                    self._reads.restore(reads[start:])
+                    raise
+            self._reads.written()

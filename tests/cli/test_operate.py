@@ -1,0 +1,235 @@
+"""`serve`, `check`, `migrate`, `settings`: what an administrator does, and what happens when it is done wrong."""
+
+import contextlib
+import json
+import random
+import re
+import signal
+import socket
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.terminal import call, run
+from coatcheck.settings import Settings
+from support.service import Service, serving, start
+
+
+def noise(size: int, seed: int = 0) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def files(data: Path) -> list[Path]:
+    return sorted(p for p in (data / "blobs").rglob("*") if p.is_file())
+
+
+def check(data: Path, *args: str) -> tuple[int, str]:
+    ended = call("check", "--data", str(data), *args)
+    return ended.code, ended.text
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Service]:
+    """A service of this test's own."""
+    with serving(tmp_path / "data") as running:
+        yield running
+
+
+def test_check_finds_nothing_wrong_then_exactly_the_damaged_blob_also_while_the_service_runs(own: Service) -> None:
+    good, bad = own.post(noise(300_000, 1)), own.post(noise(300_000, 2))
+    own.post("small\n")
+    clean = run("check", "--data", str(own.data), "--json")
+    assert json.loads(clean.out) == {"blobs": 3, "stored": 2, "findings": [], "removed": 0}
+    sizes = {p: p.read_bytes() for p in files(own.data)}
+    damaged = next(p for p, stored in sizes.items() if noise(300_000, 2)[:1000] in stored)
+    flipped = bytearray(sizes[damaged])
+    flipped[200_000] ^= 4
+    damaged.write_bytes(flipped)
+    code, said = check(own.data)
+    assert code == 1
+    assert said.startswith(f"corrupt: {damaged.name}: ")
+    assert said.endswith("\n3 blobs checked, 1 findings, 0 removed.\n")
+    assert check(own.data, "--no-digests") == (0, "3 blobs checked, 0 findings, 0 removed.\n")
+    damaged.unlink()
+    code, said = check(own.data, "--no-digests")
+    assert (code, said.startswith(f"missing: {damaged.name}: ")) == (1, True)
+    assert own.client.get(f"/v1/artifacts/{bad['id']}/content").status_code == 500
+    assert own.content(good["id"]) == noise(300_000, 1)
+
+
+def test_check_names_bytes_that_no_row_knows_and_removes_only_what_is_old_and_only_when_told(own: Service) -> None:
+    receipt = own.post(noise(300_000, 1))
+    orphan = own.data / "blobs" / "ab" / ("0" * 30 + "ab")
+    orphan.parent.mkdir(exist_ok=True)
+    orphan.write_bytes(b"lost")
+    assert check(own.data, "--apply") == (0, "1 blobs checked, 0 findings, 0 removed.\n")
+    code, said = check(own.data, "--orphan-age", "0")
+    assert (code, said.splitlines()[0]) == (0, f"orphan: {orphan.name}: 4 bytes that no row knows.")
+    assert orphan.exists()
+    assert check(own.data, "--orphan-age", "0", "--apply")[1].endswith("1 findings, 1 removed.\n")
+    assert not orphan.exists()
+    assert own.content(receipt["id"]) == noise(300_000, 1)
+
+
+def test_check_of_a_directory_without_a_store_makes_none(tmp_path: Path) -> None:
+    ended = call("check", "--data", str(tmp_path / "no"))
+    assert (ended.code, ended.out) == (2, b"")
+    assert "no store" in ended.err
+    assert not (tmp_path / "no").exists()
+
+
+def test_migrating_twice_says_what_it_did_and_leaves_a_private_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    first = run("migrate", "--data", str(data))
+    again = call("migrate", "--data", str(data))
+    assert (first.code, again.code) == (0, 0)
+    revision = re.fullmatch(r"The schema went from None to (\S+)\.\n", first.text)
+    assert revision is not None
+    assert again.text == f"The schema is at {revision[1]}.\n"
+    assert data.stat().st_mode & 0o077 == 0
+
+
+def test_a_store_of_a_newer_release_is_refused_not_touched(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    call("migrate", "--data", str(data))
+    with contextlib.closing(sqlite3.connect(data / "coatcheck.db")) as conn, conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    for how, command in ((call, "migrate"), (call, "check"), (run, "serve")):
+        ended = how(command, "--data", str(data))
+        assert (ended.code, ended.out) == (4, b""), command
+        assert "newer" in ended.err, ended.err
+
+
+def test_a_data_directory_that_cannot_be_made_ends_with_4_and_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = call("migrate", "--data", str(tmp_path / "file" / "data"))
+    assert (ended.code, ended.out) == (4, b"")
+    assert "--data" in ended.err
+
+
+def test_every_setting_is_listed_with_its_default_its_value_and_a_meaning() -> None:
+    ended = call("settings", "--json", settings={"ttl": "1h", "key": "secret"})
+    rows = {row["name"]: row for row in json.loads(ended.out)}
+    assert list(rows) == [f"COATCHECK_{name.upper()}" for name in Settings.__struct_fields__]
+    for name, row in rows.items():
+        field = name.removeprefix("COATCHECK_").lower()
+        assert row["default"] == getattr(Settings(), field)
+        assert len(row["meaning"].split()) >= 4, name
+    assert (rows["COATCHECK_TTL"]["value"], rows["COATCHECK_KEY"]["value"]) == (3600, "(set)")
+    plain = call("settings", settings={"ttl": "1h", "key": "secret"})
+    assert "COATCHECK_TTL=2592000  (here: 3600)\n" in plain.text
+    assert b"secret" not in plain.out + ended.out
+    assert [line.split("=")[0] for line in plain.text.splitlines() if line.startswith("COATCHECK_")] == list(rows)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("serve",), ("put", "-"), ("check",)],
+)
+def test_a_misspelt_variable_stops_every_command_that_reads_settings(args: tuple[str, ...], tmp_path: Path) -> None:
+    ended = run(*args, folder=tmp_path, settings={"payload_limt": "1gib"})
+    assert (ended.code, ended.out) == (2, b"")
+    assert "COATCHECK_PAYLOAD_LIMT is not a setting" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])  # noqa: S104 - refused
+def test_an_address_that_others_can_reach_is_refused_before_anything_is_made(host: str, tmp_path: Path) -> None:
+    ended = call("serve", "--host", host, "--port", "0", "--data", str(tmp_path / "data"))
+    assert (ended.code, ended.out) == (2, b"")
+    assert "COATCHECK_ALLOW_UNAUTHENTICATED" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_ends_with_4_and_a_way_out(own: Service, tmp_path: Path) -> None:
+    port = own.url.rpartition(":")[2]
+    ended = run("serve", "--port", port, "--data", str(tmp_path / "other"))
+    assert (ended.code, ended.out) == (4, b"")
+    assert "--port 0" in ended.err
+
+
+def test_a_second_service_on_one_data_directory_is_refused_with_a_sentence(own: Service) -> None:
+    ended = run("serve", "--port", "0", "--data", str(own.data))
+    assert (ended.code, ended.out) == (4, b"")
+    assert f"(process {own.process.pid})" in ended.err
+    assert "data directory of its own" in ended.err
+    assert own.client.get("/health/ready").status_code == 200
+
+
+def _connected(service: Service, size: int) -> socket.socket:
+    """A client that has announced a payload of this size."""
+    host, port = service.url.removeprefix("http://").split(":")
+    client = socket.create_connection((host, int(port)), timeout=30)
+    client.sendall(b"POST /v1/artifacts/raw HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % size)
+    return client
+
+
+def _until(condition: Callable[[], bool], service: Service) -> None:
+    """Go round until something that the service is doing has happened."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        service.client.get("/health/live")
+
+
+def _refuses(service: Service) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def _answer(client: socket.socket) -> tuple[int, bytes]:
+    raw = b""
+    while data := client.recv(65536):
+        raw += data
+    return int(raw[9:12]), raw.partition(b"\r\n\r\n")[2]
+
+
+def test_an_upload_that_is_under_way_when_the_service_is_told_to_stop_is_finished_and_kept(tmp_path: Path) -> None:
+    service = start(tmp_path / "data")
+    before = service.post(noise(300_000, 1))
+    payload = noise(3_000_000, 2)
+    with _connected(service, len(payload)) as client:
+        client.sendall(payload[:2_000_000])
+        _until(lambda: len(files(service.data)) == 2, service)
+        service.process.send_signal(signal.SIGTERM)
+        while not _refuses(service):
+            pass
+        client.sendall(payload[2_000_000:])
+        status, body = _answer(client)
+    assert status == 201
+    assert service.stop() == 0
+    with serving(tmp_path / "data") as again:
+        assert again.content(json.loads(body)["id"]) == payload
+        assert again.content(before["id"]) == noise(300_000, 1)
+
+
+def test_a_stalled_upload_is_given_up_when_stopping_is_urgent_and_leaves_nothing(tmp_path: Path) -> None:
+    service = start(tmp_path / "data")
+    service.post(noise(300_000, 1))
+    with _connected(service, 5_000_000) as client:
+        client.sendall(noise(3_000_000, 2))
+        _until(lambda: len(files(service.data)) == 2, service)
+        service.process.send_signal(signal.SIGTERM)
+        while not _refuses(service):
+            pass
+        service.process.send_signal(signal.SIGINT)
+        assert service.stop() == 0
+    assert len(files(tmp_path / "data")) == 1
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "coatcheck.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM uploads").fetchone() == (0,)
+    assert check(tmp_path / "data", "--orphan-age", "0") == (0, "1 blobs checked, 0 findings, 0 removed.\n")
+
+
+def test_the_openapi_document_is_compared_with_a_file(tmp_path: Path) -> None:
+    written = call("openapi")
+    (tmp_path / "same.json").write_bytes(written.out)
+    (tmp_path / "other.json").write_bytes(written.out + b" ")
+    assert call("openapi", "--check", str(tmp_path / "same.json")).code == 0
+    ended = call("openapi", "--check", str(tmp_path / "other.json"))
+    assert (ended.code, "make openapi" in ended.err) == (1, True)

@@ -1,0 +1,111 @@
+"""Settings: units, bounds, names, and what wins."""
+
+import pytest
+
+from coatcheck.settings import Settings, describe, load
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("2m", 120),
+        ("3h", 10_800),
+        ("2d", 172_800),
+        ("1w", 604_800),
+        ("4kib", 4096),
+        ("64MiB", 64 * 1024**2),
+        (" 1gib ", 1024**3),
+    ],
+)
+def test_whole_numbers_take_a_unit(text: str, value: int) -> None:
+    assert load({"COATCHECK_TTL": text}).ttl == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "1.5", "1e3", "0x10", "5 m", "5y", "5mb", "\u0661", "1_000", "9" * 16, "1\n2"]
+)
+def test_what_is_no_whole_number_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match=r"COATCHECK_TTL=.*is not a whole number"):
+        load({"COATCHECK_TTL": text})
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("TRUE", True), ("yes", True), ("0", False), ("No", False)])
+def test_yes_and_no_have_three_spellings(text: str, value: bool) -> None:
+    assert load({"COATCHECK_ALLOW_UNAUTHENTICATED": text}).allow_unauthenticated is value
+
+
+@pytest.mark.parametrize("text", ["", "on", "2", "maybe"])
+def test_anything_else_is_neither(text: str) -> None:
+    with pytest.raises(ValueError, match="is not true or false"):
+        load({"COATCHECK_ALLOW_UNAUTHENTICATED": text})
+
+
+BOUNDS = {
+    "port": (0, 65535),
+    "card_tokens": (64, 8192),
+    "inline_tokens": (0, 100_000),
+    "ttl": (1, 10**10),
+    "tombstone_ttl": (0, 10**10),
+    "payload_limit": (1, 64 * 1024**3),
+    "json_limit": (1024, 1024**3),
+    "inline_bytes": (0, 1024**2),
+    "sweep_seconds": (1, 86400),
+    "grace_seconds": (0, 7 * 86400),
+    "lease_seconds": (1, 86400),
+    "workers": (1, 256),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_both_bounds_are_allowed_and_one_beyond_is_not(name: str) -> None:
+    variable = f"COATCHECK_{name.upper()}"
+    low, high = BOUNDS[name]
+    assert getattr(load({variable: str(low)}), name) == low
+    assert getattr(load({variable: str(high)}), name) == high
+    with pytest.raises(ValueError, match=f"{variable}={high + 1} is out of bounds"):
+        load({variable: str(high + 1)})
+    with pytest.raises(ValueError, match=f"{variable}={low - 1} is out of bounds"):
+        load({}, **{name: low - 1})
+
+
+def test_every_number_is_bounded() -> None:
+    numbers = {name for name in Settings.__struct_fields__ if type(getattr(Settings(), name)) is int}
+    assert numbers == set(BOUNDS)
+
+
+def test_a_log_level_is_one_of_four() -> None:
+    for level in ("debug", "info", "warning", "error"):
+        assert load({"COATCHECK_LOG_LEVEL": level}).log_level == level
+    with pytest.raises(ValueError, match="LOG_LEVEL"):
+        load({"COATCHECK_LOG_LEVEL": "INFO"})
+
+
+@pytest.mark.parametrize("name", ["COATCHECK_", "COATCHECK_TTLS", "COATCHECK_ttl", "COATCHECK_Port"])
+def test_a_name_that_is_no_setting_stops_the_start(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is not a setting"):
+        load({name: "1"})
+
+
+def test_what_is_not_ours_is_ignored_and_nothing_given_is_the_defaults() -> None:
+    assert load({"PATH": "x", "coatcheck_ttl": "1", "COATCHECKS": "y"}) == Settings()
+
+
+def test_the_command_line_wins_where_it_says_something() -> None:
+    environment = {"COATCHECK_PORT": "1", "COATCHECK_DATA": "a"}
+    settings = load(environment, port=2, host=None)
+    assert (settings.port, settings.data, settings.host) == (2, "a", "127.0.0.1")
+
+
+def test_what_the_command_line_gives_is_bounded_too() -> None:
+    with pytest.raises(ValueError, match="COATCHECK_PORT=70000"):
+        load({}, port=70_000)
+
+
+def test_every_setting_is_described_where_it_is_declared() -> None:
+    rows = describe()
+    assert [row["name"] for row in rows] == [f"COATCHECK_{name.upper()}" for name in Settings.__struct_fields__]
+    assert [row["default"] for row in rows] == [getattr(Settings(), name) for name in Settings.__struct_fields__]
+    for row in rows:
+        assert str(row["meaning"]).endswith(".")

@@ -1,0 +1,74 @@
+"""What the pages name is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coatcheck.cli import main
+from coatcheck.core.errors import Code
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    p for folder in (ROOT, ROOT / "docs", ROOT / "docs" / "decisions", ROOT / "deploy") for p in folder.glob("*.md")
+)
+WORDS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_make_word_is_a_task(page: Path) -> None:
+    named = re.findall(r"(?:`|^|&& )make ([a-z]+)", page.read_text(), re.MULTILINE)
+    assert set(named) <= WORDS
+
+
+def test_contributing_explains_every_task_but_the_obvious() -> None:
+    explained = set(re.findall(r"`make ([a-z]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    helped = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert helped - explained <= {"help", "run", "clean"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_and_option_is_one_that_the_command_line_has(page: Path) -> None:
+    for line in re.findall(r"(?:\.venv/bin/|`)coatcheck ([^|`\n]+)", page.read_text()):
+        words = line.split()
+        command = main.commands.get(words[0])
+        assert command is not None, line
+        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        assert {w for w in words if re.match(r"--?[a-zA-Z]", w)} <= options, line
+
+
+def test_the_architecture_names_only_what_exists() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`([\w./-]+/[\w./-]*|[\w-]+\.(?:py|md|toml))`", page))
+    assert len(named) > 15
+    places = (ROOT, ROOT / "service" / "coatcheck", ROOT / "service" / "coatcheck" / "adapters" / "sql")
+    for name in named:
+        path = name.removeprefix("ls ")
+        assert any((place / path).exists() for place in places), path
+
+
+def test_the_layers_drawn_are_the_folders_there_are() -> None:
+    drawn = (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]
+    for name in re.findall(r"\b([a-z]+(?:/|\.py))", drawn):
+        assert (ROOT / "service" / "coatcheck" / name).exists(), name
+
+
+def test_every_error_code_has_a_section_that_says_what_to_do() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    for code in Code:
+        assert re.search(rf"`{code}`", page), code
+
+
+def test_every_setting_that_a_page_names_is_one() -> None:
+    from coatcheck.settings import PREFIX, Settings  # noqa: PLC0415 - only this test
+
+    names = {PREFIX + field.upper() for field in Settings.__struct_fields__}
+    for page in PAGES:
+        assert set(re.findall(r"COATCHECK_[A-Z_]*[A-Z]", page.read_text())) <= names, page.name

@@ -1,0 +1,121 @@
+"""The schedule: round after round, whatever one of them did, and an end that waits for what runs."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from coatcheck.core import ids
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.jobs.schedule import running
+from coatcheck.usecases.tidy import Tidied, Tidy
+from usecases.house import CALLER, GRACE, INSTANT, House, noise
+
+PAUSE = 0.001
+
+
+def scheduled(round_: Callable[[], Awaitable[Tidied]], pause: float = PAUSE) -> Any:  # noqa: ANN401 - a context manager
+    return running(cast("Tidy", round_), pause)
+
+
+@pytest.mark.parametrize(
+    "error", [CoatcheckError(Code.STORAGE_UNAVAILABLE, "The disk sulks."), RuntimeError("a bug"), OSError(5, "io")]
+)
+async def test_a_round_that_fails_is_said_and_followed_by_another(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    rounds = 0
+    enough = asyncio.Event()
+
+    async def fail() -> Tidied:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            enough.set()
+        raise error
+
+    async with scheduled(fail):
+        await asyncio.wait_for(enough.wait(), 10)
+    assert rounds >= 3
+    said = [r for r in caplog.records if r.name == "coatcheck.jobs.schedule"]
+    assert len(said) == rounds
+    assert {r.levelno for r in said} == {logging.WARNING if isinstance(error, CoatcheckError) else logging.ERROR}
+
+
+async def test_the_end_waits_for_the_round_that_runs_and_starts_no_other() -> None:
+    begun, go_on, story = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def slow() -> Tidied:
+        story.append("begun")
+        begun.set()
+        await go_on.wait()
+        story.append("done")
+        return Tidied()
+
+    async def use() -> None:
+        async with scheduled(slow):
+            await begun.wait()
+            story.append("leaving")
+        story.append("left")
+
+    task = asyncio.ensure_future(use())
+    await begun.wait()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    await task
+    assert story == ["begun", "leaving", "done", "left"]
+
+
+async def test_the_end_does_not_wait_for_the_pause() -> None:
+    done = asyncio.Event()
+
+    async def quick() -> Tidied:
+        done.set()
+        return Tidied()
+
+    async def use() -> None:
+        async with scheduled(quick, pause=3600):
+            await done.wait()
+
+    await asyncio.wait_for(use(), 10)
+
+
+async def test_an_error_in_the_service_ends_the_schedule_too() -> None:
+    before = asyncio.all_tasks()
+
+    async def quick() -> Tidied:
+        return Tidied()
+
+    with pytest.raises(ZeroDivisionError):
+        async with scheduled(quick, pause=3600):
+            raise ZeroDivisionError
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(house: House) -> None:
+    receipt = await house.put(noise(50_000))
+    await house.forget(CALLER, ids.parse(receipt.id))
+    house.clock.forward(GRACE + INSTANT)
+    house.files.keeps = lambda _: True
+    tidy = house.tidy()
+    rounds = 0
+    cleaned = asyncio.Event()
+
+    async def observed() -> Tidied:
+        nonlocal rounds
+        rounds += 1
+        done = await tidy()
+        if rounds == 2:
+            house.files.keeps = lambda _: False
+        if done.removed:
+            cleaned.set()
+        return done
+
+    async with scheduled(observed):
+        await asyncio.wait_for(cleaned.wait(), 10)
+    assert rounds == 3
+    assert house.is_empty()
