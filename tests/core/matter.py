@@ -48,7 +48,7 @@ def card_of(
     """A payload's card, from nothing."""
     measure = measure or measure_of(data)
     sample = sample_of(data)
-    facts = recognise(sample, said, measure)
+    facts = recognise(sample, said)
     return cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=query, tokenizer=TOKENIZER)
 
 

@@ -55,7 +55,7 @@ def check(data: bytes, card: Card, text: str, tokens: int, budget: int) -> None:
 def test_a_card_is_within_its_budget_and_its_ranges_are_true(name: str) -> None:
     data, said = EVERYTHING[name]
     measure, sample = measure_of(data), sample_of(data)
-    facts = recognise(sample, said, measure)
+    facts = recognise(sample, said)
     for budget in BUDGETS if name in ORDINARY else HOSTILE_BUDGETS:
         card, text, tokens = cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=None, tokenizer=TOKENIZER)
         check(data, card, text, tokens, budget)
@@ -79,7 +79,7 @@ def test_the_budget_holds_in_the_other_encoding_too(name: str) -> None:
     data, said = EVERYTHING[name]
     tokenizer = load_tokenizer("cl100k_base")
     measure, sample = measure_of(data), sample_of(data)
-    facts = recognise(sample, said, measure)
+    facts = recognise(sample, said)
     for budget in (64, 300, 1024):
         _, text, tokens = cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=None, tokenizer=tokenizer)
         assert tokens == tokenizer.count(text) <= budget

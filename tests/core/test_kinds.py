@@ -10,13 +10,13 @@ from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.magic import Format, identify
 from coatcheck.core.kinds.page import main_text
 from coatcheck.core.kinds.values import read_json
-from core.matter import HOSTILE, ORDINARY, PAGE, measure_of, png, sample_of
+from core.matter import HOSTILE, ORDINARY, PAGE, png, sample_of
 
 EVERYTHING = {**ORDINARY, **HOSTILE}
 
 
 def facts_of(data: bytes, said: Said | None = None) -> Facts:
-    return recognise(sample_of(data), said or Said(), measure_of(data))
+    return recognise(sample_of(data), said or Said())
 
 
 KINDS = {

@@ -5,6 +5,7 @@ the commit is durable before the answer. A crash before the commit leaves an int
 blob; a crash after it leaves an artifact that nobody was told of, which posting again finds.
 """
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
@@ -148,13 +149,18 @@ class Ingest:
             before = await self._before(caller, reception.intake, asked)
             if before is not None:
                 return await self._again(before, reception.intake, asked)
-            draft = await in_pool(self._p.pool, self._draft, caller, reception.intake, oversize, asked)
-            await reception.durable()
-            stored = await reception.settled(self._commit(caller, reception, asked, draft))
-        a = stored.artifact
-        if (a.id, a.said, a.measure, a.facts) != (draft.id, asked.said, draft.measure, draft.facts):
-            draft = await in_pool(self._p.pool, self._redraft, a, draft.sample, asked)
-        return self._receipt(stored, asked, draft)
+            draft = await self._recognise(caller, reception.intake, oversize, asked)
+            # The card is cut while the bytes and the row become durable: it needs neither, and both take time.
+            cutting = asyncio.ensure_future(in_pool(self._p.pool, self._cut, draft, asked))
+            try:
+                await reception.durable()
+                stored = await reception.settled(self._commit(caller, reception, asked, draft))
+            finally:
+                await asyncio.wait([cutting])
+        final = self._final(stored.artifact, draft)
+        if final != draft:
+            return self._receipt(stored, asked, final, await in_pool(self._p.pool, self._cut, final, asked))
+        return self._receipt(stored, asked, draft, cutting.result())
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
         """This very artifact, if it is there already and asking costs less than counting its tokens again."""
@@ -172,33 +178,36 @@ class Ingest:
     async def _again(self, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
         stored = Stored(artifact, created=False, blob_used=False)
-        draft = await in_pool(self._p.pool, self._redraft, artifact, intake.sample(), asked)
-        return self._receipt(stored, asked, draft)
+        draft = _drafted(artifact, intake.sample())
+        return self._receipt(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
-    def _draft(self, caller: Caller, intake: Intake, oversize: Oversize, asked: Offer) -> "Draft":
-        """Everything that is pure and takes time: recognise the kind and cut the card."""
-        sample = intake.sample()
-        measure = intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
-        said = asked.said
+    async def _recognise(self, caller: Caller, intake: Intake, oversize: Oversize, asked: Offer) -> "Draft":
+        """What the payload is: two threads at once, because counting tokens leaves the interpreter free."""
+        sample, said = intake.sample(), asked.said
+        counting = asyncio.ensure_future(
+            in_pool(self._p.pool, intake.measure, dropped=oversize.dropped, dropped_at=oversize.dropped_at)
+        )
+        try:
+            facts = await in_pool(self._p.pool, recognise, sample, said)
+        finally:
+            await asyncio.wait([counting])
+        measure = counting.result()
         identity = ids.identity(caller.namespace, said.session, said.tool_call_id, measure.sha256)
-        facts = recognise(sample, said, measure)
-        name = ids.render(ids.number(identity))
-        cut, text, tokens = self._cut(name, said, measure, facts, sample, asked)
-        return Draft(name, identity, measure, facts, sample, cut, text, tokens)
+        return Draft(ids.render(ids.number(identity)), identity, said, measure, facts, sample)
 
-    def _redraft(self, artifact: Artifact, sample: Sample, asked: Offer) -> "Draft":
-        """The card of what was there already, or of an ID that had to be probed: what was said first stays."""
+    @staticmethod
+    def _final(artifact: Artifact, draft: "Draft") -> "Draft":
+        """The draft, unless something else was there already or its ID had to be probed: what was said first stays."""
         a = artifact
-        cut, text, tokens = self._cut(a.id, a.said, a.measure, a.facts, sample, asked)
-        identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-        return Draft(a.id, identity, a.measure, a.facts, sample, cut, text, tokens)
+        same = (a.id, a.said, a.measure, a.facts) == (draft.id, draft.said, draft.measure, draft.facts)
+        return draft if same else _drafted(a, draft.sample)
 
-    def _cut(
-        self, name: str, said: Said, measure: Measure, facts: Facts, sample: Sample, asked: Offer
-    ) -> tuple[Card, str, int]:
+    def _cut(self, draft: "Draft", asked: Offer) -> "Cut":
+        """The card, at the budget and query asked now."""
         budget = self._p.card_tokens if asked.card_tokens is None else asked.card_tokens
-        return card.cut(
-            name, said, measure, facts, sample, budget=budget, query=asked.query, tokenizer=self._p.tokenizer
+        d, tokenizer = draft, self._p.tokenizer
+        return Cut(
+            *card.cut(d.id, d.said, d.measure, d.facts, d.sample, budget=budget, query=asked.query, tokenizer=tokenizer)
         )
 
     async def _commit(self, caller: Caller, reception: Reception, asked: Offer, draft: "Draft") -> Stored:
@@ -264,7 +273,7 @@ class Ingest:
             return Stored(found.artifact, created=record.created, blob_used=False) if whole else None
         raise gone(found) if isinstance(found, Gone) else not_found()
 
-    def _receipt(self, stored: Stored, asked: Offer, draft: "Draft") -> Receipt:
+    def _receipt(self, stored: Stored, asked: Offer, draft: "Draft", cut: "Cut") -> Receipt:
         inline = self._inline(draft, asked)
         notices = list(asked.notices)
         if draft.measure.dropped:
@@ -278,9 +287,9 @@ class Ingest:
             id=stored.artifact.id,
             created=stored.created,
             inline=inline is not None,
-            text=draft.text if inline is None else inline,
-            tokens=draft.tokens if inline is None else draft.measure.tokens.count,
-            card=draft.card,
+            text=cut.text if inline is None else inline,
+            tokens=cut.tokens if inline is None else draft.measure.tokens.count,
+            card=cut.card,
             warnings=tuple(notices),
         )
 
@@ -295,16 +304,30 @@ class Ingest:
 
 @dataclass(frozen=True)
 class Draft:
-    """An artifact before its commit, with its card."""
+    """An artifact before its commit."""
 
     id: str
     identity: bytes
+    said: Said
     measure: Measure
     facts: Facts
     sample: Sample
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A card, its text and that text's tokens."""
+
     card: Card
     text: str
     tokens: int
+
+
+def _drafted(artifact: Artifact, sample: Sample) -> Draft:
+    """What is there already, as a draft."""
+    a = artifact
+    identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
+    return Draft(a.id, identity, a.said, a.measure, a.facts, sample)
 
 
 def _fingerprint(identity: bytes, asked: Offer) -> bytes:

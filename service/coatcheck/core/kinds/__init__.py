@@ -6,7 +6,7 @@ nothing about budgets and raises for no content.
 
 from typing import Final
 
-from coatcheck.core.artifact import Facts, Kind, Measure, Said, Sample
+from coatcheck.core.artifact import Facts, Kind, Said, Sample
 from coatcheck.core.kinds.classify import classify
 from coatcheck.core.kinds.code import CodeCutter
 from coatcheck.core.kinds.cutter import Cutter
@@ -39,11 +39,11 @@ CUTTERS: Final[dict[Kind, Cutter]] = {
 """Who knows what about each kind. The place to go deeper into one."""
 
 
-def recognise(sample: Sample, said: Said, measure: Measure) -> Facts:
+def recognise(sample: Sample, said: Said) -> Facts:
     """Everything a card needs to know about a payload besides its excerpts."""
     kind = classify(sample, said)
     described = CUTTERS[kind].describe(sample, said)
-    media = kind in _MEDIA or not measure.size
+    media = kind in _MEDIA or not sample.size
     return Facts(
         kind=kind,
         media_type=described.media_type or said.media_type,
