@@ -7,7 +7,7 @@ the two sample ends and the token meter's sample, whatever the payload's size. D
 import codecs
 import hashlib
 
-from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Sample
+from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Sample, Tokens
 from coatcheck.core.frames import FrameIndex
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.core.text.count import TokenMeter
@@ -17,7 +17,7 @@ LF = 0x0A
 
 
 class Intake:
-    """One payload being taken in. `feed` its bytes in order, then `finish`, then read the rest."""
+    """One payload being taken in: `feed` its bytes, `end` and `count` with the last of them, then read the rest."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._sha = hashlib.sha256()
@@ -27,6 +27,7 @@ class Intake:
         self._tail = bytearray()
         self._utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
         self._ends_line = True
+        self._tokens: Tokens | None = None
 
     @property
     def size(self) -> int:
@@ -35,19 +36,28 @@ class Intake:
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; answers the stored bytes that became complete, perhaps none."""
+        self._meter.feed(data)
+        return self._take(data)
+
+    def end(self, last: bytes) -> bytes:
+        """Take the last bytes and end the payload; answers the last stored bytes, the seek table included."""
+        stored = self._take(last)
+        self._validate(b"", final=True)
+        return stored + self._encoder.finish()
+
+    def count(self, last: bytes) -> None:
+        """Count the tokens, given the same last bytes as `end`; in another thread at the same time, if you like."""
+        self._meter.feed(last)
+        self._tokens = self._meter.finish()
+
+    def _take(self, data: bytes) -> bytes:
         if not data:
             return b""
         self._sha.update(data)
         self._sample(data)
-        self._meter.feed(data)
         self._validate(data, final=False)
         self._ends_line = data[-1] == LF
         return self._encoder.feed(data)
-
-    def finish(self) -> bytes:
-        """End the payload; answers the last stored bytes, the seek table included."""
-        self._validate(b"", final=True)
-        return self._encoder.finish()
 
     def _validate(self, data: bytes, *, final: bool) -> None:
         if self._utf8 is None:
@@ -74,7 +84,7 @@ class Intake:
 
     @property
     def index(self) -> FrameIndex:
-        """Where each frame begins; after `finish`."""
+        """Where each frame begins; after `end`."""
         index = self._encoder.index
         if index is None:
             raise ValueError("the payload has not ended")
@@ -86,12 +96,14 @@ class Intake:
         return self._encoder.stored_size
 
     def measure(self, *, dropped: int = 0, dropped_at: int = 0) -> Measure:
-        """The sizes and the digest; after `finish`."""
+        """The sizes and the digest; after `end` and `count`."""
+        if self._tokens is None:
+            raise ValueError("the tokens have not been counted")
         return Measure(
             size=self._encoder.size,
             lines=self._encoder.newlines + (0 if self._ends_line else 1),
             chars=self._encoder.chars,
-            tokens=self._meter.finish(),
+            tokens=self._tokens,
             sha256=self._sha.digest(),
             utf8=self._utf8 is not None,
             dropped=dropped,

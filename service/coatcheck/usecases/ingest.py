@@ -36,15 +36,11 @@ from coatcheck.ports import (
 )
 from coatcheck.usecases.find import gone, not_found
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.receive import Oversize, Reception, blocks, fenced
+from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced
 from coatcheck.usecases.trust import Trust
 
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
-
-
-WORTH_ASKING = 32 * 1024
-"""Bytes from which looking for an artifact that may be there already is cheaper than counting the payload again."""
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -149,7 +145,7 @@ class Ingest:
             before = await self._before(caller, reception.intake, asked)
             if before is not None:
                 return await self._again(before, reception.intake, asked)
-            draft = await self._recognise(caller, reception.intake, oversize, asked)
+            draft = await self._recognise(caller, reception, oversize, asked)
             # The card is cut while the bytes and the row become durable: it needs neither, and both take time.
             cutting = asyncio.ensure_future(in_pool(self._p.pool, self._cut, draft, asked))
             try:
@@ -181,17 +177,16 @@ class Ingest:
         draft = _drafted(artifact, intake.sample())
         return self._receipt(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
-    async def _recognise(self, caller: Caller, intake: Intake, oversize: Oversize, asked: Offer) -> "Draft":
+    async def _recognise(self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer) -> "Draft":
         """What the payload is: two threads at once, because counting tokens leaves the interpreter free."""
-        sample, said = intake.sample(), asked.said
-        counting = asyncio.ensure_future(
-            in_pool(self._p.pool, intake.measure, dropped=oversize.dropped, dropped_at=oversize.dropped_at)
-        )
+        sample, said = reception.intake.sample(), asked.said
+        counting = asyncio.ensure_future(reception.counted())
         try:
             facts = await in_pool(self._p.pool, recognise, sample, said)
         finally:
             await asyncio.wait([counting])
-        measure = counting.result()
+        counting.result()
+        measure = reception.intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
         identity = ids.identity(caller.namespace, said.session, said.tool_call_id, measure.sha256)
         return Draft(ids.render(ids.number(identity)), identity, said, measure, facts, sample)
 

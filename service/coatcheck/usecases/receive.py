@@ -34,6 +34,9 @@ BLOCK = 512 * 1024
 """Bytes gathered before a worker thread takes them: large enough that the hop costs nothing, small enough that the
 last block is digested within milliseconds of its arrival."""
 
+WORTH_ASKING = 32 * 1024
+"""Bytes from which looking for an artifact that may be there already is cheaper than counting the payload again."""
+
 KEPT_TAIL = 8 * 1024**2
 """Bytes of the end that are kept of a payload over the limit, when both ends are to be kept."""
 
@@ -89,6 +92,8 @@ class Reception:
         self._inline: list[bytes] = []
         self._begun = False
         self._committing: asyncio.Future[Stored] | None = None
+        self._counting: asyncio.Future[None] | None = None
+        self._last = b""
         self.intake = intake
         self.blob_id = places.new_blob_id()
 
@@ -109,10 +114,19 @@ class Reception:
     async def end(self, last: bytes) -> None:
         """Digest the last block, and begin to make the bytes durable unless they are small enough to go inline."""
         await self._settle()
-        stored = await self._in_thread(lambda: self.intake.feed(last) + self.intake.finish())
-        await self._place(stored)
+        self._last = last
+        if self.intake.size + len(last) < WORTH_ASKING:
+            self._counting = asyncio.ensure_future(self._count())
+        await self._place(await self._in_thread(lambda: self.intake.end(last)))
         if self._writer is not None:
             self._pending = asyncio.ensure_future(self._writer.finish())
+
+    async def counted(self) -> None:
+        """Return when the tokens are counted. A small payload's count began with `end`; a larger one's begins here."""
+        await (self._counting or self._count())
+
+    async def _count(self) -> None:
+        await in_pool(self._places.pool, self.intake.count, self._last)
 
     async def durable(self) -> None:
         """Return when every byte is durable: the commit may follow. The card was cut meanwhile."""
