@@ -129,7 +129,7 @@ class Reception:
         await in_pool(self._places.pool, self.intake.count, self._last)
 
     async def durable(self) -> None:
-        """Return when every byte is durable: the commit may follow. The card was cut meanwhile."""
+        """Return when every byte is durable: the commit may follow."""
         await self._settle()
 
     async def _settle(self) -> None:
