@@ -161,6 +161,11 @@ class House:
         while not self.count(table):  # noqa: ASYNC110 - nothing tells: it is what another process would see
             await asyncio.sleep(0)
 
+    async def flowing(self) -> None:
+        """Return when a blob has bytes: the step that began it has looked at its lease and will not again."""
+        while not any(p.stat().st_size for p in self.stored_files()):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+
     def stored_files(self) -> list[Path]:
         return sorted(p for p in (self.root / "blobs").rglob("*") if p.is_file())
 

@@ -198,7 +198,7 @@ async def test_an_upload_that_was_reaped_is_fenced_and_leaves_nothing(house: Hou
         yield noise(512 * 1024)
         yield noise(512 * 1024)
         yield b"."
-        await house.written("uploads")
+        await house.flowing()
         house.clock.forward(LEASE + timedelta(seconds=1))
         reaped.append((await house.tidy()()).reaped)
         yield b"the rest"
