@@ -15,13 +15,13 @@ from datetime import timedelta
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from coatcheck.core import card, ids
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Facts, Gone, Kind, Measure, Said, Sample
+from coatcheck.core import ids
+from coatcheck.core.artifact import ENGINE, Artifact, Caller, Facts, Gone, Kind, Said, Sample
 from coatcheck.core.card import Card
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.intake import Intake
-from coatcheck.core.kinds import recognise
+from coatcheck.core.kinds.cutter import Plan
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports import (
     BlobStore,
@@ -34,6 +34,7 @@ from coatcheck.ports import (
     StoreArtifact,
     Stored,
 )
+from coatcheck.usecases.draft import Cut, Draft, counted_beside, cut, drafted, look, redrafted
 from coatcheck.usecases.find import gone, not_found
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced
@@ -141,26 +142,55 @@ class Ingest:
             asked = offer()
             if asked.idle_ttl is not UNSET:
                 check_idle_ttl(asked.idle_ttl)
-            await reception.end(last)
-            before = await self._before(caller, reception.intake, asked)
-            if before is not None:
-                return await self._again(before, reception.intake, asked)
-            draft = await self._recognise(caller, reception, oversize, asked)
-            # The card is cut while the bytes and the row become durable: it needs neither, and both take time.
-            cutting = asyncio.ensure_future(in_pool(self._p.pool, self._cut, draft, asked))
-            try:
-                await reception.durable()
-                stored = await reception.settled(self._commit(caller, reception, asked, draft))
-            finally:
-                await asyncio.wait([cutting])
+            ended = reception.intake.size + len(last) >= WORTH_ASKING
+            if ended:
+                await reception.end(last)
+                before = await self._before(caller, reception.intake, asked)
+                if before is not None:
+                    return await self._again(before, reception.intake, asked)
+            return await self._store_and_cut(caller, reception, oversize, asked, last, ended=ended)
+
+    async def _store_and_cut(
+        self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
+    ) -> Receipt:
+        """Draft in a worker thread, which cuts the card while this one commits: neither needs the other."""
+        loop = asyncio.get_running_loop()
+        drafting: asyncio.Future[tuple[bytes, Draft]] = loop.create_future()
+
+        def work() -> Cut:
+            stored = b""
+
+            def digest() -> tuple[Facts, Sample, Plan]:
+                nonlocal stored
+                stored = b"" if ended else reception.intake.end(last)
+                return look(reception.intake, asked.said)
+
+            seen = counted_beside(self._p.pool, reception.intake, last, digest)
+            measure = reception.intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
+            draft = drafted(caller.namespace, asked.said, measure, seen)
+            loop.call_soon_threadsafe(_announce, drafting, (stored, draft))
+            return self._cut(draft, asked)
+
+        cutting = asyncio.ensure_future(in_pool(self._p.pool, work))
+        try:
+            await asyncio.wait([drafting, cutting], return_when=asyncio.FIRST_COMPLETED)
+            if not drafting.done():
+                cutting.result()  # raises: the draft is announced before the cutting can end
+            stored_bytes, draft = drafting.result()
+            if not ended:
+                await reception.ended(stored_bytes)
+            await reception.durable()
+            stored = await reception.settled(self._commit(caller, reception, asked, draft))
+        finally:
+            await asyncio.wait([cutting])
         final = self._final(stored.artifact, draft)
-        if final != draft:
+        if final is not draft:
             return self._receipt(stored, asked, final, await in_pool(self._p.pool, self._cut, final, asked))
         return self._receipt(stored, asked, draft, cutting.result())
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
         """This very artifact, if it is there already and asking costs less than counting its tokens again."""
-        if intake.size < WORTH_ASKING or asked.key is not None:
+        if asked.key is not None:
             return None
         said = asked.said
         wanted = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
@@ -174,38 +204,22 @@ class Ingest:
     async def _again(self, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
         stored = Stored(artifact, created=False, blob_used=False)
-        draft = _drafted(artifact, intake.sample())
+        draft = redrafted(artifact, intake.sample())
         return self._receipt(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
-    async def _recognise(self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer) -> "Draft":
-        """What the payload is: two threads at once, because counting tokens leaves the interpreter free."""
-        sample, said = reception.intake.sample(), asked.said
-        counting = asyncio.ensure_future(reception.counted())
-        try:
-            facts = await in_pool(self._p.pool, recognise, sample, said)
-        finally:
-            await asyncio.wait([counting])
-        counting.result()
-        measure = reception.intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
-        identity = ids.identity(caller.namespace, said.session, said.tool_call_id, measure.sha256)
-        return Draft(ids.render(ids.number(identity)), identity, said, measure, facts, sample)
-
     @staticmethod
-    def _final(artifact: Artifact, draft: "Draft") -> "Draft":
+    def _final(artifact: Artifact, draft: Draft) -> Draft:
         """The draft, unless something else was there already or its ID had to be probed: what was said first stays."""
         a = artifact
         same = (a.id, a.said, a.measure, a.facts) == (draft.id, draft.said, draft.measure, draft.facts)
-        return draft if same else _drafted(a, draft.sample)
+        return draft if same else redrafted(a, draft.sample)
 
-    def _cut(self, draft: "Draft", asked: Offer) -> "Cut":
+    def _cut(self, draft: Draft, asked: Offer) -> Cut:
         """The card, at the budget and query asked now."""
         budget = self._p.card_tokens if asked.card_tokens is None else asked.card_tokens
-        d, tokenizer = draft, self._p.tokenizer
-        return Cut(
-            *card.cut(d.id, d.said, d.measure, d.facts, d.sample, budget=budget, query=asked.query, tokenizer=tokenizer)
-        )
+        return cut(draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer)
 
-    async def _commit(self, caller: Caller, reception: Reception, asked: Offer, draft: "Draft") -> Stored:
+    async def _commit(self, caller: Caller, reception: Reception, asked: Offer, draft: Draft) -> Stored:
         now = self._p.clock.now()
         key = None
         if asked.key is not None:
@@ -268,7 +282,7 @@ class Ingest:
             return Stored(found.artifact, created=record.created, blob_used=False) if whole else None
         raise gone(found) if isinstance(found, Gone) else not_found()
 
-    def _receipt(self, stored: Stored, asked: Offer, draft: "Draft", cut: "Cut") -> Receipt:
+    def _receipt(self, stored: Stored, asked: Offer, draft: Draft, cut: Cut) -> Receipt:
         inline = self._inline(draft, asked)
         notices = list(asked.notices)
         if draft.measure.dropped:
@@ -288,7 +302,7 @@ class Ingest:
             warnings=tuple(notices),
         )
 
-    def _inline(self, draft: "Draft", asked: Offer) -> str | None:
+    def _inline(self, draft: Draft, asked: Offer) -> str | None:
         """The payload itself, when it is whole, text and small enough to stay in the conversation."""
         m = draft.measure
         limit = self._p.inline_tokens if asked.inline_tokens is None else asked.inline_tokens
@@ -297,32 +311,9 @@ class Ingest:
         return draft.sample.head.decode() if small and text else None
 
 
-@dataclass(frozen=True)
-class Draft:
-    """An artifact before its commit."""
-
-    id: str
-    identity: bytes
-    said: Said
-    measure: Measure
-    facts: Facts
-    sample: Sample
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A card, its text and that text's tokens."""
-
-    card: Card
-    text: str
-    tokens: int
-
-
-def _drafted(artifact: Artifact, sample: Sample) -> Draft:
-    """What is there already, as a draft."""
-    a = artifact
-    identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-    return Draft(a.id, identity, a.said, a.measure, a.facts, sample)
+def _announce(drafting: "asyncio.Future[tuple[bytes, Draft]]", draft: tuple[bytes, Draft]) -> None:
+    if not drafting.done():  # cancelled, when nobody waits any more
+        drafting.set_result(draft)
 
 
 def _fingerprint(identity: bytes, asked: Offer) -> bytes:

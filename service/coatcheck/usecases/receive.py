@@ -92,8 +92,6 @@ class Reception:
         self._inline: list[bytes] = []
         self._begun = False
         self._committing: asyncio.Future[Stored] | None = None
-        self._counting: asyncio.Future[None] | None = None
-        self._last = b""
         self.intake = intake
         self.blob_id = places.new_blob_id()
 
@@ -114,19 +112,13 @@ class Reception:
     async def end(self, last: bytes) -> None:
         """Digest the last block, and begin to make the bytes durable unless they are small enough to go inline."""
         await self._settle()
-        self._last = last
-        if self.intake.size + len(last) < WORTH_ASKING:
-            self._counting = asyncio.ensure_future(self._count())
-        await self._place(await self._in_thread(lambda: self.intake.end(last)))
+        await self.ended(await in_pool(self._places.pool, self.intake.end, last))
+
+    async def ended(self, stored: bytes) -> None:
+        """The same after the intake's own `end`, which gave these bytes. Only where no `take` came before."""
+        await self._place(stored)
         if self._writer is not None:
             self._pending = asyncio.ensure_future(self._writer.finish())
-
-    async def counted(self) -> None:
-        """Return when the tokens are counted. A small payload's count began with `end`; a larger one's begins here."""
-        await (self._counting or self._count())
-
-    async def _count(self) -> None:
-        await in_pool(self._places.pool, self.intake.count, self._last)
 
     async def durable(self) -> None:
         """Return when every byte is durable: the commit may follow."""
@@ -138,10 +130,7 @@ class Reception:
             await pending
 
     async def _digest(self, block: bytes) -> None:
-        await self._place(await self._in_thread(lambda: self.intake.feed(block)))
-
-    async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
-        return await in_pool(self._places.pool, work)
+        await self._place(await in_pool(self._places.pool, self.intake.feed, block))
 
     async def _place(self, stored: bytes) -> None:
         if self._writer is None and self.intake.stored_size <= self._places.inline_bytes:

@@ -1,6 +1,6 @@
 """Evidence cards: what a model reads instead of a payload."""
 
-from coatcheck.core.card.compose import MAX_BUDGET, MIN_BUDGET, cut
+from coatcheck.core.card.compose import MAX_BUDGET, MIN_BUDGET, cut, plan
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "NextCall",
     "Omission",
     "cut",
+    "plan",
 ]

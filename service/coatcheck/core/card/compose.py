@@ -15,6 +15,7 @@ from coatcheck.core.card.fixed import Fixed, FixedLines
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import CUTTERS
+from coatcheck.core.kinds.cutter import Plan
 from coatcheck.core.tokens import Tokenizer
 
 FAILED: Final = Marker("error", "reported by the tool")
@@ -28,6 +29,11 @@ _QUERY: Final = 200
 _TRIES: Final = 6
 
 
+def plan(sample: Sample, facts: Facts) -> Plan:
+    """What the excerpts of every card of a payload are chosen from. Needs no sizes; the same at every budget."""
+    return CUTTERS[facts.kind].plan(sample, facts)
+
+
 def cut(
     artifact_id: str,
     said: Said,
@@ -38,6 +44,7 @@ def cut(
     budget: int,
     query: str | None,
     tokenizer: Tokenizer,
+    planned: Plan | None = None,
 ) -> tuple[Card, str, int]:
     """The card of a payload, its text, and how many tokens the text is.
 
@@ -50,6 +57,7 @@ def cut(
         budget: 64 to 8,192 tokens; the text is never more, in the tokenizer's encoding.
         query: if given, excerpts are the passages that answer it before what the kind would choose.
         tokenizer: what counts.
+        planned: what `plan` answered, where the caller had time to ask before the sizes were known.
 
     Raises:
         CoatcheckError: `invalid_request` for a budget out of bounds.
@@ -59,7 +67,9 @@ def cut(
             Code.INVALID_REQUEST,
             f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
         )
-    return _Cutting(artifact_id, said, measure, facts, sample, budget, query, tokenizer).run()
+    return _Cutting(
+        artifact_id, said, measure, facts, sample, planned or plan(sample, facts), budget, query, tokenizer
+    ).run()
 
 
 class _Cutting:
@@ -72,6 +82,7 @@ class _Cutting:
         measure: Measure,
         facts: Facts,
         sample: Sample,
+        planned: Plan,
         budget: int,
         query: str | None,
         tokenizer: Tokenizer,
@@ -82,7 +93,7 @@ class _Cutting:
         self._facts = facts
         self._budget = budget
         self._tokenizer = tokenizer
-        self._plan = CUTTERS[facts.kind].plan(sample, facts)
+        self._plan = planned
         words = " ".join(query.split())[:_QUERY] if query else None
         self._excerpts = Excerpts(sample, measure, self._plan, words or None, tokenizer, brief=budget < render.BRIEF)
         self._fixed = FixedLines(said, measure, facts, self._plan, budget, tokenizer)
