@@ -142,6 +142,7 @@ class Ingest:
             asked = offer()
             if asked.idle_ttl is not UNSET:
                 check_idle_ttl(asked.idle_ttl)
+            await reception.taken()
             ended = reception.intake.size + len(last) >= WORTH_ASKING
             if ended:
                 await reception.end(last)

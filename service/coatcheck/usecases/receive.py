@@ -109,13 +109,16 @@ class Reception:
         await self._settle()
         self._pending = asyncio.ensure_future(self._digest(block))
 
-    async def end(self, last: bytes) -> None:
-        """Digest the last block, and begin to make the bytes durable unless they are small enough to go inline."""
+    async def taken(self) -> None:
+        """Return when every block that was taken is digested, raising what one of them raised."""
         await self._settle()
+
+    async def end(self, last: bytes) -> None:
+        """Digest the last block after `taken`, and begin to make the bytes durable unless they go inline."""
         await self.ended(await in_pool(self._places.pool, self.intake.end, last))
 
     async def ended(self, stored: bytes) -> None:
-        """The same after the intake's own `end`, which gave these bytes. Only where no `take` came before."""
+        """The same after the intake's own `end`, which gave these bytes."""
         await self._place(stored)
         if self._writer is not None:
             self._pending = asyncio.ensure_future(self._writer.finish())
