@@ -31,12 +31,15 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import NoteReads, ReadLog
 from coatcheck.usecases.search import Search
+from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.tidy import Tidy
 from coatcheck.usecases.trust import Trust
+from coatcheck.usecases.write_through import WriteThrough
 
 DATABASE = "coatcheck.db"
 """The catalogue's file in the data directory."""
@@ -154,7 +157,8 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
     async with open_store(settings) as store:
         tokenizer = load_tokenizer()
         reads = ReadLog()
-        find = Find(store.catalog, store.clock, reads)
+        shelter = Shelter(settings.fallback_bytes)
+        find = Find(store.catalog, store.clock, reads, shelter)
         life = timedelta(seconds=settings.tombstone_ttl)
         note = NoteReads(store.catalog, reads)
         tidy = Tidy(
@@ -167,28 +171,46 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             grace=timedelta(seconds=settings.grace_seconds),
             note=note,
         )
+        lease = timedelta(seconds=settings.lease_seconds)
+
+        def name_blob() -> str:
+            return new_blob_id(store.clock.now(), secrets.token_bytes(10))
+
         places = IngestPlaces(
             catalog=store.catalog,
             blobs=store.blobs,
             clock=store.clock,
             pool=store.pool,
             tokenizer=tokenizer,
-            new_blob_id=lambda: new_blob_id(store.clock.now(), secrets.token_bytes(10)),
-            lease=timedelta(seconds=settings.lease_seconds),
+            new_blob_id=name_blob,
+            lease=lease,
             inline_bytes=settings.inline_bytes,
             payload_limit=settings.payload_limit,
             ttl=settings.ttl,
             card_tokens=settings.card_tokens,
             inline_tokens=settings.inline_tokens,
+            shelter=shelter,
+            catalog_outage=Outage("catalogue", store.clock),
+            blobs_outage=Outage("blob store", store.clock),
+        )
+        write_through = WriteThrough(
+            shelter,
+            store.catalog,
+            store.blobs,
+            store.clock,
+            new_blob_id=name_blob,
+            lease=lease,
+            inline_bytes=settings.inline_bytes,
+            tombstone_life=life,
         )
         describe = Describe(find, store.open_content, tokenizer, store.pool, settings.card_tokens)
         services = Services(
             ingest=Ingest(places),
             describe=describe,
             browse=Browse(store.catalog, store.clock),
-            forget=Forget(store.catalog, store.clock, life),
-            forget_session=ForgetSession(store.catalog, store.clock, life),
-            extend=Extend(store.catalog, store.clock),
+            forget=Forget(store.catalog, store.clock, life, shelter),
+            forget_session=ForgetSession(store.catalog, store.clock, life, shelter),
+            extend=Extend(store.catalog, store.clock, shelter),
             find=find,
             open_content=store.open_content,
             read=Read(find, store.open_content, tokenizer, store.pool),
@@ -196,7 +218,7 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             clock=store.clock,
             ready=store.catalog.ready,
         )
-        async with running(tidy, settings.sweep_seconds, note):
+        async with running(tidy, settings.sweep_seconds, note, write_through):
             yield Running(services, _limits(settings))
 
 

@@ -53,6 +53,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Largest JSON request body in bytes. Larger payloads are streamed to `/v1/artifacts/raw`."""
     inline_bytes: int = 32 * 1024
     """Stored (compressed) bytes up to which a payload lives in the catalogue instead of in a file of its own."""
+    fallback_bytes: int = 64 * 1024**2
+    """Memory for payloads that storage does not take, compressed, until it does; the oldest go first. 0 keeps none."""
     sweep_seconds: int = 10
     """Pause between two runs of expiry, reaping and sweeping."""
     grace_seconds: int = 600
@@ -114,6 +116,7 @@ def _check(s: Settings) -> None:
         "payload_limit": (1, 64 * 1024**3),
         "json_limit": (1024, 1024**3),
         "inline_bytes": (0, 1024**2),
+        "fallback_bytes": (0, 64 * 1024**3),
         "sweep_seconds": (1, 86400),
         "grace_seconds": (0, 7 * 86400),
         "lease_seconds": (1, 86400),

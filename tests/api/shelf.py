@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from msgspec import UNSET, structs
 
@@ -43,9 +43,11 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search
+from coatcheck.usecases.shelter import Shelter
 
 
 class Shelf:
@@ -150,6 +152,8 @@ class Shelf:
     async def list_artifacts(
         self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
     ) -> Page:
+        if self.broken is not None:
+            raise self.broken
         places = list(enumerate((a for a, _ in self.rows.values()), start=1))[::-1]
         taken = [
             (place, a)
@@ -172,10 +176,21 @@ class Shelf:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
 
 
+class HurriedClock:
+    """Each look is an hour after the one before: no pause lasts."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        self._now += timedelta(hours=1)
+        return self._now
+
+
 @contextmanager
 def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Services]:
     """The real use cases over a shelf and a store in memory."""
-    clock = SystemClock()
+    clock, hurried = SystemClock(), HurriedClock()
     blobs = MemoryBlobStore(clock)
     tokenizer = load_tokenizer()
     with ThreadPoolExecutor(2) as pool:
@@ -195,6 +210,9 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
             ttl=3600,
             card_tokens=600,
             inline_tokens=1000,
+            shelter=Shelter(0),
+            catalog_outage=Outage("catalogue", hurried),
+            blobs_outage=Outage("blob store", hurried),
         )
         yield Services(
             ingest=Ingest(places),

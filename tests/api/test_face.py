@@ -304,9 +304,27 @@ async def test_what_may_pass_says_when_to_retry(
     retry: bool,
 ) -> None:
     shelf.broken = CoatcheckError(code, "A sentence.", size=5)
-    answer = await client.post("/v1/artifacts", json={"content": "x"})
+    answer = await client.get("/v1/artifacts")
     assert (answer.status_code, answer.json()["code"], answer.json()["size"]) == (status, str(code), 5)
     assert ("retry-after" in answer.headers) == retry
+
+
+@pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL])
+async def test_a_payload_that_storage_refuses_still_gets_its_card(
+    client: httpx.AsyncClient, shelf: Shelf, code: Code
+) -> None:
+    shelf.broken = CoatcheckError(code, "A sentence.")
+    body = {"content": "a line of output\n" * 2000, "tool_name": "make"}
+    answers = [await client.post("/v1/artifacts", json=body) for _ in range(2)]
+    batch = (await client.post("/v1/artifacts:batch", json={"items": [body]})).json()["results"][0]
+    receipt = answers[0].json()
+    assert [(a.status_code, a.content) for a in answers] == [(202, answers[0].content)] * 2
+    assert (batch["status"], batch["receipt"]) == (202, receipt)
+    assert (receipt["stored"], [w["code"] for w in receipt["warnings"]]) == (False, [str(code)])
+    assert "next" not in receipt["card"]
+    assert receipt["text"].splitlines()[0].startswith(f"[{receipt['id']} · command_output · NOT STORED; ")
+    assert "cannot be read back" in receipt["text"].splitlines()[-1]
+    assert shelf.rows == {}
 
 
 async def test_readiness_follows_the_database_and_liveness_does_not(client: httpx.AsyncClient, shelf: Shelf) -> None:
@@ -362,12 +380,12 @@ async def test_want_of_room_is_logged_once_a_minute_and_damage_always(caplog: py
 
 async def fail_in_two_ways(client: httpx.AsyncClient, shelf: Shelf) -> None:
     shelf.broken = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
-    for n in range(3):
-        assert (await client.post("/v1/artifacts", json={"content": f"x{n}"})).status_code == 507
+    for _ in range(3):
+        assert (await client.get("/v1/artifacts")).status_code == 507
     shelf.broken = CoatcheckError(Code.INTEGRITY, "Frame 3 of blob b is damaged.")
     for n in range(2):
         headers = {"x-request-id": f"damaged-{n}"}
-        assert (await client.post("/v1/artifacts", json={"content": "x"}, headers=headers)).status_code == 500
+        assert (await client.get("/v1/artifacts", headers=headers)).status_code == 500
 
 
 async def test_each_request_has_a_line_in_the_log_of_a_debugger_and_no_other(

@@ -52,6 +52,7 @@ BOUNDS = {
     "json_limit": (1024, 1024**3),
     "inline_bytes": (0, 1024**2),
     "sweep_seconds": (1, 86400),
+    "fallback_bytes": (0, 64 * 1024**3),
     "grace_seconds": (0, 7 * 86400),
     "lease_seconds": (1, 86400),
     "workers": (1, 256),

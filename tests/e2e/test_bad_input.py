@@ -221,7 +221,10 @@ def test_the_disk_being_full_is_said_and_what_was_acknowledged_stays(tmp_path: P
         kept = service.post(b"small but real\n" * 10_000)
 
         big = random.Random(0).randbytes(8_000_000)
-        problem(service.client.post("/v1/artifacts/raw", content=big), 507, "storage_full")
+        refused = service.client.post("/v1/artifacts/raw", content=big)
+        assert (refused.status_code, refused.json()["stored"]) == (202, False)
+        assert [w["code"] for w in refused.json()["warnings"]] == ["storage_full"]
+        problem(service.client.get(f"/v1/artifacts/{refused.json()['id']}"), 404, "artifact_not_found")
         assert service.content(kept["id"]) == b"small but real\n" * 10_000
         again = service.post(b"and it goes on\n" * 10_000)
         assert service.content(again["id"]) == b"and it goes on\n" * 10_000

@@ -30,7 +30,9 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces, Offer, Receipt
+from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.tidy import Tidy
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -83,11 +85,12 @@ class House:
         self.files = StubbornFiles()
         self.blobs = FileBlobStore(root, pool, self.files)
         self.tokenizer = load_tokenizer()
-        self.find = Find(catalog, clock, reads)
-        self.extend = Extend(catalog, clock)
+        self.shelter = Shelter(16 * 1024**2)
+        self.find = Find(catalog, clock, reads, self.shelter)
+        self.extend = Extend(catalog, clock, self.shelter)
         self.browse = Browse(catalog, clock)
-        self.forget = Forget(catalog, clock, TOMBSTONE_LIFE)
-        self.forget_session = ForgetSession(catalog, clock, TOMBSTONE_LIFE)
+        self.forget = Forget(catalog, clock, TOMBSTONE_LIFE, self.shelter)
+        self.forget_session = ForgetSession(catalog, clock, TOMBSTONE_LIFE, self.shelter)
         self._rng = random.Random(20260301)
 
     def ingest(self, *, catalog: Catalog | None = None, **changed: Any) -> Ingest:  # noqa: ANN401 - settings
@@ -105,6 +108,9 @@ class House:
             "ttl": 30 * 86400,
             "card_tokens": 600,
             "inline_tokens": 1000,
+            "shelter": self.shelter,
+            "catalog_outage": Outage("catalogue", self.clock),
+            "blobs_outage": Outage("blob store", self.clock),
         }
         return Ingest(IngestPlaces(**(asked | changed)))
 

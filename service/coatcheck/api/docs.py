@@ -66,7 +66,6 @@ _INGEST = (
     Code.IDEMPOTENCY_KEY_REUSED,
     Code.ARTIFACT_GONE,
     Code.UPLOAD_FENCED,
-    Code.STORAGE_FULL,
 )
 _ONE = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
 _CODED = ("Content-Encoding", "Content-Digest", "Repr-Digest")
@@ -75,6 +74,15 @@ _RECEIPTS = (
     Answer(
         status=200,
         description="This very artifact was there already; what was said of it first stays.",
+        model=views.ReceiptView,
+        headers=("Location",),
+    ),
+    Answer(
+        status=202,
+        description=(
+            "Storage did not take it: `stored` is false and a warning says why. The text is good to use, and says "
+            "that the payload cannot be read back. It may be stored later, from memory, and counts as stored then only."
+        ),
         model=views.ReceiptView,
         headers=("Location",),
     ),

@@ -31,7 +31,13 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     """What an ingest answers."""
 
     id: Id
-    stored: Annotated[bool, Meta(description="Whether the payload can be read again under this ID.")] = True
+    stored: Annotated[
+        bool,
+        Meta(
+            description="Whether the payload is durable and can be read again under this ID. If not, `warnings` says "
+            "why: `storage_unavailable` or `storage_full`; it may be stored a little later, from memory."
+        ),
+    ]
     inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
     text: Text
     tokens: TextTokens
@@ -149,6 +155,7 @@ def receipt_view(receipt: Receipt) -> ReceiptView:
     """An ingest's answer as callers see it."""
     return ReceiptView(
         id=receipt.id,
+        stored=receipt.stored,
         inline=receipt.inline,
         text=receipt.text,
         tokens=receipt.tokens,

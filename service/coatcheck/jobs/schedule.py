@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.usecases.reads import NoteReads
 from coatcheck.usecases.tidy import Tidied, Tidy
+from coatcheck.usecases.write_through import WriteThrough
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,10 @@ NOTE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def running(tidy: Tidy, pause: float, note: NoteReads | None = None) -> AsyncGenerator[None]:
-    """Tidy every `pause` seconds and write reads down every second while the context is open."""
+async def running(
+    tidy: Tidy, pause: float, note: NoteReads | None = None, write_through: WriteThrough | None = None
+) -> AsyncGenerator[None]:
+    """Tidy every `pause` seconds; every second write reads down, and store what waits for storage."""
     stop = asyncio.Event()
 
     async def tidied() -> None:
@@ -33,6 +36,9 @@ async def running(tidy: Tidy, pause: float, note: NoteReads | None = None) -> As
     workers = [asyncio.create_task(_rounds("tidying", tidied, pause, stop), name="tidy")]
     if note is not None:
         workers.append(asyncio.create_task(_rounds("noting reads", note, NOTE_SECONDS, stop), name="note reads"))
+    if write_through is not None:
+        rounds = _rounds("storing what waits", write_through, NOTE_SECONDS, stop)
+        workers.append(asyncio.create_task(rounds, name="write through"))
     try:
         yield
     finally:
@@ -40,9 +46,11 @@ async def running(tidy: Tidy, pause: float, note: NoteReads | None = None) -> As
         await asyncio.wait(workers)
         if note is not None:
             await _round("noting reads", note)
+        if write_through is not None:
+            await _round("storing what waits", write_through)
 
 
-async def _rounds(what: str, work: Callable[[], Awaitable[None]], pause: float, stop: asyncio.Event) -> None:
+async def _rounds(what: str, work: Callable[[], Awaitable[object]], pause: float, stop: asyncio.Event) -> None:
     while not stop.is_set():
         await _round(what, work)
         try:
@@ -51,7 +59,7 @@ async def _rounds(what: str, work: Callable[[], Awaitable[None]], pause: float, 
             continue
 
 
-async def _round(what: str, work: Callable[[], Awaitable[None]]) -> None:
+async def _round(what: str, work: Callable[[], Awaitable[object]]) -> None:
     try:
         await work()
     except CoatcheckError as error:

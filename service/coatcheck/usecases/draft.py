@@ -78,8 +78,8 @@ def redrafted(artifact: Artifact, sample: Sample) -> Draft:
     return Draft(a.id, identity, a.said, a.measure, a.facts, sample, card.plan(sample, a.facts))
 
 
-def cut(draft: Draft, *, budget: int, query: str | None, tokenizer: Tokenizer) -> Cut:
-    """The card of a draft."""
+def cut(draft: Draft, *, budget: int, query: str | None, tokenizer: Tokenizer, stored: bool = True) -> Cut:
+    """The card of a draft; not `stored`, it says that nothing more can be read."""
     d = draft
     made = card.cut(
         d.id,
@@ -91,5 +91,6 @@ def cut(draft: Draft, *, budget: int, query: str | None, tokenizer: Tokenizer) -
         query=query,
         tokenizer=tokenizer,
         planned=d.plan,
+        stored=stored,
     )
     return Cut(*made)

@@ -12,13 +12,15 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
 from coatcheck.ports import Catalog, Clock, Found
 from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.shelter import Shelter
 
 
 class Find:
     """The look-up that every other use case begins with."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, reads: ReadLog) -> None:
+    def __init__(self, catalog: Catalog, clock: Clock, reads: ReadLog, shelter: Shelter | None = None) -> None:
         self._catalog = catalog
+        self._shelter = shelter
         self._clock = clock
         self._reads = reads
 
@@ -26,9 +28,13 @@ class Find:
         """The artifact, live at this moment.
 
         Raises:
-            CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`.
+            CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
+                `storage_unavailable` while nobody knows.
         """
         now = self._clock.now()
+        waiting = self._shelter.find(caller.namespace, number, now) if self._shelter is not None else None
+        if waiting is not None:
+            return waiting
         with self._reads.look(now):
             found = await self._found(caller.namespace, number, now, with_bytes=with_bytes)
             if found is None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from coatcheck.core.artifact import Caller, Gone
 from coatcheck.ports import Catalog, Clock, DeleteArtifact, DeleteSession
 from coatcheck.usecases.find import gone, not_found
+from coatcheck.usecases.shelter import Shelter
 
 BATCH = 200
 """Artifacts deleted in one transaction, so that others wait milliseconds at most."""
@@ -17,7 +18,10 @@ BATCH = 200
 class Forget:
     """Delete one artifact."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, tombstone_life: timedelta) -> None:
+    def __init__(
+        self, catalog: Catalog, clock: Clock, tombstone_life: timedelta, shelter: Shelter | None = None
+    ) -> None:
+        self._shelter = shelter
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
@@ -29,9 +33,12 @@ class Forget:
             CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown.
         """
         now = self._clock.now()
+        waited = self._shelter is not None and self._shelter.forget(caller.namespace, number)
         answer = await self._catalog.delete_artifact(
             DeleteArtifact(namespace=caller.namespace, number=number, now=now, tombstone_until=now + self._life)
         )
+        if waited and answer is not True:
+            return  # it was nowhere but in memory
         if isinstance(answer, Gone):
             raise gone(answer)
         if not answer:
@@ -41,14 +48,17 @@ class Forget:
 class ForgetSession:
     """Delete everything of a session."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, tombstone_life: timedelta) -> None:
+    def __init__(
+        self, catalog: Catalog, clock: Clock, tombstone_life: timedelta, shelter: Shelter | None = None
+    ) -> None:
+        self._shelter = shelter
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
 
     async def __call__(self, caller: Caller, session: str) -> int:
         """Delete them, in batches; answers how many there were. A session nobody has used has none."""
-        total = 0
+        total = 0 if self._shelter is None else self._shelter.forget_session(caller.namespace, session)
         while True:
             now = self._clock.now()
             done = await self._catalog.delete_session(

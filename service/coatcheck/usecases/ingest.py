@@ -7,6 +7,7 @@ blob; a crash after it leaves an artifact that nobody was told of, which posting
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -36,9 +37,14 @@ from coatcheck.ports import (
 )
 from coatcheck.usecases.draft import Cut, Draft, counted_beside, cut, drafted, look, redrafted
 from coatcheck.usecases.find import gone, not_found
+from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced
+from coatcheck.usecases.settle import Settle
+from coatcheck.usecases.shelter import Shelter, unstored
 from coatcheck.usecases.trust import Trust
+
+log = logging.getLogger(__name__)
 
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
@@ -76,6 +82,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     id: str
     created: bool
     """False: this very artifact was there already."""
+    stored: bool = True
+    """False: storage refused the payload, as a warning says; the card stands for it all the same."""
     inline: bool
     """Whether `text` is the payload itself, byte for byte."""
     text: str
@@ -102,6 +110,9 @@ class IngestPlaces:
     ttl: int
     card_tokens: int
     inline_tokens: int
+    shelter: Shelter
+    catalog_outage: Outage
+    blobs_outage: Outage
 
 
 class Ingest:
@@ -110,6 +121,7 @@ class Ingest:
     def __init__(self, places: IngestPlaces) -> None:
         self._p = places
         self._trust = Trust(places.catalog, places.blobs, places.clock)
+        self._settle = Settle(places.catalog, self._trust, places.catalog_outage)
 
     async def __call__(
         self,
@@ -119,7 +131,10 @@ class Ingest:
         *,
         keep_ends: bool = False,
     ) -> Receipt:
-        """Store a payload and answer its receipt; return only when it is durable.
+        """Store a payload and answer its receipt; return only when it is durable, or say that it is not stored.
+
+        When storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
+        is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later.
 
         Args:
             caller: who offers it; names the namespace.
@@ -129,8 +144,7 @@ class Ingest:
 
         Raises:
             CoatcheckError: `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
-                deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`, `storage_full`,
-                `storage_unavailable`.
+                deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`.
         """
         oversize = Oversize(self._p.payload_limit, keep_ends=keep_ends)
         async with Reception(self._p, caller, Intake(self._p.tokenizer)) as reception:
@@ -180,14 +194,38 @@ class Ingest:
             stored_bytes, draft = drafting.result()
             if not ended:
                 await reception.ended(stored_bytes)
-            await reception.durable()
-            stored = await reception.settled(self._commit(caller, reception, asked, draft))
+            stored = await self._kept(caller, reception, asked, draft)
         finally:
             await asyncio.wait([cutting])
+        if isinstance(stored, CoatcheckError):
+            return await self._refused(caller, reception, asked, draft, stored)
         final = self._final(stored.artifact, draft)
         if final is not draft:
             return self._receipt(stored, asked, final, await in_pool(self._p.pool, self._cut, final, asked))
         return self._receipt(stored, asked, draft, cutting.result())
+
+    async def _kept(self, caller: Caller, reception: Reception, asked: Offer, draft: Draft) -> Stored | CoatcheckError:
+        """What the commit answers, or why storage does not take it."""
+        try:
+            await reception.durable()
+            return await reception.settled(self._commit(caller, reception, asked, draft))
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return error
+
+    async def _refused(
+        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, why: CoatcheckError
+    ) -> Receipt:
+        """The receipt of what could not be stored. It may still be, later: the shelter keeps what it has room for."""
+        held = reception.held()
+        change = self._change(caller, reception, asked, draft, None)
+        waits = held is not None and self._p.shelter.keep(draft.id, change, held)
+        log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
+        cut = await in_pool(self._p.pool, self._cut, draft, asked, stored=False)
+        asked = msgspec.structs.replace(asked, notices=(*asked.notices, Notice(str(why.code), _not_stored(why))))
+        artifact = Stored(unstored(draft.id, change), created=True, blob_used=False)
+        return msgspec.structs.replace(self._receipt(artifact, asked, draft, cut), stored=False)
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
         """This very artifact, if it is there already and asking costs less than counting its tokens again."""
@@ -195,12 +233,18 @@ class Ingest:
             return None
         said = asked.said
         wanted = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
-        found = await self._p.catalog.find(caller.namespace, ids.number(wanted), self._p.clock.now())
-        if not isinstance(found, Found):
-            return None
-        a = found.artifact
-        known = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-        return a if known == wanted and await self._trust.holds(a.namespace, a.blob) else None
+        try:
+            with self._p.catalog_outage.watched():
+                found = await self._p.catalog.find(caller.namespace, ids.number(wanted), self._p.clock.now())
+            if not isinstance(found, Found):
+                return None
+            a = found.artifact
+            known = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
+            return a if known == wanted and await self._trust.holds(a.namespace, a.blob) else None
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return None  # asking was only to spare work; storing will say what is wrong
 
     async def _again(self, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
@@ -215,23 +259,27 @@ class Ingest:
         same = (a.id, a.said, a.measure, a.facts) == (draft.id, draft.said, draft.measure, draft.facts)
         return draft if same else redrafted(a, draft.sample)
 
-    def _cut(self, draft: Draft, asked: Offer) -> Cut:
+    def _cut(self, draft: Draft, asked: Offer, *, stored: bool = True) -> Cut:
         """The card, at the budget and query asked now."""
         budget = self._p.card_tokens if asked.card_tokens is None else asked.card_tokens
-        return cut(draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer)
+        return cut(draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer, stored=stored)
 
     async def _commit(self, caller: Caller, reception: Reception, asked: Offer, draft: Draft) -> Stored:
-        now = self._p.clock.now()
         key = None
         if asked.key is not None:
-            key = IdempotencyKey(
-                key=asked.key, fingerprint=_fingerprint(draft.identity, asked), expires_at=now + KEY_LIFE
-            )
-            replay = await self._replay(caller, key)
+            expires_at = self._p.clock.now() + KEY_LIFE
+            key = IdempotencyKey(key=asked.key, fingerprint=_fingerprint(draft.identity, asked), expires_at=expires_at)
+            with self._p.catalog_outage.watched():
+                replay = await self._replay(caller, key)
             if replay is not None:
                 return replay
+        return _settled(await self._settle(self._change(caller, reception, asked, draft, key)))
+
+    def _change(
+        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, key: IdempotencyKey | None
+    ) -> StoreArtifact:
         blob, inline = reception.blob()
-        change = StoreArtifact(
+        return StoreArtifact(
             namespace=caller.namespace,
             identity=draft.identity,
             said=asked.said,
@@ -243,30 +291,9 @@ class Ingest:
             ttl=self._p.ttl if asked.ttl is UNSET else asked.ttl,
             idle_ttl=None if asked.idle_ttl is UNSET else asked.idle_ttl,
             pinned=asked.pinned,
-            now=now,
+            now=self._p.clock.now(),
             key=key,
         )
-        return _settled(await self._store(change))
-
-    async def _store(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | None:
-        """Commit, pointing at no bytes but those that are there.
-
-        A file takes its one chance to commit with its intent, so that what it would fold into is looked at before;
-        inline bytes can be offered twice, and spare the common case a question.
-        """
-        namespace, catalog = change.namespace, self._p.catalog
-        if change.blob.placement != "inline":
-            same = await catalog.same_bytes(namespace, change.blob.sha256, change.blob.size)
-            if same is not None:
-                await self._trust.holds(namespace, same)
-            return await catalog.store_artifact(change)
-        answer = await catalog.store_artifact(change)
-        if not isinstance(answer, Stored) or answer.blob_used:
-            return answer
-        if await self._trust.holds(namespace, answer.artifact.blob):
-            return answer
-        again = await catalog.store_artifact(change)
-        return Stored(again.artifact, answer.created, again.blob_used) if isinstance(again, Stored) else again
 
     async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
         """The answer that this key had before. A repeated request never revives what was deleted since."""
@@ -330,6 +357,11 @@ def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:
     if isinstance(answer, KeyReused):
         raise _reused()
     raise not_found() if answer is None else gone(answer)
+
+
+def _not_stored(why: CoatcheckError) -> str:
+    first = "The disk is full" if why.code is Code.STORAGE_FULL else "Storage does not answer"
+    return f"{first}: the payload is not stored, and the card says so. The card itself is complete."
 
 
 def _reused() -> CoatcheckError:

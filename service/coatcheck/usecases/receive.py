@@ -26,6 +26,7 @@ from coatcheck.ports import (
     RenewUpload,
     Stored,
 )
+from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,9 @@ last block is digested within milliseconds of its arrival."""
 
 WORTH_ASKING = 32 * 1024
 """Bytes from which looking for an artifact that may be there already is cheaper than counting the payload again."""
+
+HELD = 4 * 1024**2
+"""Stored bytes of a payload that are held in memory until its commit, so that it can be offered again."""
 
 KEPT_TAIL = 8 * 1024**2
 """Bytes of the end that are kept of a payload over the limit, when both ends are to be kept."""
@@ -79,6 +83,16 @@ class Places(Protocol):
         """Stored bytes up to which a payload lives in the catalogue."""
         ...
 
+    @property
+    def catalog_outage(self) -> Outage:
+        """Whether the catalogue answers."""
+        ...
+
+    @property
+    def blobs_outage(self) -> Outage:
+        """Whether the blob store answers."""
+        ...
+
 
 class Reception:
     """One payload being received. An async context manager: leaving it removes bytes that no commit points at."""
@@ -89,10 +103,12 @@ class Reception:
         self._pending: asyncio.Task[None] | None = None
         self._writer: BlobWriter | None = None
         self._lease_until = places.clock.now()
-        self._inline: list[bytes] = []
+        self._held: list[bytes] | None = []
         self._begun = False
         self._committing: asyncio.Future[Stored] | None = None
         self.intake = intake
+        self.refusal: CoatcheckError | None = None
+        """Why storage does not take this payload, once it said so. Digesting goes on: a card is made all the same."""
         self.blob_id = places.new_blob_id()
 
     async def __aenter__(self) -> Self:
@@ -120,12 +136,18 @@ class Reception:
     async def ended(self, stored: bytes) -> None:
         """The same after the intake's own `end`, which gave these bytes."""
         await self._place(stored)
-        if self._writer is not None:
-            self._pending = asyncio.ensure_future(self._writer.finish())
+        if self._writer is not None and self.refusal is None:
+            self._pending = asyncio.ensure_future(self._finish(self._writer))
 
     async def durable(self) -> None:
-        """Return when every byte is durable: the commit may follow."""
+        """Return when every byte is durable: the commit may follow.
+
+        Raises:
+            CoatcheckError: what storage said when it refused, `storage_full` or `storage_unavailable`.
+        """
         await self._settle()
+        if self.refusal is not None:
+            raise self.refusal
 
     async def _settle(self) -> None:
         pending, self._pending = self._pending, None
@@ -135,31 +157,50 @@ class Reception:
     async def _digest(self, block: bytes) -> None:
         await self._place(await in_pool(self._places.pool, self.intake.feed, block))
 
-    async def _place(self, stored: bytes) -> None:
-        if self._writer is None and self.intake.stored_size <= self._places.inline_bytes:
-            self._inline.append(stored)
-            return
-        if self._writer is None:
-            await self._begin()
-            stored = b"".join([*self._inline, stored])
-            self._inline.clear()
-        await self._renew()
-        if stored and self._writer is not None:
-            await self._writer.write(stored)
+    async def _finish(self, writer: BlobWriter) -> None:
+        with self._places.blobs_outage.watched():
+            await writer.finish()
 
-    async def _begin(self) -> None:
+    async def _place(self, stored: bytes) -> None:
+        if self._held is not None:
+            self._held.append(stored)
+        if self.refusal is None:
+            try:
+                await self._offer(stored)
+            except CoatcheckError as error:
+                if error.code not in REFUSALS:
+                    raise
+                self.refusal = error
+        if self.intake.stored_size > HELD:
+            self._held = None
+
+    async def _offer(self, stored: bytes) -> None:
+        """Hand the bytes to the blob store, as soon as they are too many to go inline."""
+        if self._writer is None:
+            if self.intake.stored_size <= self._places.inline_bytes:
+                return
+            self._writer = await self._begin()
+            stored = b"".join(self._held or ())
+        await self._renew()
+        if stored:
+            with self._places.blobs_outage.watched():
+                await self._writer.write(stored)
+
+    async def _begin(self) -> BlobWriter:
         p = self._places
         self._lease_until = p.clock.now() + p.lease
         self._begun = True
-        await p.catalog.begin_upload(
-            BeginUpload(
-                namespace=self._caller.namespace,
-                blob_id=self.blob_id,
-                placement=p.blobs.placement,
-                lease_until=self._lease_until,
+        with p.catalog_outage.watched():
+            await p.catalog.begin_upload(
+                BeginUpload(
+                    namespace=self._caller.namespace,
+                    blob_id=self.blob_id,
+                    placement=p.blobs.placement,
+                    lease_until=self._lease_until,
+                )
             )
-        )
-        self._writer = await p.blobs.create(self._caller.namespace, self.blob_id)
+        with p.blobs_outage.watched():
+            return await p.blobs.create(self._caller.namespace, self.blob_id)
 
     async def _renew(self) -> None:
         p = self._places
@@ -168,22 +209,28 @@ class Reception:
             return
         self._lease_until = now + p.lease
         change = RenewUpload(namespace=self._caller.namespace, blob_id=self.blob_id, lease_until=self._lease_until)
-        if not await p.catalog.renew_upload(change):
+        with p.catalog_outage.watched():
+            ours = await p.catalog.renew_upload(change)
+        if not ours:
             raise fenced()
 
     def blob(self) -> tuple[Blob, bytes | None]:
         """The blob to commit and, when it is small, its stored bytes; after `end`."""
-        inline = b"".join(self._inline) if self._writer is None else None
+        placement = "inline" if self._writer is None else self._places.blobs.placement
         index = self.intake.index
         blob = Blob(
             id=self.blob_id,
-            placement="inline" if self._writer is None else self._places.blobs.placement,
+            placement=placement,
             size=index.size,
             stored_size=index.stored_size,
             sha256=self.intake.sha256,
             index=index.pack(),
         )
-        return blob, inline
+        return blob, self.held() if self._writer is None else None
+
+    def held(self) -> bytes | None:
+        """All stored bytes, after `end`; None when they are more than HELD."""
+        return None if self._held is None else b"".join(self._held)
 
     async def settled(self, commit: Coroutine[None, None, Stored]) -> Stored:
         """What the commit answers. It goes on when the caller is cancelled: the fate of the bytes depends on it."""

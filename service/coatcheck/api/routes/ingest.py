@@ -104,7 +104,7 @@ async def _item(desk: Desk, who: Caller, raw: bytes, key: str | None, request_id
     except CoatcheckError as e:
         desk.journal.failed(e, request_id, "/v1/artifacts:batch")
         return BatchItem(TABLE[e.code].status, problem=members(e, None))
-    return BatchItem(201 if receipt.created else 200, receipt_view(receipt))
+    return BatchItem(_status(receipt), receipt_view(receipt))
 
 
 async def _json(request: Request[Any, Any, Any], limits: Limits, room: Room) -> bytes:
@@ -162,6 +162,13 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _answer(receipt: Receipt) -> Response[bytes]:
-    """201 with the place of what is new, 200 for what was there already."""
+    """The place of what was handed over, and what became of it."""
     headers = {"location": f"/v1/artifacts/{receipt.id}"}
-    return answer(receipt_view(receipt), status=201 if receipt.created else 200, headers=headers)
+    return answer(receipt_view(receipt), status=_status(receipt), headers=headers)
+
+
+def _status(receipt: Receipt) -> int:
+    """201 for what is new, 200 for what was there already, 202 for what storage has not taken."""
+    if not receipt.stored:
+        return 202
+    return 201 if receipt.created else 200

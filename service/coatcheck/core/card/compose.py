@@ -45,6 +45,7 @@ def cut(
     query: str | None,
     tokenizer: Tokenizer,
     planned: Plan | None = None,
+    stored: bool = True,
 ) -> tuple[Card, str, int]:
     """The card of a payload, its text, and how many tokens the text is.
 
@@ -58,6 +59,7 @@ def cut(
         query: if given, excerpts are the passages that answer it before what the kind would choose.
         tokenizer: what counts.
         planned: what `plan` answered, where the caller had time to ask before the sizes were known.
+        stored: whether the payload can be read further; otherwise the card says that it cannot.
 
     Raises:
         CoatcheckError: `invalid_request` for a budget out of bounds.
@@ -68,7 +70,16 @@ def cut(
             f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
         )
     return _Cutting(
-        artifact_id, said, measure, facts, sample, planned or plan(sample, facts), budget, query, tokenizer
+        artifact_id,
+        said,
+        measure,
+        facts,
+        sample,
+        planned or plan(sample, facts),
+        budget,
+        query,
+        tokenizer,
+        stored=stored,
     ).run()
 
 
@@ -86,8 +97,11 @@ class _Cutting:
         budget: int,
         query: str | None,
         tokenizer: Tokenizer,
+        *,
+        stored: bool,
     ) -> None:
         self._id = artifact_id
+        self._stored = stored
         self._said = said
         self._measure = measure
         self._facts = facts
@@ -103,8 +117,8 @@ class _Cutting:
     def run(self) -> tuple[Card, str, int]:
         """Fixed lines, then excerpts with what is left, then a recount; shrink until it fits."""
         everything = Omission(bytes=ByteRange(0, 1), lines=LineRange(1, 1), whole_lines=1)
-        most = self._budget - self._tokenizer.count(f"\n{self._last(self._next([everything]))}")
-        fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows)
+        most = self._budget - self._tokenizer.count(f"\n{self._last(self._next([everything]), lost=not self._stored)}")
+        fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows, stored=self._stored)
         self._fixed.build(fixed, most - (0 if self._shows else SEAM), text=self._readable)
         excerpts = self._choose(most - fixed.cost)
         before = fixed.cost
@@ -124,14 +138,14 @@ class _Cutting:
 
     def _smallest(self) -> tuple[Card, str, int]:
         """ID and next call: what fits into 64 tokens for every payload."""
-        card, text = self._assemble(self._fixed.first(self._id, room=0, excerpts=False), [])
+        card, text = self._assemble(self._fixed.first(self._id, room=0, excerpts=False, stored=self._stored), [])
         return card, text, self._tokenizer.count(text)
 
     def _choose(self, room: int) -> list[Excerpt]:
         return self._excerpts.choose(room) if self._shows else []
 
     def _next(self, omitted: list[Omission]) -> NextCall | None:
-        if not omitted:
+        if not omitted or not self._stored:
             return None
         arguments: dict[str, str | int] = {"artifact_id": self._id}
         largest = max(omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
@@ -143,9 +157,11 @@ class _Cutting:
             arguments["limit"] = _PAGE_LINES
         return NextCall("read_artifact", arguments)
 
-    def _last(self, next_call: NextCall | None) -> str:
+    def _last(self, next_call: NextCall | None, *, lost: bool) -> str:
         if not self._measure.size:
             return render.empty_line()
+        if lost:
+            return render.lost_line(brief=self._budget < render.BRIEF)
         if not self._readable:
             return render.unreadable_line()
         if next_call is None:
@@ -161,7 +177,8 @@ class _Cutting:
             lines += render.excerpt_lines(excerpts, omitted, measure, brief=self._budget < render.BRIEF)
         elif omitted and self._readable and len(lines) > 1:
             lines.append(render.all_left_out(omitted[0]))
-        lines.append(self._last(next_call))
+        lost = not self._stored and (bool(omitted) or not self._readable)
+        lines.append(self._last(next_call, lost=lost))
         return self._card(fixed, excerpts, omitted, next_call), "\n".join(lines)
 
     def _card(self, fixed: Fixed, excerpts: list[Excerpt], omitted: list[Omission], next_call: NextCall | None) -> Card:

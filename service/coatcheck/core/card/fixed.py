@@ -60,9 +60,9 @@ class FixedLines:
         self._budget = budget
         self._tokenizer = tokenizer
 
-    def first(self, artifact_id: str, *, room: int, excerpts: bool) -> Fixed:
+    def first(self, artifact_id: str, *, room: int, excerpts: bool, stored: bool) -> Fixed:
         """The one line that every card has."""
-        line = render.first_line(artifact_id, self._facts.kind.value, room=room, excerpts=excerpts)
+        line = render.first_line(artifact_id, self._facts.kind.value, room=room, excerpts=excerpts, stored=stored)
         return Fixed([line], self._cost(line))
 
     def build(self, fixed: Fixed, room: int, *, text: bool) -> Fixed:

@@ -1,0 +1,49 @@
+"""Commit an artifact, pointing at no bytes but those that are there: the last step of storing a payload.
+
+Crash story: one transaction decides; before it there is at most an intent and a file, which the reaper takes.
+"""
+
+from coatcheck.core.artifact import Gone
+from coatcheck.ports import Catalog, Fenced, KeyReused, StoreArtifact, Stored
+from coatcheck.usecases.outage import Outage
+from coatcheck.usecases.trust import Trust
+
+Settled = Stored | Gone | Fenced | KeyReused | None
+
+
+class Settle:
+    """The step."""
+
+    def __init__(self, catalog: Catalog, trust: Trust, outage: Outage) -> None:
+        """Make the step; `outage` is the catalogue's."""
+        self._catalog = catalog
+        self._trust = trust
+        self._outage = outage
+
+    async def __call__(self, change: StoreArtifact) -> Settled:
+        """Commit.
+
+        A file takes its one chance to commit with its intent, so that what it would fold into is looked at before;
+        inline bytes can be offered twice, and spare the common case a question.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`.
+        """
+        namespace = change.namespace
+        if change.blob.placement != "inline":
+            with self._outage.watched():
+                same = await self._catalog.same_bytes(namespace, change.blob.sha256, change.blob.size)
+            if same is not None:
+                await self._trust.holds(namespace, same)
+            return await self._store(change)
+        answer = await self._store(change)
+        if not isinstance(answer, Stored) or answer.blob_used:
+            return answer
+        if await self._trust.holds(namespace, answer.artifact.blob):
+            return answer
+        again = await self._store(change)
+        return Stored(again.artifact, answer.created, again.blob_used) if isinstance(again, Stored) else again
+
+    async def _store(self, change: StoreArtifact) -> Settled:
+        with self._outage.watched():
+            return await self._catalog.store_artifact(change)

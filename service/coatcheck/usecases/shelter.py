@@ -1,0 +1,132 @@
+"""What storage would not take: kept in memory for a while, readable here, written through when storage returns.
+
+Nothing in it counts as stored: a crash loses it, and so does a newer payload when there is no more room. Bounded in
+bytes. Other replicas do not see it.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.expiry import expiry
+from coatcheck.ports import Found, StoreArtifact
+
+_ROW_BYTES = 4096
+"""What an entry costs beside its bytes, about."""
+
+Key = tuple[str, int]
+
+
+class Sheltered(Struct, frozen=True):
+    """A payload that waits for storage: the change to make, whose `inline` holds the stored bytes."""
+
+    change: StoreArtifact
+    artifact: Artifact
+
+    @property
+    def key(self) -> Key:
+        """Namespace and number."""
+        return self.artifact.namespace, ids.parse(self.artifact.id)
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory, about."""
+        return len(self.change.inline or b"") + len(self.change.blob.index) + _ROW_BYTES
+
+
+class Shelter:
+    """Waiting payloads, oldest first."""
+
+    def __init__(self, room: int) -> None:
+        """`room` is in bytes; 0 keeps nothing."""
+        self._room = room
+        self._used = 0
+        self._waiting: dict[Key, Sheltered] = {}
+
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def keep(self, artifact_id: str, change: StoreArtifact, stored: bytes) -> bool:
+        """Take a payload in, putting out the oldest where room is needed. False when it is larger than all the room.
+
+        Args:
+            artifact_id: the ID that it will have.
+            change: how it is to be stored. Its idempotency key is not kept: the identity finds it again.
+            stored: its stored bytes.
+        """
+        blob = msgspec.structs.replace(change.blob, placement="inline")
+        change = msgspec.structs.replace(change, blob=blob, inline=stored, key=None)
+        entry = Sheltered(change, unstored(artifact_id, change))
+        if entry.cost > self._room:
+            return False
+        self.forget(*entry.key)
+        while self._used + entry.cost > self._room:
+            self.forget(*next(iter(self._waiting)))
+        self._waiting[entry.key] = entry
+        self._used += entry.cost
+        return True
+
+    def find(self, namespace: str, number: int, now: datetime) -> Found | None:
+        """A waiting payload that has not expired."""
+        entry = self._waiting.get((namespace, number))
+        if entry is None or not _is_live(entry, now):
+            return None
+        return Found(entry.artifact, entry.change.inline)
+
+    def holds(self, entry: Sheltered) -> bool:
+        """Whether this very entry still waits."""
+        return self._waiting.get(entry.key) is entry
+
+    def forget(self, namespace: str, number: int) -> bool:
+        """Let go of one; whether there was one."""
+        entry = self._waiting.pop((namespace, number), None)
+        if entry is not None:
+            self._used -= entry.cost
+        return entry is not None
+
+    def forget_session(self, namespace: str, session: str) -> int:
+        """Let go of a session's; answers how many there were."""
+        keys = [
+            key for key, entry in self._waiting.items() if key[0] == namespace and entry.change.said.session == session
+        ]
+        return sum(self.forget(*key) for key in keys)
+
+    def waiting(self, now: datetime) -> Iterator[Sheltered]:
+        """Those that wait at this moment, oldest first; what has expired is let go of."""
+        for entry in list(self._waiting.values()):
+            if not self.holds(entry):
+                continue
+            if _is_live(entry, now):
+                yield entry
+            else:
+                self.forget(*entry.key)
+
+
+def _is_live(entry: Sheltered, now: datetime) -> bool:
+    at = entry.artifact.expires_at
+    return at is None or at > now
+
+
+def unstored(artifact_id: str, change: StoreArtifact) -> Artifact:
+    """The artifact that this change would make."""
+    c = change
+    return Artifact(
+        namespace=c.namespace,
+        id=artifact_id,
+        said=c.said,
+        measure=c.measure,
+        facts=c.facts,
+        blob=c.blob,
+        created_at=c.now,
+        expires_at=expiry(c.now, c.now, ttl=c.ttl, idle_ttl=c.idle_ttl, pinned=c.pinned),
+        ttl=c.ttl,
+        idle_ttl=c.idle_ttl,
+        pinned=c.pinned,
+        engine=c.engine,
+    )

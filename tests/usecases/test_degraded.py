@@ -1,0 +1,265 @@
+"""When storage does not answer: a card all the same, memory for a while, and storing later."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from coatcheck.core import ids
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import BlobStore, Catalog, Found
+from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.ingest import Receipt
+from coatcheck.usecases.outage import PAUSE, Outage
+from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.write_through import WriteThrough
+from usecases.house import CALLER, GRACE, INSTANT, LEASE, TOMBSTONE_LIFE, House, code_of, lines, noise
+
+SMALL = lines(20_000)
+LARGE = noise(300_000)
+
+
+class Fault:
+    """What ails an adapter: while it is down, its first `answers` calls are still answered."""
+
+    def __init__(self, code: Code = Code.STORAGE_UNAVAILABLE) -> None:
+        self.down = True
+        self.code = code
+        self.answers = 0
+        self.calls = 0
+
+    def met(self) -> None:
+        self.calls += 1
+        if self.down and self.calls > self.answers:
+            raise CoatcheckError(self.code, "It does not answer.")
+
+
+class Ailing:
+    """A real adapter, or a writer of one, with a fault."""
+
+    def __init__(self, real: object, fault: Fault) -> None:
+        self._real = real
+        self._fault = fault
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the adapter has
+        found: Callable[..., Awaitable[Any]] = getattr(self._real, name)
+        if not callable(found) or name == "abort":
+            return found
+
+        async def call(*args: object, **named: object) -> object:
+            self._fault.met()
+            answer: object = await found(*args, **named)
+            return Ailing(answer, self._fault) if name == "create" else answer
+
+        return call
+
+
+class Degraded:
+    """A house whose catalogue or blob store fails, with everything that lives over it."""
+
+    def __init__(self, house: House, broken: str, fault: Fault, room: int = 1 << 24) -> None:
+        self.house = house
+        self.fault = fault
+        self.catalog = cast("Catalog", Ailing(house.catalog, fault) if broken == "catalog" else house.catalog)
+        self.blobs = cast("BlobStore", Ailing(house.blobs, fault) if broken == "blobs" else house.blobs)
+        self.shelter = Shelter(room)
+        self.find = Find(self.catalog, house.clock, house.reads, self.shelter)
+        self.forget = Forget(self.catalog, house.clock, TOMBSTONE_LIFE, self.shelter)
+        self.forget_session = ForgetSession(self.catalog, house.clock, TOMBSTONE_LIFE, self.shelter)
+        self.extend = Extend(self.catalog, house.clock, self.shelter)
+        self._outages = {
+            "catalog_outage": Outage("catalogue", house.clock),
+            "blobs_outage": Outage("blob store", house.clock),
+        }
+        self._names = iter(range(1000))
+
+    async def put(self, payload: bytes, **offer: Any) -> Receipt:  # noqa: ANN401 - fields of an Offer
+        settings = {"catalog": self.catalog, "blobs": self.blobs, "shelter": self.shelter, **self._outages}
+        return await self.house.put(payload, settings=settings, **offer)
+
+    async def write_through(self) -> int:
+        verb = WriteThrough(
+            self.shelter,
+            self.catalog,
+            self.blobs,
+            self.house.clock,
+            new_blob_id=lambda: new_blob_id(self.house.clock.now(), next(self._names).to_bytes(10)),
+            lease=LEASE,
+            inline_bytes=32 * 1024,
+            tombstone_life=TOMBSTONE_LIFE,
+        )
+        return await verb()
+
+    async def found(self, artifact_id: str) -> Found:
+        return await self.find(CALLER, ids.parse(artifact_id), with_bytes=True)
+
+    async def content(self, artifact_id: str) -> bytes:
+        content = self.house.opened()(await self.found(artifact_id))
+        return b"".join([block async for block in content.blocks(0, content.size)])
+
+    async def settled(self) -> None:
+        """Whatever was left to the upkeep is done."""
+        self.fault.down = False
+        await self.house.rest()
+        self.house.clock.forward(LEASE + INSTANT)
+        await self.house.tidy()()
+        self.house.clock.forward(GRACE + INSTANT)
+        await self.house.tidy()()
+
+
+CASES = [("catalog", SMALL), ("catalog", LARGE), ("blobs", LARGE)]
+IDS = ["catalogue, inline", "catalogue, file", "blob store"]
+
+
+@pytest.mark.parametrize(("broken", "payload"), CASES, ids=IDS)
+@pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL])
+async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_the_same_id(
+    house: House, broken: str, payload: bytes, code: Code
+) -> None:
+    world = Degraded(house, broken, Fault(code))
+    receipt = await world.put(payload)
+    assert (receipt.stored, receipt.created, [w.code for w in receipt.warnings]) == (False, True, [str(code)])
+    assert await world.content(receipt.id) == payload
+    assert house.count("artifacts") == 0
+    assert await code_of(world.write_through()) is code
+    world.fault.down = False
+    house.clock.forward(PAUSE)
+    assert await world.write_through() == 1
+    assert (world.shelter.count, house.count("artifacts")) == (0, 1)
+    assert await house.content(receipt.id) == payload
+    assert world.shelter.find(CALLER.namespace, ids.parse(receipt.id), house.clock.now()) is None
+    again = await world.put(payload)
+    assert (again.id, again.stored, again.created) == (receipt.id, True, False)
+    assert again.text != receipt.text or again.inline
+
+
+@pytest.mark.parametrize("broken", ["catalog", "blobs"])
+async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothing(house: House, broken: str) -> None:
+    healthy = Degraded(house, broken, Fault())
+    healthy.fault.down = False
+    first = await healthy.put(LARGE)
+    await house.forget(CALLER, ids.parse(first.id))
+    await healthy.settled()
+    assert healthy.fault.calls > 1
+    for k in range(healthy.fault.calls):
+        world = Degraded(house, broken, Fault())
+        world.fault.answers = k
+        receipt = await world.put(noise(300_000, seed=100 + k))
+        if receipt.stored:  # only asking whether it was there already failed
+            await house.forget(CALLER, ids.parse(receipt.id))
+        await world.settled()
+        assert (k, house.stored_files(), house.count("uploads"), house.count("artifacts")) == (k, [], 0, 0)
+
+
+async def test_while_nobody_knows_a_read_is_not_answered_not_found(house: House) -> None:
+    kept = await house.put(SMALL)
+    world = Degraded(house, "catalog", Fault(), room=0)
+    lost = await world.put(LARGE)
+    for artifact_id in (kept.id, lost.id):
+        assert await code_of(world.found(artifact_id)) is Code.STORAGE_UNAVAILABLE
+    world.fault.down = False
+    assert await world.content(kept.id) == SMALL
+    assert await code_of(world.found(lost.id)) is Code.ARTIFACT_NOT_FOUND
+
+
+async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(house: House) -> None:
+    world = Degraded(house, "catalog", Fault())
+    for seed in range(5):
+        assert not (await world.put(lines(2_000, seed))).stored
+    assert world.fault.calls == 1
+    world.fault.down = False
+    assert not (await world.put(lines(2_000, 6))).stored
+    house.clock.forward(PAUSE)
+    assert (await world.put(lines(2_000, 7))).stored
+    assert await world.write_through() == 6
+
+
+async def test_the_oldest_make_room_and_the_largest_find_none(house: House) -> None:
+    world = Degraded(house, "catalog", Fault(), room=3 * 310_000)
+    kept = [(await world.put(noise(300_000, seed))).id for seed in range(5)]
+    large = await world.put(noise(1_000_000))
+    beyond = await world.put(noise(5_000_000))
+    assert [await outcome(world, one) for one in [*kept, large.id, beyond.id]] == [
+        Code.STORAGE_UNAVAILABLE,
+        Code.STORAGE_UNAVAILABLE,
+        "readable",
+        "readable",
+        "readable",
+        Code.STORAGE_UNAVAILABLE,
+        Code.STORAGE_UNAVAILABLE,
+    ]
+
+
+async def outcome(world: Degraded, artifact_id: str) -> str:
+    try:
+        await world.content(artifact_id)
+    except CoatcheckError as error:
+        return error.code
+    return "readable"
+
+
+async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(house: House) -> None:
+    world = Degraded(house, "catalog", Fault())
+    one = await world.put(lines(3_000, 1))
+    of_session = await world.put(lines(3_000, 2), said={"session": "s"})
+    brief = await world.put(lines(3_000, 3), ttl=60)
+    assert await code_of(world.extend(CALLER, ids.parse(one.id), pinned=True)) is Code.STORAGE_UNAVAILABLE
+    world.fault.down = False
+    await world.forget(CALLER, ids.parse(one.id))
+    assert await world.forget_session(CALLER, "s") == 1
+    house.clock.forward(PAUSE * 30)
+    assert await world.write_through() == 0
+    assert (world.shelter.count, house.count("artifacts")) == (0, 0)
+    for receipt in (one, of_session, brief):
+        assert await code_of(world.found(receipt.id)) is Code.ARTIFACT_NOT_FOUND
+
+
+async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(house: House) -> None:
+    world = Degraded(house, "catalog", Fault())
+    receipt = await world.put(SMALL)
+    world.fault.down = False
+    world.catalog = cast("Catalog", ForgottenOnTheWay(house, world.shelter, ids.parse(receipt.id)))
+    await world.write_through()
+    assert (world.shelter.count, house.count("artifacts"), house.count("tombstones")) == (0, 0, 1)
+
+
+class ForgottenOnTheWay:
+    """A catalogue that commits a payload while its caller deletes it from memory."""
+
+    def __init__(self, house: House, shelter: Shelter, number: int) -> None:
+        self._catalog = house.catalog
+        self._shelter = shelter
+        self._number = number
+
+    async def store_artifact(self, change: Any) -> object:  # noqa: ANN401 - passed on
+        self._shelter.forget(CALLER.namespace, self._number)
+        return await self._catalog.store_artifact(change)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._catalog, name)
+
+
+async def test_a_key_means_nothing_before_storage_took_its_request(house: House) -> None:
+    world = Degraded(house, "catalog", Fault())
+    first = await world.put(SMALL, key="k")
+    world.fault.down = False
+    house.clock.forward(PAUSE)
+    second = await world.put(SMALL, key="k")
+    assert (first.stored, second.stored, second.created, second.id) == (False, True, True, first.id)
+    assert await world.write_through() == 1
+    assert house.count("artifacts") == 1
+
+
+@pytest.mark.parametrize("budget", [64, 128, 300, 600, 4096])
+async def test_the_card_of_what_is_not_stored_keeps_its_budget_and_offers_nothing_to_read(
+    house: House, budget: int
+) -> None:
+    world = Degraded(house, "catalog", Fault(), room=0)
+    receipt = await world.put(SMALL, card_tokens=budget, inline_tokens=0)
+    assert receipt.tokens <= budget
+    assert receipt.card.next is None
+    assert "not stored" in receipt.text.lower()
+    assert "read_artifact" not in receipt.text
