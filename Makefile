@@ -54,5 +54,10 @@ lock: setup ## resolve the dependencies again
 clean: ## remove what the tasks made
 	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
-soak: setup ## the fault harness at length, one JSON line each
-	@PYTHONPATH=tests $(BIN)/python tests/faults/kill.py --cycles 200
+STORAGE ?= sqlite+files
+SOAK := kill sweep power ioerrors diskfull vanish bitrot clocks
+
+soak: setup ## the fault harness at length (about an hour), one JSON line each; STORAGE=... for another combination
+	@failed=; for harness in $(SOAK); do \
+		PYTHONPATH=tests $(BIN)/python tests/faults/$$harness.py $(STORAGE) || failed="$$failed $$harness"; \
+	done; test -z "$$failed" || { echo "broken:$$failed" >&2; exit 1; }

@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import ranges, streams, throughput
+from bench import durable, ranges, streams, throughput
 
-PARTS = {"throughput": throughput.run, "streams": streams.run, "ranges": ranges.run}
+PARTS = {"throughput": throughput.run, "streams": streams.run, "ranges": ranges.run, "durable": durable.run}
 
 
 def main() -> None:

@@ -35,10 +35,10 @@ def run() -> None:
     header = f"{'size':>7} {'clients':>7} | {'ingest/s':>9} {'p50 ms':>7} {'p99 ms':>7} | {'read/s':>8} {'p50 ms':>7}"
     print(f"{header} | {'not stored/s':>12} {'durable/s':>10} | of floors")
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
-        port = _free_port()
+        port = free_port()
         floor = subprocess.Popen([sys.executable, "-m", "bench.floors", str(port)])
         try:
-            _wait(port)
+            wait_for(port)
             for name, size in SIZES.items():
                 for clients in (1, 16):
                     _row(Path(folder), service.url, f"http://127.0.0.1:{port}", name, size, clients)
@@ -74,13 +74,15 @@ def _ids(url: str, limit: int) -> list[str]:
     return [item["id"] for item in items]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that is free now."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
 
 
-def _wait(port: int) -> None:
+def wait_for(port: int) -> None:
+    """Return when something listens on a port of this machine."""
     for _ in range(200):
         with socket.socket() as s:
             if s.connect_ex(("127.0.0.1", port)) == 0:

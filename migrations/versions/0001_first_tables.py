@@ -16,6 +16,7 @@ def upgrade() -> None:
     _make_artifacts()
     _make_records()
     if op.get_bind().dialect.name == "postgresql":
+        _wall_namespaces_off()
         # The bytes are compressed already, and ranges of them are read: the server must not compress them again.
         op.execute("ALTER TABLE inline_bytes ALTER COLUMN stored SET STORAGE EXTERNAL")
         op.execute("ALTER TABLE blobs ALTER COLUMN frames SET STORAGE EXTERNAL")
@@ -43,6 +44,7 @@ def _make_blobs() -> None:
     op.create_table(
         "inline_bytes",
         sa.Column("blob_seq", RowNumber, nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
         sa.Column("stored", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("blob_seq", name="pk_inline_bytes"),
         sa.ForeignKeyConstraint(["blob_seq"], ["blobs.seq"], name="fk_inline_bytes_blob_seq", ondelete="CASCADE"),
@@ -120,6 +122,24 @@ def _make_records() -> None:
         sa.PrimaryKeyConstraint("namespace", "key", name="pk_idempotency_keys"),
     )
     op.create_index("ix_idempotency_keys_expires_at", "idempotency_keys", ["expires_at"])
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("holder", sa.Text(), nullable=False),
+        sa.Column("until", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_leases"),
+    )
+
+
+def _wall_namespaces_off() -> None:
+    # A second wall behind the WHERE of every statement: a session sees the namespace it has entered, and no other.
+    # FORCE holds the tables' owner to it, who is who serves. The sub-selects are evaluated once a statement.
+    mine = "namespace = (SELECT current_setting('coatcheck.namespace', true))"
+    upkeep = "(SELECT current_setting('coatcheck.upkeep', true)) = 'on'"
+    for table in ("blobs", "inline_bytes", "artifacts", "uploads", "tombstones", "idempotency_keys"):
+        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+        op.execute(f"CREATE POLICY namespace ON {table} USING ({mine} OR {upkeep})")
 
 
 def _partial_index(name: str, table: str, columns: list[str], where: str) -> None:
@@ -127,5 +147,5 @@ def _partial_index(name: str, table: str, columns: list[str], where: str) -> Non
 
 
 def downgrade() -> None:
-    for table in ("idempotency_keys", "tombstones", "uploads", "artifacts", "inline_bytes", "blobs"):
+    for table in ("leases", "idempotency_keys", "tombstones", "uploads", "artifacts", "inline_bytes", "blobs"):
         op.drop_table(table)

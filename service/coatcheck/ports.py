@@ -187,6 +187,20 @@ class PurgeRecords(Struct, frozen=True, kw_only=True):
     limit: int
 
 
+class TakeLease(Struct, frozen=True, kw_only=True):
+    """Become or stay the one who does a piece of upkeep. Answers whether the holder has the lease now.
+
+    It is given when it is free, over, or the holder's already. It saves work and protects nothing: what it guards
+    must be harmless when two do it. Taking it for 0 seconds gives it back.
+    """
+
+    name: str
+    holder: str
+    seconds: float
+    now: datetime
+    """Ignored where the database has a clock of its own that all replicas share."""
+
+
 # -------------------------------------------------------------------------------------------------- reads
 
 
@@ -334,6 +348,10 @@ class Upkeep(Protocol):
         """Forget a batch of old records; see PurgeRecords."""
         ...
 
+    async def take_lease(self, change: TakeLease) -> bool:
+        """Become or stay the holder; see TakeLease."""
+        ...
+
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
         """Blobs that died before a moment, by moment and ID; `after` continues behind one that was answered."""
         ...
@@ -384,7 +402,7 @@ class BlobStore(Protocol):
         ...
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
-        """Start a blob. Raises if the name was ever used: a name is written once."""
+        """Start a blob. A name is written once: FileExistsError if it is taken, here or by the writer's own calls."""
         ...
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:

@@ -6,12 +6,17 @@ A name that starts with `COATCHECK_` and is not listed here stops the start: a m
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
 from msgspec import Struct
 
 PREFIX = "COATCHECK_"
+FILE = "_FILE"
+"""A text setting may be given in a file, for secrets: `COATCHECK_DATABASE_URL_FILE=/run/secrets/database-url`."""
+SECRET = frozenset({"database_url", "key"})
+"""Settings whose values are not shown."""
 _UNITS = {
     "": 1,
     "s": 1,
@@ -35,6 +40,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Port to listen on; 0 takes a free one and prints it."""
     data: str = "coatcheck-data"
     """Directory of the embedded store: the SQLite catalogue and the blobs."""
+    database_url: str = ""
+    """`postgresql://user:password@host/database`: the catalogue, shared by any number of replicas. Empty: the embedded
+    store in `data`. Not through a pooler that shares connections between transactions."""
+    database_connections: int = 8
+    """Connections to PostgreSQL that read; one more writes."""
+    blob_url: str = ""
+    """`s3://bucket/prefix?endpoint=https://…&region=…`: where the bytes of larger payloads are. Credentials come from
+    the standard AWS variables. Empty: files in `data`, which every replica must see."""
     allow_unauthenticated: bool = False
     """Listen beyond loopback although nobody needs a key. Only behind something that authenticates callers."""
     allowed_hosts: str = ""
@@ -84,6 +97,12 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
         if not name.startswith(PREFIX):
             continue
         field = name.removeprefix(PREFIX).lower()
+        if name == name.upper() and hints.get(field.removesuffix(FILE.lower())) is str and field not in hints:
+            field = field.removesuffix(FILE.lower())
+            if name.removesuffix(FILE) in env:
+                raise ValueError(f"{name} and {name.removesuffix(FILE)} are both set. Use one of them.")
+            values[field] = _read(name, text)
+            continue
         if field not in hints or name != name.upper():
             raise ValueError(f"{name} is not a setting. `coatcheck settings` lists them; misspelt?")
         values[field] = _parse(name, text, hints[field])
@@ -91,6 +110,14 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
     settings = msgspec.convert(values, Settings)
     _check(settings)
     return settings
+
+
+def _read(name: str, path: str) -> str:
+    """The text of a file, without the line end that editors leave."""
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name}={path!r} cannot be read: {error}") from error
 
 
 def _parse(name: str, text: str, kind: type) -> object:
@@ -121,6 +148,7 @@ def _check(s: Settings) -> None:
         "grace_seconds": (0, 7 * 86400),
         "lease_seconds": (1, 86400),
         "workers": (1, 256),
+        "database_connections": (1, 1000),
     }
     for name, (low, high) in bounds.items():
         value = getattr(s, name)
@@ -132,8 +160,6 @@ def _check(s: Settings) -> None:
 
 def describe() -> list[dict[str, object]]:
     """Every setting with its default and its documentation, for `coatcheck settings` and the documentation."""
-    from pathlib import Path  # noqa: PLC0415 - only this command reads the source
-
     source = Path(__file__).read_text(encoding="utf-8")
     rows: list[dict[str, object]] = []
     for f in msgspec.structs.fields(Settings):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import platform
 import random
 import re
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli.terminal import call, run
+from coatcheck import __version__
 from coatcheck.settings import Settings
 from support.service import Service, serving, start
 
@@ -31,6 +33,11 @@ def check(data: Path, *args: str) -> tuple[int, str]:
     return ended.code, ended.text
 
 
+def ends(checked: tuple[int, str], verdict: str) -> bool:
+    """Whether a check ended well, and with these words."""
+    return checked[0] == 0 and checked[1].endswith(f"{verdict}\n")
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Service]:
     """A service of this test's own."""
@@ -41,8 +48,21 @@ def own(tmp_path: Path) -> Iterator[Service]:
 def test_check_finds_nothing_wrong_then_exactly_the_damaged_blob_also_while_the_service_runs(own: Service) -> None:
     good, bad = own.post(noise(300_000, 1)), own.post(noise(300_000, 2))
     own.post("small\n")
-    clean = run("check", "--data", str(own.data), "--json")
-    assert json.loads(clean.out) == {"blobs": 3, "stored": 2, "findings": [], "removed": 0}
+    clean = json.loads(run("check", "--data", str(own.data), "--json").out)
+    assert {k: clean[k] for k in ("blobs", "content", "stored", "findings", "removed", "condemned")} == {
+        "blobs": 3,
+        "content": 600_006,
+        "stored": 2,
+        "findings": [],
+        "removed": 0,
+        "condemned": 0,
+    }
+    assert (clean["clean"], clean["rows_kept"]) == (True, None)
+    assert clean["versions"] == {
+        "coatcheck": __version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
     sizes = {p: p.read_bytes() for p in files(own.data)}
     damaged = next(p for p, stored in sizes.items() if noise(300_000, 2)[:1000] in stored)
     flipped = bytearray(sizes[damaged])
@@ -51,8 +71,9 @@ def test_check_finds_nothing_wrong_then_exactly_the_damaged_blob_also_while_the_
     code, said = check(own.data)
     assert code == 1
     assert said.startswith(f"corrupt: {damaged.name}: ")
-    assert said.endswith("\n3 blobs checked, 1 findings, 0 removed.\n")
-    assert check(own.data, "--no-digests") == (0, "3 blobs checked, 0 findings, 0 removed.\n")
+    assert "\nWhat to do about corrupt: " in said
+    assert said.endswith("\nDAMAGED: 3 blobs, 585.9 KiB read and compared with their digests; found 1 corrupt.\n")
+    assert ends(check(own.data, "--no-digests"), "OK: 3 blobs, names and sizes compared; found nothing.")
     damaged.unlink()
     code, said = check(own.data, "--no-digests")
     assert (code, said.startswith(f"missing: {damaged.name}: ")) == (1, True)
@@ -65,13 +86,33 @@ def test_check_names_bytes_that_no_row_knows_and_removes_only_what_is_old_and_on
     orphan = own.data / "blobs" / "ab" / ("0" * 30 + "ab")
     orphan.parent.mkdir(exist_ok=True)
     orphan.write_bytes(b"lost")
-    assert check(own.data, "--apply") == (0, "1 blobs checked, 0 findings, 0 removed.\n")
+    verdict = "OK: 1 blobs, 293.0 KiB read and compared with their digests; found "
+    assert ends(check(own.data, "--apply"), verdict + "nothing.")
     code, said = check(own.data, "--orphan-age", "0")
     assert (code, said.splitlines()[0]) == (0, f"orphan: {orphan.name}: 4 bytes that no row knows.")
     assert orphan.exists()
-    assert check(own.data, "--orphan-age", "0", "--apply")[1].endswith("1 findings, 1 removed.\n")
+    assert ends(check(own.data, "--orphan-age", "0", "--apply"), verdict + "1 orphan, 1 removed.")
     assert not orphan.exists()
     assert own.content(receipt["id"]) == noise(300_000, 1)
+
+
+def test_what_is_lost_is_marked_only_while_nobody_serves_and_is_healed_by_posting_it_again(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as service:
+        artifact = service.post(noise(300_000, 1))["id"]
+        (path,) = files(service.data)
+        path.unlink()
+        code, said = check(service.data, "--apply")
+        assert (code, f"Rows were not changed: Another process (process {service.process.pid})" in said) == (1, True)
+        answer = json.loads(call("check", "--data", str(service.data), "--apply", "--json").out)
+        assert (answer["condemned"], "Another process" in answer["rows_kept"]) == (0, True)
+    code, said = check(tmp_path / "data", "--apply")
+    assert (code, said.splitlines()[0].endswith("posting the same payload again heals it.")) == (1, True)
+    assert said.endswith("found 1 missing, 1 marked as lost.\n")
+    assert check(tmp_path / "data")[1].startswith(f"lost: {path.name}: ")
+    with serving(tmp_path / "data") as service:
+        service.post(noise(300_000, 1))
+        assert service.content(artifact) == noise(300_000, 1)
+        assert ends(check(service.data), "found nothing.")
 
 
 def test_check_of_a_directory_without_a_store_makes_none(tmp_path: Path) -> None:
@@ -223,7 +264,7 @@ def test_a_stalled_upload_is_given_up_when_stopping_is_urgent_and_leaves_nothing
     assert len(files(tmp_path / "data")) == 1
     with contextlib.closing(sqlite3.connect(tmp_path / "data" / "coatcheck.db")) as conn:
         assert conn.execute("SELECT count(*) FROM uploads").fetchone() == (0,)
-    assert check(tmp_path / "data", "--orphan-age", "0") == (0, "1 blobs checked, 0 findings, 0 removed.\n")
+    assert ends(check(tmp_path / "data", "--orphan-age", "0"), "found nothing.")
 
 
 def test_the_openapi_document_is_compared_with_a_file(tmp_path: Path) -> None:

@@ -10,11 +10,16 @@ import pytest
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
+from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.ports import BlobStore
 from contract.making import START, Everything
+from support.postgres_shared import databases
+from support.s3 import S3Server, shared_s3
 
 
 class SetClock:
@@ -38,9 +43,21 @@ async def _file_store(folder: Path) -> AsyncGenerator[BlobStore]:
         yield FileBlobStore(folder, pool)
 
 
+@asynccontextmanager
+async def _s3_store(server: S3Server) -> AsyncGenerator[BlobStore]:
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in server.environment.items():
+            environment.setenv(name, value)
+        store = S3BlobStore.open(server.url())
+        await store.ready()
+        yield store
+
+
 STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[BlobStore]]] = {
     "memory": _memory_store,
     "files": _file_store,
+    "s3": lambda _: _s3_store(shared_s3()),
+    "s3-moto": lambda _: _s3_store(shared_s3("moto")),
 }
 
 
@@ -61,7 +78,20 @@ async def _sqlite(folder: Path) -> AsyncGenerator[Everything]:
         opened.close()
 
 
-CATALOGS: dict[str, Callable[[Path], AbstractAsyncContextManager[Everything]]] = {"sqlite": _sqlite}
+@asynccontextmanager
+async def _postgresql(_: Path) -> AsyncGenerator[Everything]:
+    with databases().lent() as url:
+        opened = await PostgresCatalog.open(url, limits=Limits(connections=2))
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+
+CATALOGS: dict[str, Callable[[Path], AbstractAsyncContextManager[Everything]]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+}
 
 
 @pytest.fixture(params=CATALOGS)

@@ -12,7 +12,8 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports import Catalog, IdempotencyKey, StoreArtifact, Upkeep
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+START = datetime(2024, 3, 1, 12, tzinfo=UTC)
+"""In the past of every clock: a sweep believes no moment that its database has not reached."""
 DAY = timedelta(days=1)
 _numbers = itertools.count()
 _rng = random.Random(20260301)

@@ -16,12 +16,20 @@ def fresh() -> str:
     return new_blob_id(NOW, RNG.randbytes(10))
 
 
+async def put_as(store: BlobStore, blob_id: str, data: bytes, *, piece: int = 100_000) -> None:
+    writer = await store.create("acme", blob_id)
+    try:
+        for start in range(0, len(data), piece):
+            await writer.write(data[start : start + piece])
+        await writer.finish()
+    except BaseException:
+        await writer.abort()
+        raise
+
+
 async def put(store: BlobStore, data: bytes, *, piece: int = 100_000) -> str:
     blob_id = fresh()
-    writer = await store.create("acme", blob_id)
-    for start in range(0, len(data), piece):
-        await writer.write(data[start : start + piece])
-    await writer.finish()
+    await put_as(store, blob_id, data, piece=piece)
     return blob_id
 
 
@@ -48,20 +56,31 @@ async def test_a_missing_blob_is_an_integrity_error(store: BlobStore) -> None:
     assert caught.value.code is Code.INTEGRITY
 
 
-async def test_a_name_is_written_once(store: BlobStore) -> None:
+@pytest.mark.parametrize("size", [6, 9_000_000])
+async def test_a_name_is_written_once(store: BlobStore, size: int) -> None:
     blob_id = await put(store, b"first")
     with pytest.raises(FileExistsError):
-        await store.create("acme", blob_id)
+        await put_as(store, blob_id, bytes(size))
     assert await store.read("acme", blob_id, 0, 5) == b"first"
+    assert await store.size("acme", blob_id) == 5
 
 
-async def test_of_concurrent_creates_of_one_name_one_wins(store: BlobStore) -> None:
+@pytest.mark.parametrize("size", [60_000, 9_000_000])
+async def test_of_concurrent_writers_of_one_name_one_wins_and_the_others_leave_its_bytes_alone(
+    store: BlobStore, size: int
+) -> None:
     blob_id = fresh()
-    answers = await asyncio.gather(*(store.create("acme", blob_id) for _ in range(12)), return_exceptions=True)
-    winners = [answer for answer in answers if not isinstance(answer, BaseException)]
-    assert len(winners) == 1
-    assert {type(answer) for answer in answers if isinstance(answer, BaseException)} == {FileExistsError}
-    await winners[0].abort()
+    payloads = [random.Random(seed).randbytes(size) for seed in range(4)]
+    answers = await asyncio.gather(*(put_as(store, blob_id, data) for data in payloads), return_exceptions=True)
+    assert sorted(type(answer).__name__ for answer in answers) == ["FileExistsError"] * 3 + ["NoneType"]
+    assert await store.read("acme", blob_id, 0, size) == payloads[answers.index(None)]
+
+
+async def test_the_same_id_in_two_namespaces_is_not_the_same_bytes_unless_names_carry_none(store: BlobStore) -> None:
+    blob_id = await put(store, b"data")
+    there = [name.namespace async for name in store.names()]
+    assert there in (["acme"], [""])
+    assert await store.size("other", blob_id) == (None if there == ["acme"] else 4)
 
 
 async def test_removing_answers_whether_the_blob_was_there(store: BlobStore) -> None:

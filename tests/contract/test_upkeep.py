@@ -1,3 +1,4 @@
+import asyncio
 from datetime import timedelta
 
 from coatcheck.core.artifact import Said
@@ -14,6 +15,7 @@ from coatcheck.ports import (
     ReapUploads,
     StoreArtifact,
     Stored,
+    TakeLease,
 )
 from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
 
@@ -130,6 +132,24 @@ async def test_all_live_blobs_are_walked_once(catalog: Everything) -> None:
     await begin(catalog, fresh_blob_id(), 60)
     expected = [(c.namespace, c.blob) for i, c in enumerate(changes) if i != 3]
     assert [pair async for pair in catalog.all_blobs()] == expected
+
+
+def lease(holder: str, seconds: float = 60, *, name: str = "sweep", after: int = 0) -> TakeLease:
+    return TakeLease(name=name, holder=holder, seconds=seconds, now=START + after * SECOND)
+
+
+async def test_a_lease_has_one_holder_who_may_take_it_again_and_gives_it_back(catalog: Everything) -> None:
+    assert [await catalog.take_lease(lease(holder)) for holder in ("a", "b", "a", "b")] == [True, False, True, False]
+    assert await catalog.take_lease(lease("b", name="other")) is True
+    assert await catalog.take_lease(lease("b", 0)) is False
+    assert await catalog.take_lease(lease("b")) is False
+    assert await catalog.take_lease(lease("a", 0)) is True
+    assert [await catalog.take_lease(lease(holder)) for holder in ("b", "a")] == [True, False]
+
+
+async def test_of_many_who_want_a_lease_at_once_one_gets_it(catalog: Everything) -> None:
+    answers = await asyncio.gather(*(catalog.take_lease(lease(str(i))) for i in range(20)))
+    assert sum(answers) == 1
 
 
 async def test_purging_drops_what_is_over_and_nothing_else(catalog: Everything) -> None:

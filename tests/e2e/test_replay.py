@@ -3,15 +3,20 @@
 from pathlib import Path
 
 from support import payloads
-from support.service import serving
+from support.combos import Combo
+from support.service import checked, serving
 
 
-def stored_bytes(data: Path) -> int:
-    """Bytes of all blob files."""
-    return sum(p.stat().st_size for p in (data / "blobs").rglob("*") if p.is_file())
+def kept(data: Path, combo: Combo) -> tuple[int, int, int]:
+    """How many blobs there are, bytes of content in them, and names in the store."""
+    said = checked(data, combo)
+    assert (said["clean"], said["findings"]) == (True, [])
+    return said["blobs"], said["content"], said["stored"]
 
 
-def test_a_hundred_replays_of_a_history_give_the_same_ids_and_cards_and_store_nothing_twice(tmp_path: Path) -> None:
+def test_a_hundred_replays_of_a_history_give_the_same_ids_and_cards_and_store_nothing_twice(
+    combo: Combo, tmp_path: Path
+) -> None:
     history = [
         ("bash", "call_1", payloads.import_log()),
         ("bash", "call_2", payloads.lock_file()),
@@ -19,7 +24,7 @@ def test_a_hundred_replays_of_a_history_give_the_same_ids_and_cards_and_store_no
         ("read_file", "call_4", payloads.largest(".js", at_most=300_000)[1]),
         ("bash", "call_5", b"ok\n"),
     ]
-    with serving(tmp_path / "data") as service:
+    with serving(tmp_path / "data", combo) as service:
 
         def replay() -> list[tuple[str, str]]:
             receipts = [
@@ -29,12 +34,12 @@ def test_a_hundred_replays_of_a_history_give_the_same_ids_and_cards_and_store_no
             return [(r["id"], r["text"]) for r in receipts]
 
         first = replay()
-        size = stored_bytes(tmp_path / "data")
+        before = kept(tmp_path / "data", combo)
         assert all(replay() == first for _ in range(99))
-        assert stored_bytes(tmp_path / "data") == size
+        assert kept(tmp_path / "data", combo) == before
         listed = service.get("/v1/artifacts", session="s1", limit=200)
         assert [a["id"] for a in listed["items"]] == [i for i, _ in reversed(first)]
         assert len({i for i, _ in first}) == len(history)
-    with serving(tmp_path / "data") as restarted:
+    with serving(tmp_path / "data", combo) as restarted:
         service = restarted
         assert replay() == first

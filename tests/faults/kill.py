@@ -1,181 +1,94 @@
-"""Kill the service in a loop while it takes in, deletes and sweeps; hold what it acknowledged against what is there.
+"""Kill the service in a loop while it takes in, deletes, expires and sweeps; hold what it acknowledged against what is
+there.
 
-python tests/faults/kill.py --cycles 200        prints one JSON line
+python tests/faults/kill.py sqlite+files --cycles 1000        prints one JSON line
 """
 
-import argparse
-import hashlib
-import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
-import httpx
+from faults import combos
+from faults.caller import Broken
+from faults.ledger import Ask, Ledger, ask
+from faults.nursery import Nursery, Running, nursery
+from faults.report import Report, script
 
-from support.service import COMMAND, Service, start
-
-SETTINGS = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2, "ttl": 86400}
+SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 1, "ttl": 86400}
 CLIENTS = 4
+SAMPLE = 40
+"""Artifacts verified in each cycle; all of them at the end."""
 
 
-@dataclass
-class Report:
-    """What the loop saw."""
-
-    cycles: int = 0
-    acknowledged: int = 0
-    deleted: int = 0
-    lost: int = 0
-    corrupt: int = 0
-    revived: int = 0
-    """Deleted artifacts that answered as if they were there."""
-    leaked: int = 0
-    """Files that belong to nothing after upkeep, and rows without their bytes."""
-    problems: list[str] = field(default_factory=list[str])
-
-    @property
-    def clean(self) -> bool:
-        """Whether every promise held."""
-        return self.lost == self.corrupt == self.revived == self.leaked == 0
+def client(service: Running, ledger: Ledger, rng: random.Random, report: Report) -> None:
+    """Post, post again, and delete some of one's own, until the service is gone."""
+    mine: list[tuple[str, Ask]] = []
+    caller = service.caller()
+    try:
+        while True:
+            dice = rng.random()
+            if mine and dice < 0.3:
+                ledger.delete(caller, mine.pop(rng.randrange(len(mine)))[0], report)
+                continue
+            again = [a for _, a in mine if a.key is None and a.ttl is None] if dice < 0.4 else []
+            asked = rng.choice(again) if again else ask(rng)
+            name = ledger.store(caller, asked, report)
+            if name is not None and not again:
+                mine.append((name, asked))
+    except Broken:
+        caller.close()
 
 
-@dataclass
-class Ledger:
-    """What the service has acknowledged, as its clients know it."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    live: dict[str, str] = field(default_factory=dict[str, str])
-    """Artifact ID to SHA-256 of the payload."""
-    deleted: set[str] = field(default_factory=set[str])
-    unsure: set[str] = field(default_factory=set[str])
-    """Asked to be deleted, without an answer."""
-
-
-def payload(rng: random.Random) -> bytes:
-    """Half small and repeated, so that blobs are shared; half too large to go inline."""
-    if rng.random() < 0.5:
-        return b"line %d of many\n" % rng.randrange(20) * rng.randrange(1, 400)
-    return random.Random(rng.randrange(30)).randbytes(rng.randrange(80_000, 81_000))
-
-
-def client(service: Service, ledger: Ledger, rng: random.Random, stop: threading.Event) -> None:
-    """Post, and delete some of one's own, until the service is gone."""
-    mine: list[str] = []
-    with httpx.Client(base_url=service.url, timeout=30, trust_env=False) as http:
-        while not stop.is_set():
-            try:
-                if mine and rng.random() < 0.3:
-                    _delete(http, ledger, mine.pop(rng.randrange(len(mine))))
-                else:
-                    mine.append(_post(http, ledger, payload(rng), f"call_{rng.randrange(10**9)}"))
-            except httpx.TransportError:
-                return
-
-
-def _post(http: httpx.Client, ledger: Ledger, data: bytes, call: str) -> str:
-    answer = http.post("/v1/artifacts/raw", params={"tool_call_id": call}, content=data)
-    assert answer.status_code in {200, 201}, answer.text
-    name: str = answer.json()["id"]
-    with ledger.lock:
-        ledger.live[name] = hashlib.sha256(data).hexdigest()
-    return name
-
-
-def _delete(http: httpx.Client, ledger: Ledger, name: str) -> None:
-    with ledger.lock:
-        ledger.unsure.add(name)
-    answer = http.delete(f"/v1/artifacts/{name}")
-    assert answer.status_code == 204, answer.text
-    with ledger.lock:
-        ledger.unsure.discard(name)
-        del ledger.live[name]
-        ledger.deleted.add(name)
-
-
-def verify(service: Service, ledger: Ledger, names: Sequence[str], report: Report) -> None:
-    """Hold artifacts against the ledger."""
-    for name in names:
-        answer = service.client.get(f"/v1/artifacts/{name}/content")
-        if name in ledger.deleted:
-            report.revived += answer.status_code != 410
-        elif name in ledger.unsure and answer.status_code == 410:
-            continue
-        elif answer.status_code != 200:
-            report.lost += 1
-            report.problems.append(f"{name}: {answer.status_code} {answer.text[:200]}")
-        elif hashlib.sha256(answer.content).hexdigest() != ledger.live[name]:
-            report.corrupt += 1
-
-
-def cycle(service: Service, ledger: Ledger, rng: random.Random) -> None:
-    """Load it, kill it."""
-    stop = threading.Event()
-    seeds = [rng.randrange(2**32) for _ in range(CLIENTS)]
+def cycle(service: Running, ledger: Ledger, rng: random.Random, report: Report) -> None:
+    """Look at what was acknowledged before, load it, kill it."""
+    caller = service.caller()
+    names = ledger.names()
+    for name in rng.sample(names, min(len(names), SAMPLE)):
+        ledger.verify(caller, name, report)
+    open_asks, ledger.unanswered = ledger.unanswered, []
+    for asked in open_asks:
+        ledger.store(caller, asked, report)
+    caller.close()
     threads = [
-        threading.Thread(target=client, args=(service, ledger, random.Random(seed), stop), daemon=True)
-        for seed in seeds
+        threading.Thread(
+            target=client, args=(service, ledger, random.Random(rng.randrange(2**32)), report), daemon=True
+        )
+        for _ in range(CLIENTS)
     ]
     for thread in threads:
         thread.start()
-    time.sleep(rng.uniform(0.1, 1.2))
-    service.process.kill()
-    stop.set()
+    time.sleep(rng.uniform(0.1, 0.7))
+    service.kill()
     for thread in threads:
         thread.join()
-    service.kill()
+    report.counts["cycles"] += 1
 
 
-def leaked(data: Path) -> int:
-    """Findings of an audit with no grace for orphans."""
-    done = subprocess.run(
-        [*COMMAND, "check", "--data", str(data), "--json", "--orphan-age", "0"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.environ["PATH"]},  # noqa: TID251 - the child's environment
-    )
-    assert done.stdout, done.stderr
-    return len(json.loads(done.stdout)["findings"])
-
-
-def settle(data: Path, command: Sequence[str], report: Report, ledger: Ledger) -> None:
+def settle(storage: combos.Storage, forks: Nursery, faults: Sequence[str], ledger: Ledger, report: Report) -> None:
     """Verify everything, let upkeep finish what the kills left, and audit."""
-    service = start(data, command=command, settings=SETTINGS)
-    verify(service, ledger, [*ledger.live, *ledger.deleted], report)
-    time.sleep(SETTINGS["lease_seconds"] + 2 * SETTINGS["sweep_seconds"])
-    service.stop()
-    report.leaked = leaked(data)
+    service = forks.start(storage.data, faults=faults, settings=storage.settings | SETTINGS)
+    caller = service.caller()
+    for name in ledger.names():
+        ledger.verify(caller, name, report)
+    time.sleep(int(SETTINGS["lease_seconds"]) + 2 * int(SETTINGS["sweep_seconds"]))
+    caller.close()
+    report.expect("stopped cleanly", service.stop() == 0)
+    for finding in forks.audit(storage.data, storage.settings):
+        report.broke("leaked or missing", finding)
 
 
-def run(cycles: int, seed: int, command: Sequence[str] = COMMAND) -> Report:
+def run(storage: str, cycles: int, seed: int, faults: Sequence[str] = (), shared: Nursery | None = None) -> Report:
     """The loop."""
-    report, ledger, rng = Report(), Ledger(), random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="kill-") as folder:
-        data = Path(folder) / "data"
+    report, ledger, rng = Report("kill", storage), Ledger(), random.Random(seed)
+    with combos.opened(storage) as opened, nursery(shared) as forks:
         for _ in range(cycles):
-            service = start(data, command=command, settings=SETTINGS)
-            known = [*ledger.live, *ledger.deleted]
-            verify(service, ledger, rng.sample(known, min(len(known), 40)), report)
-            cycle(service, ledger, rng)
-            report.cycles += 1
-        report.acknowledged = len(ledger.live) + len(ledger.deleted)
-        report.deleted = len(ledger.deleted)
-        settle(data, command, report, ledger)
+            service = forks.start(opened.data, faults=faults, settings=opened.settings | SETTINGS)
+            cycle(service, ledger, rng, report)
+        settle(opened, forks, faults, ledger, report)
+    report.counts["acknowledged"] = len(ledger.kept)
     return report
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cycles", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    result = run(asked.cycles, asked.seed)
-    print(json.dumps({"harness": "kill", "clean": result.clean, **asdict(result)}))  # noqa: T201
-    sys.exit(not result.clean)
+    script(__doc__, run, unit="cycles", default=1000)

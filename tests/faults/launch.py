@@ -1,103 +1,90 @@
-"""Start the service with a fault: `python launch.py FAULT[,FAULT] serve ...`. Faults are real code paths gone wrong.
-
-volatile      the file system keeps only what was synced: at a kill, everything else is lost, as at a power failure
-no-sync       the blob store's sync does nothing (a control: with `volatile`, acknowledged bytes must get lost)
-no-fence      a commit does not look for its upload's intent (a control: reaped uploads must become artifacts)
+"""The nursery's own process: `python launch.py nursery FD`. Imports everything once, then forks a service for each
+request that comes over the socket. See nursery.py for who asks, and wrongs.py for what can be wrong with a service.
 """
 
-import functools
+import gc
+import importlib
+import json
 import os
+import signal
+import socket
 import sys
-import tempfile
 import threading
-from pathlib import Path
+import traceback
+from typing import Any
 
-from coatcheck import bootstrap
-from coatcheck.adapters.blobs.files import FileBlobStore
-from coatcheck.adapters.blobs.filesystem import FileSystem
-from coatcheck.adapters.sql.changes import store, uploads
+from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.cli import main
+from faults import syscalls, wrongs
+
+_MOST = 65536
+READY = ("uvloop", "uvicorn.protocols.http.httptools_impl", "coatcheck.bootstrap", "coatcheck.api.app")
+"""What the commands import when they run."""
 
 
-class VolatileFileSystem(FileSystem):
-    """Bytes reach the disk when they are synced, names when their directory is; until then they are in memory."""
-
-    def __init__(self) -> None:
-        self._limbo = Path(tempfile.mkdtemp(prefix="volatile-"))
-        self._lock = threading.Lock()
-        self._files: dict[int, str] = {}
-        self._memory: dict[str, bytearray] = {}
-        self._unnamed: dict[str, Path] = {}
-
-    def create(self, path: str) -> int:
-        with self._lock:
-            if os.path.lexists(path) or path in self._unnamed:
-                raise FileExistsError(path)
-            limbo = self._limbo / Path(path).name
-            fd = os.open(limbo, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            self._files[fd], self._memory[path], self._unnamed[path] = path, bytearray(), limbo
-            return fd
-
-    def write(self, fd: int, data: memoryview) -> int:
-        self._memory[self._files[fd]] += data
-        return len(data)
-
-    def flush(self, fd: int) -> None:
-        self.sync(fd)
-
-    def sync(self, fd: int) -> None:
-        path = self._files.get(fd)
-        if path is not None:
-            os.pwrite(fd, self._memory[path], 0)
-
-    def sync_directory(self, path: str) -> None:
-        with self._lock:
-            for name in [n for n in self._unnamed if n.rpartition("/")[0] == path]:
-                limbo = self._unnamed.pop(name)
-                limbo.rename(name)
-
-    def close(self, fd: int) -> None:
-        self._files.pop(fd, None)
-        super().close(fd)
-
-    def unlink(self, path: str) -> None:
-        with self._lock:
-            self._memory.pop(path, None)
-            limbo = self._unnamed.pop(path, None)
-        if limbo is not None:
-            limbo.unlink()
+def nursery(control: socket.socket) -> None:
+    """Answer requests until the harness goes, then take the services along."""
+    for name in READY:
+        importlib.import_module(name)
+    load_tokenizer()
+    assert threading.active_count() == 1, "a fork takes one thread along"
+    gc.collect()
+    gc.freeze()
+    children: set[int] = set()
+    while True:
+        raw, fds, _, _ = socket.recv_fds(control, _MOST, 4)
+        if not raw:
+            break
+        request: dict[str, Any] = json.loads(raw)
+        if "wait" in request:
+            pid = int(request["wait"])
+            children.discard(pid)
+            _, status = os.waitpid(pid, 0)
+            answer = {"code": os.waitstatus_to_exitcode(status)}
         else:
-            super().unlink(path)
-
-    def read(self, path: str, start: int, length: int) -> bytes:
-        memory = self._memory.get(path)
-        return super().read(path, start, length) if memory is None else bytes(memory[start : start + length])
-
-
-class WithoutSync(VolatileFileSystem):
-    """The same, where the protection is removed."""
-
-    def sync(self, fd: int) -> None:
-        """Pretend."""
+            pid = _fork(control, request, fds)
+            children.add(pid)
+            answer = {"pid": pid}
+        control.send(json.dumps(answer).encode())
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
 
 
-def _always(*_: object) -> bool:
-    return True
+def _fork(control: socket.socket, request: dict[str, Any], fds: list[int]) -> int:
+    pid = os.fork()
+    if pid:
+        for fd in fds:
+            os.close(fd)
+        return pid
+    code = 70
+    try:
+        control.close()
+        code = _run(request, fds)
+    except BaseException:  # noqa: BLE001 - this is the end of a process
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
-def inject(faults: set[str]) -> None:
-    """Put the faults in place before the service is composed."""
-    unknown = faults - {"volatile", "no-sync", "no-fence"}
-    if unknown:
-        sys.exit(f"unknown faults: {unknown}")
-    if "volatile" in faults:
-        files = WithoutSync() if "no-sync" in faults else VolatileFileSystem()
-        setattr(bootstrap, "FileBlobStore", functools.partial(FileBlobStore, files=files))  # noqa: B010
-    if "no-fence" in faults:
-        setattr(store, "_take_intent", _always)  # noqa: B010
-        setattr(uploads, "apply_renew", _always)  # noqa: B010
+def _run(request: dict[str, Any], fds: list[int]) -> int:
+    os.dup2(fds[0], 1)
+    os.dup2(fds[1], 2)
+    for fd in fds[:2]:
+        os.close(fd)
+    os.environ.update(request["env"])  # noqa: TID251 - the child's environment
+    wrongs.inject(request["faults"])
+    if len(fds) > 2:
+        with socket.socket(fileno=fds[2]) as listener:
+            syscalls.install(listener)
+    sys.argv = ["coatcheck", *request["run"]]
+    try:
+        main()
+    except SystemExit as end:
+        sys.stdout.flush()
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
 
 
 if __name__ == "__main__":
-    inject(set(sys.argv.pop(1).split(",")))
-    main()
+    with socket.socket(fileno=int(sys.argv[2])) as asked:
+        nursery(asked)

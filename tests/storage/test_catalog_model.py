@@ -1,6 +1,7 @@
 """The catalogue against a dict that obeys the same docstrings: any order of changes gives the same answers."""
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
@@ -36,7 +39,8 @@ from coatcheck.ports import (
     Stored,
     Touch,
 )
-from contract.making import START, store
+from contract.making import START, Everything, store
+from support.postgres_shared import databases
 
 T = TypeVar("T")
 TOMBSTONE = timedelta(seconds=300)
@@ -175,19 +179,20 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        path = Path(self.folder.name) / "catalog.db"
-        migrate(sqlite_url(path))
-        self.catalog = SqliteCatalog.open(path, threads=1, number=number_of)
         self.runner = asyncio.Runner()
+        self.stack = contextlib.ExitStack()
+        self.catalog = self.opened()
         self.model = Model()
         self.now = START
         self.keys: set[Key] = set()
 
+    def opened(self) -> Everything:
+        """A catalogue on an empty database; the stack closes it."""
+        raise NotImplementedError
+
     def teardown(self) -> None:
-        self.catalog.close()
+        self.stack.close()
         self.runner.close()
-        self.folder.cleanup()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
@@ -396,10 +401,37 @@ class CatalogMachine(RuleBasedStateMachine):
             assert page.artifacts == [row.artifact for row in reversed(rows) if row.live(self.now)]
 
 
-TestCatalogAgainstADict = CatalogMachine.TestCase
-TestCatalogAgainstADict.settings = settings(
-    max_examples=15,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+class OnSqlite(CatalogMachine):
+    """The embedded catalogue."""
+
+    def opened(self) -> Everything:
+        path = Path(self.stack.enter_context(tempfile.TemporaryDirectory())) / "catalog.db"
+        migrate(sqlite_url(path))
+        catalog = SqliteCatalog.open(path, threads=1, number=number_of)
+        self.stack.callback(catalog.close)
+        return catalog
+
+
+class OnPostgresql(CatalogMachine):
+    """The catalogue of many replicas."""
+
+    def opened(self) -> Everything:
+        url = self.stack.enter_context(databases().lent())
+        catalog = self.do(PostgresCatalog.open(url, limits=Limits(connections=1), number=number_of))
+        self.stack.callback(lambda: self.do(catalog.close()))
+        return catalog
+
+
+def _settings(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+TestSqliteAgainstADict = OnSqlite.TestCase
+TestSqliteAgainstADict.settings = _settings(15)
+TestPostgresqlAgainstADict = OnPostgresql.TestCase
+TestPostgresqlAgainstADict.settings = _settings(6)

@@ -1,6 +1,7 @@
 """Start the service as a user does, in a process of its own, and talk to it over HTTP."""
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from support.combos import EMBEDDED, Combo
 
 COMMAND = (sys.executable, "-m", "coatcheck")
 
@@ -65,9 +68,15 @@ class Service:
         return code
 
 
-def start(data: Path, *, command: Sequence[str] = COMMAND, settings: Mapping[str, int | str] | None = None) -> Service:
+def start(
+    data: Path,
+    *,
+    command: Sequence[str] = COMMAND,
+    settings: Mapping[str, int | str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Service:
     """Start the service on a free port and wait until it says where it listens."""
-    env = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
+    env = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **(environment or {})}
     env |= {f"COATCHECK_{name.upper()}": str(value) for name, value in (settings or {}).items()}
     log = (data.parent / f"{data.name}.log").open("a")
     process = subprocess.Popen(
@@ -89,10 +98,21 @@ def start(data: Path, *, command: Sequence[str] = COMMAND, settings: Mapping[str
     return Service(url, data, process, client)
 
 
+def checked(data: Path, combo: Combo) -> dict[str, Any]:
+    """What `coatcheck check` says of a store, whoever serves it at the moment."""
+    env = {"PATH": "/usr/bin:/bin", **combo.environment}
+    env |= {f"COATCHECK_{name.upper()}": value for name, value in combo.settings.items()}
+    done = subprocess.run([*COMMAND, "check", "--json", "--data", str(data)], env=env, capture_output=True, check=False)
+    assert done.returncode in {0, 1}, done.stderr.decode()
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
 @contextlib.contextmanager
-def serving(data: Path, **settings: int | str) -> Generator[Service]:
-    """A service for the length of a `with` block; it must stop cleanly."""
-    service = start(data, settings=settings)
+def serving(data: Path, combo: Combo | None = None, **settings: int | str) -> Generator[Service]:
+    """A service for the length of a `with` block; it must stop cleanly. Without a combo the store is embedded."""
+    combo = combo or Combo(EMBEDDED)
+    service = start(data, settings={**combo.settings, **settings}, environment=combo.environment)
     try:
         yield service
     finally:

@@ -3,8 +3,10 @@
 import click
 
 from coatcheck import __version__
+from coatcheck.cli.backup import backup, restore
+from coatcheck.cli.check import check
 from coatcheck.cli.client import card, put, read, search
-from coatcheck.cli.operate import check, migrate, openapi, settings
+from coatcheck.cli.operate import migrate, openapi, settings
 from coatcheck.cli.serve import serve
 
 EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 2: the request was wrong. 3: no such
@@ -17,5 +19,5 @@ def main() -> None:
     """Coatcheck keeps bulky tool output out of a language model's context without losing it."""
 
 
-for _command in (serve, put, card, read, search, migrate, check, settings, openapi):
+for _command in (serve, put, card, read, search, migrate, check, backup, restore, settings, openapi):
     main.add_command(_command)

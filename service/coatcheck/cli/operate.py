@@ -1,24 +1,15 @@
-"""`migrate`, `check`, `settings`, `openapi`: commands for whoever runs the service."""
+"""`migrate`, `settings`, `openapi`: commands for whoever runs the service."""
 
-import asyncio
 import json
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import click
-import msgspec
 
+from coatcheck.cli.asked import settings_for
 from coatcheck.cli.exits import Exit, fail
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.settings import Settings, describe, load
-
-
-def _settings(data: str | None) -> Settings:
-    try:
-        return load(data=data)
-    except ValueError as error:
-        fail(Exit.WRONG, str(error))
+from coatcheck.settings import PREFIX, SECRET, describe
 
 
 @click.command()
@@ -29,7 +20,7 @@ def migrate(data: str | None, as_json: bool) -> None:
     from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
 
     try:
-        before, after = bootstrap.migrate(_settings(data))
+        before, after = bootstrap.migrate(settings_for(data))
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
     if as_json:
@@ -39,48 +30,15 @@ def migrate(data: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--data", metavar="DIR", help="Directory of the embedded store.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--digests/--no-digests", default=True, help="Read every blob whole (default).")
-@click.option("--apply", is_flag=True, help="Remove bytes that no row knows.")
-@click.option("--orphan-age", type=int, default=86400, help="Seconds that unknown bytes must be old (86400).")
-def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_age: int) -> None:
-    """Compare the stored bytes with the rows and their digests, also while the service runs."""
-    from coatcheck.bootstrap import DATABASE, audit_of, open_store  # noqa: PLC0415 - the client commands must start quickly
-
-    settings = _settings(data)
-
-    if not (Path(settings.data) / DATABASE).exists():
-        fail(Exit.WRONG, f"there is no store in {settings.data}. Name its directory with --data.")
-
-    async def run() -> None:
-        async with open_store(settings, beside=True) as store:
-            audited = await audit_of(store)(digests=digests, apply=apply, orphan_age=timedelta(seconds=orphan_age))
-        if as_json:
-            click.echo(msgspec.json.encode(audited).decode())
-        else:
-            for f in audited.findings:
-                click.echo(f"{f.what}: {f.blob_id}: {f.detail}")
-            click.echo(f"{audited.blobs} blobs checked, {len(audited.findings)} findings, {audited.removed} removed.")
-        if not audited.clean:
-            sys.exit(Exit.NOTHING)
-
-    try:
-        asyncio.run(run())
-    except CoatcheckError as error:
-        fail(Exit.UNREACHABLE, error.detail)
-
-
-@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def settings(as_json: bool) -> None:
     """List every setting with its default, its value here and its meaning."""
-    current = _settings(None)
+    current = settings_for(None)
     rows = [
         {**row, "value": getattr(current, str(row["name"]).removeprefix("COATCHECK_").lower())} for row in describe()
     ]
     for row in rows:
-        if row["name"] == "COATCHECK_KEY" and row["value"]:
+        if str(row["name"]).removeprefix(PREFIX).lower() in SECRET and row["value"]:
             row["value"] = "(set)"
     if as_json:
         click.echo(json.dumps(rows, indent=2))

@@ -190,13 +190,15 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 def _announce(settings: Settings, port: int) -> None:
     import litestar  # noqa: PLC0415 - imported for serving already; here for where it lies
 
+    from coatcheck.bootstrap.stores import place_of  # noqa: PLC0415 - as above
+
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}"
     me = shlex.quote(_shortest(sys.argv[0]))
     python = shlex.quote(_shortest(sys.executable))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     where = "" if url == load({}).url else f" --url {url}"
-    click.echo(f"Coatcheck is listening on {url}, keeping its data in {Path(settings.data)}.")
+    click.echo(f"Coatcheck is listening on {url}, keeping its data {place_of(settings)}.")
     if _loopback(settings.host):
         click.echo(f"""Only this machine can reach it, so no key is needed.
 

@@ -25,3 +25,18 @@ def new_blob_id(now: datetime, randomness: bytes) -> str:
 def is_blob_id(text: str) -> bool:
     """Whether this has the shape of a blob's name, and so may become part of a path."""
     return _SHAPE.fullmatch(text) is not None
+
+
+def blob_day(blob_id: str) -> str:
+    """The day of a name's making in UTC, as `yyyymmdd`: part of where an object store keeps it, told by the name.
+
+    Raises:
+        ValueError: it is no blob's name.
+    """
+    if not is_blob_id(blob_id):
+        raise ValueError("not a blob's name")
+    try:
+        made_at = _EPOCH + timedelta(milliseconds=int(blob_id[:12], 16))
+    except OverflowError:
+        raise ValueError("not a blob's name: its time is past the year 9999") from None
+    return f"{made_at:%Y%m%d}".rjust(8, "0")

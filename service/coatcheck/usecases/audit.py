@@ -1,33 +1,38 @@
-"""Compare what the store holds with what the rows say, and the bytes with their digests.
+"""Compare what the store holds with what the rows say, and the bytes with their digests; hear what the engines say.
 
-Reports; removes only orphans, only when told to, and only those old enough that no upload can still be writing them.
+Reports. Removes only orphans, only when told to, and only those old enough that no upload can still be writing them.
+Changes rows only through a catalogue that is handed in for that: it marks a blob whose bytes are gone as lost, so that
+posting the same payload again heals every artifact that shares it. It never touches bytes that a row knows.
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore, Clock, StoredName, Upkeep
+from coatcheck.core.findings import HARMLESS, Examined, Finding
+from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob, DeadBlob, StoredName, Upkeep
 from coatcheck.usecases.content import OpenContent
 
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
-
 BATCH = 500
+_CLOCKS_APART = timedelta(minutes=10)
+"""How far the clock that writes deaths down may be behind ours."""
+_LOSSES = frozenset({"missing", "corrupt"})
+"""What marking a blob as lost answers; an unreadable one may be read again tomorrow."""
 
 
-class Finding(Struct, frozen=True):
-    """Something that is not as it should be."""
+class Examination(Protocol):
+    """What one engine knows of its own health."""
 
-    what: str
-    """`orphan`: bytes that no row knows; `missing`: a row without its bytes; `corrupt`: bytes that are not what the
-    row says; `unreadable`: bytes that the disk would not give, nor say that they are not there."""
-    namespace: str
-    blob_id: str
-    detail: str
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> Examined:
+        """Examine it: thoroughly, and put right what can be when a moment is given to write down for that."""
+        ...
 
 
 class Audited(Struct, frozen=True, kw_only=True):
@@ -35,26 +40,43 @@ class Audited(Struct, frozen=True, kw_only=True):
 
     blobs: int
     """Live blobs looked at."""
+    content: int
+    """Bytes of content in them."""
     stored: int
     """Names found in the store."""
     findings: tuple[Finding, ...]
     removed: int
     """Orphans removed."""
+    condemned: int
+    """Blobs marked as lost, so that posting their payloads again heals them."""
+    notes: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is missing, corrupt or unreadable; orphans cost space, not data."""
-        return all(f.what == "orphan" for f in self.findings)
+        """Whether no data is missing, corrupt, unreadable or contradictory; what only costs space does not count."""
+        return all(f.what in HARMLESS for f in self.findings)
 
 
 class Audit:
     """The verb."""
 
-    def __init__(self, upkeep: Upkeep, blobs: BlobStore, open_content: OpenContent, clock: Clock) -> None:
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        blobs: BlobStore,
+        open_content: OpenContent,
+        clock: Clock,
+        *,
+        examinations: Sequence[Examination] = (),
+        repairs: Catalog | None = None,
+    ) -> None:
+        """Make the verb; `repairs` takes the changes of rows, and without it none is made."""
         self._upkeep = upkeep
         self._blobs = blobs
         self._open = open_content
         self._clock = clock
+        self._examinations = examinations
+        self._repairs = repairs
 
     async def __call__(
         self, *, digests: bool = True, apply: bool = False, orphan_age: timedelta = ORPHAN_AGE
@@ -63,33 +85,58 @@ class Audit:
 
         Args:
             digests: read every live blob whole and compare its SHA-256; otherwise only compare names and sizes.
-            apply: remove orphans older than `orphan_age`.
+            apply: remove orphans older than `orphan_age`, and put rows right where that is possible.
             orphan_age: how old an unknown blob must be to be an orphan.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` when the catalogue or the whole store cannot be asked.
         """
+        began = self._clock.now()
+        repairs = self._repairs if apply else None
         findings: list[Finding] = []
-        blobs = 0
-        async for namespace, blob in self._upkeep.all_blobs():
-            blobs += 1
-            finding = await self._look(namespace, blob, digests=digests)
-            if finding is not None and await self._upkeep.known_blobs([(namespace, blob.id)]):
-                findings.append(finding)  # otherwise it was deleted and swept while we looked
-        stored, removed = await self._orphans(findings, self._clock.now() - orphan_age, apply=apply)
-        return Audited(blobs=blobs, stored=stored, findings=tuple(findings), removed=removed)
+        notes: list[str] = []
+        for examine in self._examinations:
+            examined = await examine(deep=digests, repair=None if repairs is None else began)
+            findings += examined.findings
+            notes += examined.notes
+        blobs = content = stored = removed = 0
+        if not any(f.what == "database" for f in findings):  # the rows of a damaged database accuse the innocent
+            async for namespace, blob in self._upkeep.all_blobs():
+                blobs, content = blobs + 1, content + blob.size
+                finding = await self._look(namespace, blob, digests=digests)
+                if finding is not None and not await self._died(namespace, blob, began):
+                    findings.append(await self._mark(finding, repairs))
+            stored, removed = await self._orphans(findings, began - orphan_age, apply=apply)
+        return Audited(
+            blobs=blobs,
+            content=content,
+            stored=stored,
+            findings=tuple(findings),
+            removed=removed,
+            condemned=sum(f.repaired for f in findings if f.what in _LOSSES),
+            notes=tuple(notes),
+        )
 
     async def _look(self, namespace: str, blob: Blob, *, digests: bool) -> Finding | None:
+        what, detail = await self._compare(namespace, blob, digests=digests)
+        if what is None:
+            return None
+        if blob.condemned and what in _LOSSES:
+            return Finding("lost", namespace, blob.id, f"{detail} It is marked as lost already.")
+        return Finding(what, namespace, blob.id, detail)
+
+    async def _compare(self, namespace: str, blob: Blob, *, digests: bool) -> tuple[str | None, str]:
         try:
             size = await self._open.stored_size(namespace, blob)
             if size is None:
-                return Finding("missing", namespace, blob.id, f"{blob.stored_size:,} stored bytes are missing.")
+                return "missing", f"{blob.stored_size:,} stored bytes are missing."
             if size != blob.stored_size:
-                detail = f"{size:,} bytes are stored where {blob.stored_size:,} should be."
-                return Finding("corrupt", namespace, blob.id, detail)
+                return "corrupt", f"{size:,} bytes are stored where {blob.stored_size:,} should be."
             if digests and await self._digest(namespace, blob) != blob.sha256:
-                return Finding("corrupt", namespace, blob.id, "The content's SHA-256 is not the recorded one.")
+                return "corrupt", "The content's SHA-256 is not the recorded one."
         except CoatcheckError as error:
-            what = "corrupt" if error.code is Code.INTEGRITY else "unreadable"
-            return Finding(what, namespace, blob.id, error.detail)
-        return None
+            return ("corrupt" if error.code is Code.INTEGRITY else "unreadable"), error.detail
+        return None, ""
 
     async def _digest(self, namespace: str, blob: Blob) -> bytes:
         content = await self._open.of_blob(namespace, blob)
@@ -97,6 +144,28 @@ class Audit:
         async for block in content.blocks(0, blob.size):
             h.update(block)
         return h.digest()
+
+    async def _died(self, namespace: str, blob: Blob, began: datetime) -> bool:
+        """Whether it was deleted while we looked: then its bytes are the sweep's business."""
+        if not await self._upkeep.known_blobs([(namespace, blob.id)]):
+            return True
+        after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
+        until = self._clock.now() + _CLOCKS_APART
+        while batch := await self._upkeep.dead_blobs(until, BATCH, after):
+            if any((dead.namespace, dead.id) == (namespace, blob.id) for dead in batch):
+                return True
+            after = batch[-1]
+        # Between the two questions it may have been forgotten altogether.
+        return not await self._upkeep.known_blobs([(namespace, blob.id)])
+
+    async def _mark(self, finding: Finding, repairs: Catalog | None) -> Finding:
+        if repairs is None or finding.what not in _LOSSES:
+            return finding
+        change = CondemnBlob(namespace=finding.namespace, blob_id=finding.blob_id, now=self._clock.now())
+        if not await repairs.condemn_blob(change):
+            return finding
+        detail = f"{finding.detail} It is marked as lost now: posting the same payload again heals it."
+        return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
         stored = removed = 0
@@ -116,8 +185,12 @@ class Audit:
         for name in batch:
             if (name.namespace, name.id) in known or name.modified_at > before:
                 continue
-            done = apply and await self._blobs.remove(name.namespace, name.id)
+            size = f"{name.size:,} bytes that no row knows"
+            try:
+                done = apply and await self._blobs.remove(name.namespace, name.id)
+                detail = f"{size}; removed." if done else f"{size}."
+            except CoatcheckError as error:
+                done, detail = False, f"{size}; removing them failed: {error.detail}"
             removed += done
-            detail = f"{name.size:,} bytes that no row knows" + ("; removed." if done else ".")
-            findings.append(Finding("orphan", name.namespace, name.id, detail))
+            findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=done))
         return removed

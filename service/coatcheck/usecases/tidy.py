@@ -21,6 +21,7 @@ from coatcheck.ports import (
     ForgetBlobs,
     PurgeRecords,
     ReapUploads,
+    TakeLease,
     Upkeep,
 )
 from coatcheck.usecases.reads import NoteReads, ReadLog
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows of one transaction; on SQLite 500 expiries hold the writer for well under 100 ms."""
+
+_ROUND = 5.0
+"""Seconds that a round takes at most while there is little to do."""
 
 ROWS = 100
 """Blob rows forgotten in one transaction: their inline bytes are overwritten with zeros as they go, 32 KiB each."""
@@ -45,6 +49,19 @@ class Tidied(Struct, frozen=True):
     """Tombstones and idempotency keys that were forgotten."""
 
 
+OTHERS = timedelta(seconds=5)
+"""How long reads on another replica may take to reach their rows: until then what expired is not buried."""
+
+
+class Crew(Struct, frozen=True):
+    """Several processes over one store: one of them tidies at a time, to spare work. Two at once do no harm."""
+
+    me: str
+    """A name that no other process has."""
+    pause: float
+    """Seconds between two rounds."""
+
+
 class Tidy:
     """The verb."""
 
@@ -59,8 +76,10 @@ class Tidy:
         tombstone_life: timedelta,
         grace: timedelta,
         note: NoteReads | None = None,
+        crew: Crew | None = None,
     ) -> None:
-        """Make the verb; `note` is shared with whoever else writes reads down."""
+        """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours."""
+        self._crew = crew
         self._upkeep = upkeep
         self._blobs = blobs
         self._clock = clock
@@ -75,11 +94,22 @@ class Tidy:
         # Reads before expiry, and no further than all of them are noted: a row that a read still keeps stays.
         until = self._reads.horizon(self._clock.now())
         await self._note()
+        if self._crew is not None:
+            if not await self._lead(self._crew):
+                return Tidied()
+            until -= OTHERS
         return Tidied(
             expired=await _drain(lambda: self._expire(until)),
             reaped=await _drain(self._reap),
             removed=await self._sweep(),
             purged=await _drain(self._purge),
+        )
+
+    async def _lead(self, crew: Crew) -> bool:
+        """Whether it is this process that tidies. A leader that stops or hangs loses the lease after two rounds."""
+        seconds = 2 * crew.pause + _ROUND
+        return await self._upkeep.take_lease(
+            TakeLease(name="tidy", holder=crew.me, seconds=seconds, now=self._clock.now())
         )
 
     async def _expire(self, now: datetime) -> int:

@@ -5,7 +5,7 @@ is kept of SQLAlchemy: the statement, the dialect's SQL, the types' conversions.
 names, and its wrapping of driver errors. Only for statements with a fixed number of parameters.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Connection, Dialect
@@ -59,15 +59,19 @@ class Prepared:
         cursor.close()
         return changed
 
+    def many(self, conn: Connection, parameters: Sequence[Mapping[str, Any]]) -> None:
+        """Execute once for each, in one go."""
+        if not parameters:
+            return
+        compiled = self._compiled.get(conn.dialect.name) or self._compile(conn.dialect)
+        cursor: Any = conn.connection.cursor()
+        cursor.executemany(compiled.sql, [_values(compiled, each) for each in parameters])
+        cursor.close()
+
     def _run(self, conn: Connection, parameters: Mapping[str, Any]) -> tuple[Any, list[tuple[int, Convert]]]:
         compiled = self._compiled.get(conn.dialect.name) or self._compile(conn.dialect)
-        if compiled.constants:
-            parameters = compiled.constants | dict(parameters)
-        values = tuple(
-            parameters[name] if convert is None else convert(parameters[name]) for name, convert in compiled.binds
-        )
         cursor: Any = conn.connection.cursor()
-        cursor.execute(compiled.sql, values)
+        cursor.execute(compiled.sql, _values(compiled, parameters))
         return cursor, compiled.columns
 
     def _compile(self, dialect: Dialect) -> _Compiled:
@@ -84,6 +88,12 @@ class Prepared:
         columns = [(i, convert) for i, convert in conversions if convert is not None]
         compiled = self._compiled[dialect.name] = _Compiled(compiler.string, binds, constants, columns)
         return compiled
+
+
+def _values(compiled: _Compiled, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+    if compiled.constants:
+        parameters = compiled.constants | dict(parameters)
+    return tuple(parameters[name] if convert is None else convert(parameters[name]) for name, convert in compiled.binds)
 
 
 def _into(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:

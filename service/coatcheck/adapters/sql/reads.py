@@ -22,10 +22,10 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import NOW, is_live
-from coatcheck.adapters.sql.labels import has_label
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
-from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.adapters.sql.types import Many, UtcDateTime
+from coatcheck.adapters.sql.words import among, by_now, has_label
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports import DeadBlob, Filter, Found, KeyRecord, Page
 
@@ -86,7 +86,7 @@ _LIST = (
 )
 _DEAD = (
     select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at)
-    .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < NOW)
+    .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < by_now(NOW))
     .order_by(blobs.c.dead_at, blobs.c.id)
     .limit(bindparam("most"))
 )
@@ -105,10 +105,10 @@ _SAME = (
     )
     .limit(1)
 )
-_IDS = bindparam("ids", type_=Text(), expanding=True)
+_IDS = bindparam("ids", type_=Many(Text()))
 _KNOWN = union_all(
-    select(blobs.c.namespace, blobs.c.id).where(blobs.c.id.in_(_IDS)),
-    select(uploads.c.namespace, uploads.c.blob_id).where(uploads.c.blob_id.in_(_IDS)),
+    select(blobs.c.namespace, blobs.c.id).where(among(blobs.c.id, _IDS)),
+    select(uploads.c.namespace, uploads.c.blob_id).where(among(uploads.c.blob_id, _IDS)),
 )
 _ALL = Prepared(
     select(blobs.c.seq, blobs.c.namespace, *rows.BLOB_COLUMNS)

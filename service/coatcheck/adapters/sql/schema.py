@@ -1,11 +1,14 @@
 """The schema's revisions: which one a database has, which one this release needs, and how to get there.
 
-Migrations run on a database that nobody writes to meanwhile. This module changes no data of its own.
+On SQLite a migration needs the file for itself. On PostgreSQL any number of replicas may call `migrate` at once: one
+works, the others wait and find nothing left to do. This module changes no data of its own.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -17,10 +20,18 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 import coatcheck
 from coatcheck.adapters.sql.datadir import make_private
 from coatcheck.adapters.sql.engine import writing_engine
+from coatcheck.adapters.sql.postgres_faults import known_postgres_fault
+from coatcheck.adapters.sql.postgres_line import Session, is_postgres, open_engine
 from coatcheck.core.errors import CoatcheckError, Code
 
 REVISION = "0001"
 """The revision that this release works with. A test holds it to the newest migration."""
+
+T = TypeVar("T")
+_LOCK = 0x636F6174636B
+"""PostgreSQL's advisory lock of whoever migrates."""
+_DDL_SECONDS = 30
+"""A change of a table waits for every transaction that uses it, and makes those that come later wait."""
 
 _VERSION = text("SELECT version_num FROM alembic_version")
 _REWRITE = text("UPDATE alembic_version SET version_num = version_num")
@@ -30,22 +41,30 @@ def migrate(url: str, revision: str = "head") -> None:
     """Bring a database to a revision, making it where there is none. Blocks.
 
     Args:
-        url: `sqlite:///…`; other databases come with their own adapter.
-        revision: `head`, or an older one to stop at.
+        url: `sqlite:///…` or `postgresql://…`.
+        revision: `head`, or an older one to stop at; `base` takes every table away.
+
+    Raises:
+        CoatcheckError: `storage_unavailable` when a PostgreSQL server does not answer or refuses.
     """
-    database = make_url(url).database
-    if database is not None:
-        make_private(Path(database))
-    with _connection(url) as conn:
+    if not is_postgres(url):
+        database = make_url(url).database
+        if database is not None:
+            make_private(Path(database))
+
+    def upgrade(conn: Connection) -> None:
+        if conn.dialect.name == "postgresql":
+            _wait_for_other_migrations(conn)
         config = _config()
         config.attributes["connection"] = conn
-        command.upgrade(config, revision)
+        command.downgrade(config, revision) if revision == "base" else command.upgrade(config, revision)
+
+    _with_connection(url, upgrade)
 
 
 def current_revision(url: str) -> str | None:
     """The revision a database has; None for an empty one."""
-    with _connection(url) as conn:
-        return MigrationContext.configure(conn).get_current_revision()
+    return _with_connection(url, lambda conn: MigrationContext.configure(conn).get_current_revision())
 
 
 def head_revision() -> str:
@@ -100,11 +119,37 @@ def _config() -> Config:
     raise RuntimeError(f"the migrations are in neither of {places}")
 
 
-@contextmanager
-def _connection(url: str) -> Generator[Connection]:
+def _wait_for_other_migrations(conn: Connection) -> None:
+    # Of the session, not of a transaction: each migration is one of its own. It goes with the connection.
+    conn.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+    conn.execute(text("SELECT set_config('lock_timeout', :time, false)"), {"time": f"{_DDL_SECONDS}s"})
+    # A migration may change rows of any namespace.
+    conn.execute(text("SELECT set_config('coatcheck.upkeep', 'on', false)"))
+    conn.commit()
+
+
+def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
+    if is_postgres(url):
+        # In a thread: there may be a running loop in this one.
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: asyncio.run(_on_postgres(url, work))).result()
     engine = writing_engine(url, checkpoints=False)
     try:
         with engine.connect() as conn:
-            yield conn
+            return work(conn)
     finally:
         engine.dispose()
+
+
+async def _on_postgres(url: str, work: Callable[[Connection], T]) -> T:
+    engine = open_engine(url, Session())
+    try:
+        async with engine.connect() as conn:
+            return await conn.run_sync(work)
+    except Exception as error:
+        fault = known_postgres_fault(error)
+        if fault is None:
+            raise
+        raise fault from error
+    finally:
+        await engine.dispose()

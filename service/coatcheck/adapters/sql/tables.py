@@ -1,5 +1,7 @@
 """The tables, once, for SQLite and PostgreSQL. The migrations must arrive at exactly this; a test proves it.
 
+On PostgreSQL every table with a namespace has row-level security, which the migration that makes it must add.
+
 Rows lie in arrival order. Each index on a random key makes deletion on SQLite several times slower, so that there
 are three of them: the artifact's number, its tombstone's, and eight bytes of the digest that fold duplicates. All
 other indexes grow at their end.
@@ -64,6 +66,7 @@ inline_bytes = Table(
     "inline_bytes",
     metadata,
     Column("blob_seq", RowNumber, ForeignKey("blobs.seq", ondelete="CASCADE"), primary_key=True),
+    Column("namespace", Text, nullable=False),  # its blob's: what row-level security looks at
     Column("stored", LargeBinary, nullable=False),
 )
 
@@ -143,3 +146,11 @@ idempotency_keys = Table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 Index("ix_idempotency_keys_expires_at", idempotency_keys.c.expires_at)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+)

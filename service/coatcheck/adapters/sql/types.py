@@ -1,9 +1,11 @@
 """Column types that mean the same on every database."""
 
+import json
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, Dialect, Integer
+from sqlalchemy import ARRAY, BigInteger, DateTime, Dialect, Integer, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 from typing_extensions import override
 
@@ -42,6 +44,31 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None or dialect.name != "sqlite":
             return value
         return _EPOCH + timedelta(microseconds=value)
+
+
+class Many(TypeDecorator[Collection[Any]]):
+    """Many values as one parameter, so that a statement's text does not depend on how many there are.
+
+    An array on PostgreSQL, a JSON array on SQLite. For numbers and text; see `among`.
+    """
+
+    impl = Text()
+    cache_ok = True
+
+    def __init__(self, item: TypeEngine[Any]) -> None:
+        """Values of this type."""
+        super().__init__()
+        self.item = item
+
+    @override
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else ARRAY(self.item))
+
+    @override
+    def process_bind_param(self, value: Collection[Any] | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        return json.dumps(list(value)) if dialect.name == "sqlite" else list(value)
 
 
 RowNumber = BigInteger().with_variant(Integer, "sqlite")

@@ -10,11 +10,13 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
+from coatcheck.adapters.sql.changes.store import Numberer
 from coatcheck.adapters.sql.faults import closed, known_fault
+from coatcheck.adapters.sql.work import Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")
@@ -26,8 +28,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 class _Job(NamedTuple):
     """One change on its way: what to do, how heavy it is, and who waits on which loop."""
 
-    call: Callable[[Connection], object]
-    weight: int
+    work: Work
     loop: asyncio.AbstractEventLoop
     waiter: "asyncio.Future[Any]"
 
@@ -41,8 +42,9 @@ class _Failure(NamedTuple):
 class GroupWriter:
     """The only one who writes to the database."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, number: Numberer) -> None:
         """Open the connection; raises what opening it raises."""
+        self._number = number
         self._engine = engine
         self._conn: Connection | None = engine.connect()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -53,19 +55,19 @@ class GroupWriter:
         self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, call: Callable[[Connection], T], weight: int = 0) -> T:
-        """Call this inside a transaction and answer when that is durable.
+    async def run(self, call: Callable[[Connection], T]) -> T:
+        """Call this inside a transaction and answer when that is durable. It may be called again after a rollback."""
+        answer = await self.carry_out(just(call))
+        return cast("T", answer)
 
-        Args:
-            call: changes rows; it may be called again after a rollback.
-            weight: bytes that it adds, roughly.
-        """
+    async def carry_out(self, work: Work) -> object:
+        """Carry out a change, in a transaction that it may share, and answer when that is durable."""
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[T] = loop.create_future()
+        waiter: asyncio.Future[object] = loop.create_future()
         with self._gate:
             if self._closed:
                 raise closed()
-            self._jobs.put(_Job(call, weight, loop, waiter))
+            self._jobs.put(_Job(work, loop, waiter))
         return await waiter
 
     def close(self) -> None:
@@ -91,7 +93,7 @@ class GroupWriter:
         job = self._jobs.get()
         while job is not None:
             group.append(job)
-            weight += job.weight
+            weight += job.work.weight
             if len(group) == _MOST_CHANGES or weight >= _MOST_BYTES:
                 return group, False
             try:
@@ -116,7 +118,7 @@ class GroupWriter:
         try:
             conn = self._connection()
             with conn.begin():
-                answers = [job.call(conn) for job in group]
+                answers = carry_out(conn, [job.work for job in group], _anywhere, self._number)
         except Exception as error:
             fault = known_fault(error)
             if fault is not None:
@@ -141,6 +143,10 @@ class GroupWriter:
                 conn.exec_driver_sql("PRAGMA optimize")
         with contextlib.suppress(Exception):
             conn.close()
+
+
+def _anywhere(_conn: Connection, _namespace: str | None) -> None:
+    """SQLite has no second wall between namespaces."""
 
 
 def _answer(group: list[_Job], answers: list[object]) -> None:

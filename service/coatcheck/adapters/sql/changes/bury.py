@@ -3,26 +3,18 @@
 Dead is final. The bytes themselves are the sweep's business, after a grace for readers that hold them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    bindparam,
-    delete,
-    exists,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, bindparam, delete, exists, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
+from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.rows import Reason, gone
 from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones
-from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+from coatcheck.adapters.sql.types import Many, UtcDateTime
+from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.core.artifact import Gone
 from coatcheck.ports import DeleteArtifact, DeleteSession, ExpireArtifacts
 
@@ -65,9 +57,18 @@ _OF_SESSION = (
     .limit(bindparam("limit"))
     .with_for_update()
 )
+_LOCK_ARTIFACTS = Prepared(
+    select(artifacts.c.blob_seq)
+    .where(
+        artifacts.c.namespace == bindparam("namespace", type_=Text()),
+        among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+    )
+    .order_by(artifacts.c.seq)
+    .with_for_update()
+)
 _EXPIRED = (
     select(*_COLUMNS)
-    .where(artifacts.c.expires_at <= NOW)
+    .where(artifacts.c.expires_at <= by_now(NOW))
     .order_by(artifacts.c.expires_at)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
@@ -77,19 +78,42 @@ _TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name
     tombstones.c.number == bindparam("number"),
     tombstones.c.until > NOW,
 )
-_ADD_TOMBSTONE = insert(tombstones)
-_SEQS = bindparam("seqs", type_=RowNumber, expanding=True)
-_REMOVE = delete(artifacts).where(artifacts.c.seq.in_(_SEQS))
-_LOCK_BLOBS = select(blobs.c.seq).where(blobs.c.seq.in_(_SEQS)).order_by(blobs.c.seq).with_for_update()
+_SEQS = bindparam("seqs", type_=Many(BigInteger()))
+_REMOVE = delete(artifacts).where(among(artifacts.c.seq, _SEQS))
+_LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
 _RELEASE = (
     update(blobs)
     .where(
-        blobs.c.seq.in_(_SEQS),
+        among(blobs.c.seq, _SEQS),
         blobs.c.dead_at.is_(None),
         ~exists().where(artifacts.c.blob_seq == blobs.c.seq).correlate(blobs),
     )
     .values(dead_at=NOW)
 )
+
+
+_REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
+# Two replicas can leave a tombstone behind a live artifact, unseen (one stores and deletes what the other is about to
+# store): the last word is the artifact's own.
+_TO_SQLITE, _TO_POSTGRESQL = sqlite.insert(tombstones), postgresql.insert(tombstones)
+_ADD_TOMBSTONE = {
+    "sqlite": _TO_SQLITE.on_conflict_do_update(
+        index_elements=tombstones.primary_key, set_={name: _TO_SQLITE.excluded[name] for name in _REWRITTEN}
+    ),
+    "postgresql": _TO_POSTGRESQL.on_conflict_do_update(
+        index_elements=tombstones.primary_key, set_={name: _TO_POSTGRESQL.excluded[name] for name in _REWRITTEN}
+    ),
+}
+
+
+def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> None:
+    """Lock the artifacts that a group will change, then their blobs, both in one order for all replicas.
+
+    One by one, each change would lock a blob before the next one's artifact, and two replicas could wait in a circle.
+    """
+    held = [row[0] for row in _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})]
+    if held:
+        conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
 
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | None:
@@ -133,7 +157,12 @@ def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -
 
 def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
     """Mark blobs dead that no artifact points at."""
-    conn.execute(_RELEASE, {"seqs": list(set(seqs)), "now": now})
+    held = sorted(set(seqs))
+    if conn.dialect.name != "sqlite":
+        # In a statement before: a writer that is about to share one of these blobs holds it, and must be waited for,
+        # so that the next statement sees its artifact.
+        conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
+    conn.execute(_RELEASE, {"seqs": held, "now": now})
 
 
 def _made(rows: Sequence[Row[Any]]) -> list[Corpse]:
@@ -143,12 +172,8 @@ def _made(rows: Sequence[Row[Any]]) -> list[Corpse]:
 def _bury(conn: Connection, corpses: list[Corpse], reason: Reason, now: datetime, until: datetime) -> int:
     if not corpses:
         return 0
-    held = {corpse.blob_seq for corpse in corpses}
-    if conn.dialect.name != "sqlite":
-        # Before the rows go: a writer that is about to share one of these blobs holds it, and must be waited for.
-        conn.execute(_LOCK_BLOBS, {"seqs": sorted(held)}).all()
     conn.execute(
-        _ADD_TOMBSTONE,
+        _ADD_TOMBSTONE[conn.dialect.name],
         [
             {
                 "namespace": corpse.namespace,
@@ -164,5 +189,5 @@ def _bury(conn: Connection, corpses: list[Corpse], reason: Reason, now: datetime
         ],
     )
     conn.execute(_REMOVE, {"seqs": [corpse.seq for corpse in corpses]})
-    release(conn, held, now)
+    release(conn, (corpse.blob_seq for corpse in corpses), now)
     return len(corpses)

@@ -4,6 +4,7 @@ from sqlalchemy import Connection, bindparam, delete, select, tuple_, update
 
 from coatcheck.adapters.sql.changes.bury import NOW
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones
+from coatcheck.adapters.sql.words import by_now
 from coatcheck.ports import CondemnBlob, ForgetBlobs, PurgeRecords
 
 _FORGET = delete(blobs).where(
@@ -23,26 +24,35 @@ _CONDEMN = (
 )
 _OVER = (
     select(tombstones.c.namespace, tombstones.c.number)
-    .where(tombstones.c.until <= NOW)
+    .where(tombstones.c.until <= by_now(NOW))
     .order_by(tombstones.c.until)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
 )
-_DROP_TOMBSTONES = delete(tombstones).where(tuple_(tombstones.c.namespace, tombstones.c.number).in_(_OVER))
+# A common table expression that locks is evaluated once; PostgreSQL may evaluate a sub-select again for each row.
+_DROP_TOMBSTONES = (
+    delete(tombstones)
+    .where(tuple_(tombstones.c.namespace, tombstones.c.number).in_(select(_OVER.cte("over_now"))))
+    .returning(tombstones.c.number)
+)
 _STALE = (
     select(idempotency_keys.c.namespace, idempotency_keys.c.key)
-    .where(idempotency_keys.c.expires_at <= NOW)
+    .where(idempotency_keys.c.expires_at <= by_now(NOW))
     .order_by(idempotency_keys.c.expires_at)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
 )
-_DROP_KEYS = delete(idempotency_keys).where(tuple_(idempotency_keys.c.namespace, idempotency_keys.c.key).in_(_STALE))
+_DROP_KEYS = (
+    delete(idempotency_keys)
+    .where(tuple_(idempotency_keys.c.namespace, idempotency_keys.c.key).in_(select(_STALE.cte("over_now"))))
+    .returning(idempotency_keys.c.number)
+)
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
     """Drop the rows of dead blobs; live ones are left alone."""
     if change.blobs:
-        conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in change.blobs])
+        conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
 
 
 def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
@@ -54,4 +64,4 @@ def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
     """Drop tombstones and idempotency keys that are over."""
     limits = {"now": change.now, "limit": change.limit}
-    return sum(conn.execute(statement, limits).rowcount for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
+    return sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))

@@ -26,7 +26,8 @@ from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import release, tombstone_of
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
-from coatcheck.adapters.sql.types import RowNumber
+from coatcheck.adapters.sql.types import Many, RowNumber
+from coatcheck.adapters.sql.words import among
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.expiry import expiry
@@ -35,7 +36,7 @@ from coatcheck.ports import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreA
 Numberer = Callable[[bytes, int], int]
 """The number of an identity's n-th candidate ID."""
 
-_PROBES = 4
+PROBES = 4
 """Candidates looked at together. Among them an identity is found again even after the one that held its first
 number has gone; a chain of more needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
 
@@ -44,7 +45,7 @@ def _without_seq(table: Table) -> list[str]:
     return [column.name for column in table.c if column.name != "seq"]
 
 
-_NUMBERS = [bindparam(f"n{i}", type_=BigInteger()) for i in range(_PROBES)]
+_NUMBERS = [bindparam(f"n{i}", type_=BigInteger()) for i in range(PROBES)]
 _TAKE_INTENT = Prepared(
     delete(uploads).where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
 )
@@ -101,11 +102,12 @@ _SAME_BYTES = Prepared(
         blobs.c.sha256 == bindparam("sha256"),
         blobs.c.size == bindparam("size"),
     )
+    .order_by(blobs.c.seq)
     .with_for_update(read=True)
 )
 _REPOINT = (
     update(artifacts)
-    .where(artifacts.c.blob_seq.in_(bindparam("lost", type_=RowNumber, expanding=True)))
+    .where(among(artifacts.c.blob_seq, bindparam("lost", type_=Many(BigInteger()))))
     .values(blob_seq=bindparam("whole", type_=RowNumber))
 )
 _ADD_BLOB = Prepared(insert(blobs).returning(blobs.c.seq), columns=_without_seq(blobs))
@@ -131,6 +133,11 @@ def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.
     """Store an artifact, or answer the one that is there."""
     if change.blob.placement != "inline" and not _take_intent(conn, change):
         return Fenced()
+    return apply_fenced_store(conn, change, number)
+
+
+def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> Answer:
+    """The same behind the fence: the upload's intent has been taken in this transaction."""
     known = None if change.key is None else _known_key(conn, change, change.key)
     if known is not None and change.key is not None:
         same = known.fingerprint == change.key.fingerprint
@@ -211,7 +218,7 @@ def _find_place(conn: Connection, change: StoreArtifact, number: Numberer) -> _P
     first = 0
     free: int | None = None
     while free is None:
-        candidates = [number(change.identity, probe) for probe in range(first, first + _PROBES)]
+        candidates = [number(change.identity, probe) for probe in range(first, first + PROBES)]
         parameters: dict[str, Any] = {f"n{i}": candidate for i, candidate in enumerate(candidates)}
         taken = _TAKEN.rows(conn, {"namespace": change.namespace, **parameters})
         for at, identity, seq, expires_at, blob_seq, present in taken:
@@ -219,7 +226,7 @@ def _find_place(conn: Connection, change: StoreArtifact, number: Numberer) -> _P
                 return _Place(at, seq, expires_at, blob_seq, tombstone=not present)
         occupied = {row[0] for row in taken}
         free = next((candidate for candidate in candidates if candidate not in occupied), None)
-        first += _PROBES
+        first += PROBES
     return _Place(free, None, None, None, tombstone=False)
 
 
@@ -229,8 +236,8 @@ def _create(conn: Connection, change: StoreArtifact, place: _Place) -> Stored:
     if place.tombstone:
         _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
     blob_seq, blob, used = _settle_blob(conn, change)
-    artifact = _artifact(change, place.number, blob)
-    _ADD_ARTIFACT.run(conn, _artifact_row(change, artifact, place.number, blob_seq))
+    artifact = artifact_of(change, place.number, blob)
+    _ADD_ARTIFACT.run(conn, artifact_row(change, artifact, place.number, blob_seq))
     if place.blob_seq is not None and place.blob_seq != blob_seq:
         release(conn, [place.blob_seq], change.now)
     return Stored(artifact, created=True, blob_used=used)
@@ -253,7 +260,7 @@ def _settle_blob(conn: Connection, change: StoreArtifact) -> tuple[int, Blob, bo
     if settled is None:
         settled = (_add_blob(conn, change, dead_at=None), ours, True)
         if ours.placement == "inline":
-            _ADD_INLINE.run(conn, {"blob_seq": settled[0], "stored": change.inline})
+            _ADD_INLINE.run(conn, {"blob_seq": settled[0], "namespace": change.namespace, "stored": change.inline})
     lost = [seq for seq, blob in same if blob.condemned]
     if lost:
         conn.execute(_REPOINT, {"lost": lost, "whole": settled[0]})
@@ -262,27 +269,29 @@ def _settle_blob(conn: Connection, change: StoreArtifact) -> tuple[int, Blob, bo
 
 
 def _add_blob(conn: Connection, change: StoreArtifact, *, dead_at: datetime | None) -> int:
-    ours = change.blob
-    added = _ADD_BLOB.rows(
-        conn,
-        {
-            "id": ours.id,
-            "namespace": change.namespace,
-            "placement": ours.placement,
-            "sha256": ours.sha256,
-            "digest": rows.digest(ours.sha256),
-            "size": ours.size,
-            "stored_size": ours.stored_size,
-            "frames": ours.index,
-            "dead_at": dead_at,
-            "condemned_at": None,
-        },
-    )
-    seq: int = added[0][0]
+    seq: int = _ADD_BLOB.rows(conn, blob_row(change) | {"dead_at": dead_at})[0][0]
     return seq
 
 
-def _artifact(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
+def blob_row(change: StoreArtifact) -> dict[str, Any]:
+    """The row of a change's blob, without its place in the order of arrival."""
+    ours = change.blob
+    return {
+        "id": ours.id,
+        "namespace": change.namespace,
+        "placement": ours.placement,
+        "sha256": ours.sha256,
+        "digest": rows.digest(ours.sha256),
+        "size": ours.size,
+        "stored_size": ours.stored_size,
+        "frames": ours.index,
+        "dead_at": None,
+        "condemned_at": None,
+    }
+
+
+def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
+    """The artifact that a change makes."""
     return Artifact(
         namespace=change.namespace,
         id=ids.render(number),
@@ -299,7 +308,8 @@ def _artifact(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
     )
 
 
-def _artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
+def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
+    """Its row, without its place in the order of arrival."""
     said, facts = change.said, change.facts
     return {
         "namespace": change.namespace,
@@ -309,7 +319,8 @@ def _artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_s
         "session": said.session,
         "tool_name": said.tool_name,
         "kind": facts.kind.value,
-        "url": said.url or facts.url,
+        # A payload's own URL may hold what no text column takes.
+        "url": (said.url or facts.url or "").replace("\0", "") or None,
         "created_at": change.now,
         "read_at": change.now,
         "expires_at": artifact.expires_at,

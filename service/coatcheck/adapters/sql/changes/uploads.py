@@ -4,6 +4,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql.changes.bury import NOW
 from coatcheck.adapters.sql.tables import blobs, uploads
+from coatcheck.adapters.sql.words import by_now
 from coatcheck.ports import AbandonUpload, BeginUpload, ReapUploads, RenewUpload
 
 _ADD = insert(uploads)
@@ -12,7 +13,7 @@ _RENEW = update(uploads).where(_ONE).values(lease_until=bindparam("until", type_
 _REMOVE = delete(uploads).where(_ONE)
 _LATE = (
     select(uploads.c.blob_id, uploads.c.namespace, uploads.c.placement)
-    .where(uploads.c.lease_until < NOW)
+    .where(uploads.c.lease_until < by_now(NOW))
     .order_by(uploads.c.lease_until)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)

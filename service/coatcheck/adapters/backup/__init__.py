@@ -1,0 +1,1 @@
+"""The embedded store, copied out while it serves and copied in again."""

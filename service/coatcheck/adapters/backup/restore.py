@@ -1,0 +1,170 @@
+"""A backup becomes a store again, in a directory that holds none.
+
+Everything is copied into `restoring/` inside the data directory, synced and verified; the database's file gets its name
+last. Until then the directory holds no store, and the service refuses to make an empty one in its place. Nothing is
+linked: a restored store shares no bytes on the disk with its backup.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from coatcheck.adapters.backup.disk import Disk, explained
+from coatcheck.adapters.backup.manifest import DATABASE, Manifest, read_manifest
+from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
+from coatcheck.adapters.sql.schema import REVISION
+from coatcheck.adapters.sql.snapshot import FileBlob, Snapshot
+from coatcheck.core.errors import CoatcheckError, Code
+
+STAGE = "restoring"
+"""The directory in a data directory that a restore is filling."""
+_ANYWAY = frozenset({"coatcheck.lock", "lost+found"})
+"""What an empty data directory may hold all the same: our lock, and what a fresh file system comes with."""
+_BATCH = 512
+_THREADS = 8
+
+
+class Copied(Struct, frozen=True):
+    """What lies in the data directory, whole and synced, before it has its name."""
+
+    path: Path
+    manifest: Manifest
+    outdated: bool
+    """Its schema is older than this release's; the next start migrates it."""
+
+
+@contextlib.contextmanager
+def restored_from(source: Path, root: Path) -> Generator[Copied]:
+    """Copy a backup into a data directory; it becomes the store when the block ends well.
+
+    Raises:
+        CoatcheckError: `invalid_request` when the source is no backup or the directory is not empty, `integrity` when
+            the backup is damaged, `schema_outdated` when a newer release made it, and the faults of storage.
+    """
+    manifest = read_manifest(source)
+    if manifest.schema > REVISION:
+        raise CoatcheckError(
+            Code.SCHEMA_OUTDATED,
+            f"The backup has schema {manifest.schema}, which is newer than this release's {REVISION}. Restore it with "
+            f"release {manifest.release} or later.",
+        )
+    with explained(root):
+        made = not root.exists()
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse(root)  # before the lock: it leaves a file
+        lock = DirectoryLock(root)
+        try:
+            _refuse(root)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            yield from _filled(source, root, manifest)
+        except BaseException:
+            _empty(root, wholly=made)
+            raise
+        finally:
+            lock.release()
+
+
+def refuse_unfinished(root: Path) -> None:
+    """Raise CoatcheckError `storage_unavailable` for a data directory into which a restore was begun and not finished.
+
+    A service that made an empty store there would answer "unknown" for everything that was to be restored.
+    """
+    if (root / STAGE).exists() and not (root / DATABASE).exists():
+        raise CoatcheckError(
+            Code.STORAGE_UNAVAILABLE,
+            f"A restore into {root} was begun and not finished. Run `coatcheck restore` again; it starts over.",
+        )
+
+
+def _refuse(root: Path) -> None:
+    refuse_network_file_system(root)
+    names = {path.name for path in root.iterdir()} - _ANYWAY
+    if DATABASE in names:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"{root} holds a store already. Nothing is restored over a store: name a directory that is empty or does "
+            "not exist, then serve that one.",
+        )
+    if names and STAGE not in names:  # what is left of an interrupted restore may be there, and goes
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, f"{root} is not empty. Name a directory that is empty or does not exist."
+        )
+
+
+def _filled(source: Path, root: Path, manifest: Manifest) -> Generator[Copied]:
+    disk = Disk()
+    _empty(root, wholly=False)
+    stage = root / STAGE
+    disk.make_directory(stage)
+    disk.sync(root)
+    _copy_database(source, stage, manifest, disk)
+    _copy_files(source, stage, manifest, disk)
+    disk.sync_tree(stage)
+    yield Copied(stage, manifest, outdated=manifest.schema < REVISION)
+    (stage / "blobs").rename(root / "blobs")
+    disk.sync(root)
+    (stage / DATABASE).rename(root / DATABASE)
+    disk.sync(root)
+    shutil.rmtree(stage, ignore_errors=True)
+    disk.sync(root)
+    disk.sync(root.absolute().parent)
+
+
+def _empty(root: Path, *, wholly: bool) -> None:
+    """Take away what a restore has left, first what makes it a store."""
+    (root / DATABASE).unlink(missing_ok=True)
+    for name in (STAGE, "blobs"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    if wholly:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _copy_database(source: Path, stage: Path, manifest: Manifest, disk: Disk) -> None:
+    copy = stage / DATABASE
+    try:
+        found = disk.copy(source / DATABASE, copy)
+    except FileNotFoundError as error:
+        raise _damaged(source, f"{DATABASE} is missing") from error
+    if found != manifest.database.sha256:
+        raise _damaged(source, f"{DATABASE} is not the file that the manifest describes")
+    with Snapshot(copy) as snapshot:
+        if (revision := snapshot.revision()) != manifest.schema:
+            raise _damaged(source, f"{DATABASE} has schema {revision} where the manifest says {manifest.schema}")
+
+
+def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk) -> None:
+    target = stage / "blobs"
+    disk.make_directory(target)
+    lost = frozenset(manifest.lost)
+
+    def copy(blob: FileBlob) -> str | None:
+        place = f"{blob.id[-2:]}/{blob.id}"
+        try:
+            disk.copy(source / "blobs" / place, target / place)
+        except FileNotFoundError:
+            return None if blob.id in lost else f"the file of blob {blob.id} is missing"
+        size = (target / place).stat().st_size
+        return None if size == blob.stored_size else f"the file of blob {blob.id} has {size:,} bytes"
+
+    with Snapshot(stage / DATABASE) as snapshot, ThreadPoolExecutor(_THREADS, thread_name_prefix="restore") as pool:
+        walk = snapshot.file_blobs()
+        while batch := list(islice(walk, _BATCH)):
+            for shard in {blob.id[-2:] for blob in batch}:
+                (target / shard).mkdir(mode=0o700, exist_ok=True)
+            for fault in pool.map(copy, batch):
+                if fault is not None:
+                    raise _damaged(source, fault)
+
+
+def _damaged(source: Path, how: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.INTEGRITY, f"The backup {source} is damaged: {how}. Nothing was restored; use another backup."
+    )

@@ -1,0 +1,31 @@
+"""Whether others on the machine can read a store's files. Group permissions are the administrator's business."""
+
+import asyncio
+import stat
+from datetime import datetime
+from pathlib import Path
+
+from coatcheck.core.findings import Examined, Finding
+
+
+class ExposureExamination:
+    """Examines a data directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> Examined:  # noqa: ARG002 - one look serves both
+        """Examine it; with `repair` take away what others may do."""
+        return await asyncio.to_thread(self._examine, repair is not None)
+
+    def _examine(self, repair: bool) -> Examined:
+        mode = stat.S_IMODE(self._root.stat().st_mode)
+        if not mode & stat.S_IRWXO:
+            return Examined()
+        detail = f"Everyone on this machine can enter {self._root} (mode {mode:o})."
+        if repair:
+            self._root.chmod(mode & ~stat.S_IRWXO)
+            detail += f" It is {mode & ~stat.S_IRWXO:o} now."
+        else:
+            detail += f" Close it with: chmod o= {self._root}"
+        return Examined(findings=(Finding("exposed", "", "", detail, repaired=repair),))

@@ -1,0 +1,104 @@
+"""Blobs in an S3-compatible store: `<prefix/><namespace>/<yyyymmdd>/<blob ID>`, written once, one object each.
+
+The store knows no rows: what is wanted and what is garbage is the catalogue's word. Bytes are what the object store
+answers; whether they are the ones that were written is for the frames' checksums to say, one layer up.
+"""
+
+import secrets
+from collections.abc import AsyncIterator
+from typing import Self
+
+from coatcheck.adapters.blobs.faults import missing, too_short
+from coatcheck.adapters.blobs.s3_bucket import PART_BYTES, Bucket, Patience
+from coatcheck.adapters.blobs.s3_location import S3Location, parse_s3_url
+from coatcheck.adapters.blobs.s3_writer import S3Writer
+from coatcheck.core.artifact import Placement
+from coatcheck.ports import StoredName
+
+_PROBE = "ready-probe"
+"""A name that no blob has: it is one segment, and theirs are three."""
+
+
+class S3BlobStore:
+    """BlobStore in one bucket of an S3 store. Any number of processes may share it."""
+
+    def __init__(self, location: S3Location, patience: Patience | None = None, *, part_bytes: int = PART_BYTES) -> None:
+        """Take a location; nothing is asked of the network yet. Amazon refuses parts of less than 5 MiB."""
+        self._location = location
+        self._bucket = Bucket(location, patience or Patience(), part_bytes)
+
+    @classmethod
+    def open(cls, url: str, patience: Patience | None = None) -> Self:
+        """A store at `s3://bucket/prefix?option=value&…`, see `parse_s3_url`; answers at once, before any request.
+
+        Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, a web identity token, or
+        the container's or the instance's role.
+
+        Raises:
+            ValueError: the URL is wrong; the text says how.
+        """
+        return cls(parse_s3_url(url), patience)
+
+    async def ready(self) -> None:
+        """Return if the bucket answers and takes our credentials, by one small request.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`, saying what an operator must do.
+        """
+        await self._bucket.get(f"{self._location.prefix}{_PROBE}", 0, 1)
+
+    @property
+    def placement(self) -> Placement:
+        """`s3`."""
+        return "s3"
+
+    async def create(self, namespace: str, blob_id: str) -> S3Writer:
+        """Start a blob, without a request: that the name is taken comes out in `write` or `finish`."""
+        return S3Writer(self._bucket, self._location.name(namespace, blob_id), secrets.token_hex(16))
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:
+        """Exactly `length` stored bytes from `start`, by one request; `integrity` when they are not all there."""
+        if length == 0:
+            await self._reaches(namespace, blob_id, start)
+            return b""
+        data = await self._bucket.get(self._location.name(namespace, blob_id), start, length)
+        if data is None:
+            raise missing(blob_id)
+        if not data:
+            await self._reaches(namespace, blob_id, start + length)
+        if len(data) != length:
+            raise too_short(blob_id, start + length, start + len(data))
+        return data
+
+    async def size(self, namespace: str, blob_id: str) -> int | None:
+        """Stored bytes of a blob; None when the store says that there is no such blob."""
+        seen = await self._bucket.look(self._location.name(namespace, blob_id))
+        return None if seen is None else seen.size
+
+    async def remove(self, namespace: str, blob_id: str) -> bool:
+        """Remove a blob durably. False when it was not there.
+
+        S3 does not say whether there was something to delete, so that this looks first. Of two removals at once both
+        may answer True.
+        """
+        name = self._location.name(namespace, blob_id)
+        if await self._bucket.look(name) is None:
+            return False
+        await self._bucket.delete(name)
+        return True
+
+    async def names(self) -> AsyncIterator[StoredName]:
+        """Every blob under the prefix, also an empty one that claims a name; not the parts of unfinished uploads."""
+        async for listed in self._bucket.objects(self._location.prefix):
+            named = self._location.parse(listed.name)
+            if named is not None:
+                yield StoredName(
+                    namespace=named.namespace, id=named.blob_id, size=listed.size, modified_at=listed.modified_at
+                )
+
+    async def _reaches(self, namespace: str, blob_id: str, end: int) -> None:
+        found = await self.size(namespace, blob_id)
+        if found is None:
+            raise missing(blob_id)
+        if found < end:
+            raise too_short(blob_id, end, found)

@@ -1,0 +1,271 @@
+"""The few requests that the S3 store makes, each bounded in time, with errors that callers understand.
+
+The only module that knows the S3 client library. It retries what may be retried and gives up after a bounded time; it
+knows no blobs: names, nonces and bytes are handed in. A request that is cancelled takes its connection with it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
+
+import obstore
+from msgspec import Struct
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import S3Store
+
+from coatcheck.adapters.blobs.s3_faults import s3_error, says_absent, status_of, too_slow
+from coatcheck.adapters.blobs.s3_location import S3Location
+from coatcheck.core.errors import CoatcheckError, Code
+
+if TYPE_CHECKING:
+    from obstore import ListStream, ObjectMeta
+    from obstore.store import ClientConfig, RetryConfig, S3Config
+
+T = TypeVar("T")
+
+PART_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of one part: an upload has at most 10,000 (S3 User Guide), so that 80 GiB fit, and all but the last are equal,
+which some stores demand."""
+_PARTS_AT_ONCE: Final = 2
+"""Parts in flight. With the one being filled that is 24 MiB a stream."""
+
+_PAGE: Final = 1000
+"""Objects of one request for a listing, which is the most that S3 answers."""
+_NOT_SATISFIABLE: Final = 416
+_MIB: Final = 1 << 20
+_NONCE: Final = "coatcheck-nonce"
+"""User metadata of every object: which writer wrote it."""
+_FAILURES: Final = (BaseError, OSError)
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """How long to wait for a store, in seconds, before a call answers `storage_unavailable`."""
+
+    connect: float = 2.0
+    attempt: float = 4.0
+    """For one attempt at a request that carries little, so that a stalled connection leaves time for another, and of a
+    conditional write with one second more for each MiB."""
+    call: float = 10.0
+    """In all, for a call that carries little."""
+    part: float = 20.0
+    """For one attempt at a request that carries a part: 0.4 MB/s."""
+    room: float = 30.0
+    """For room for more bytes of an upload: a part, or one that is sent again."""
+    join: float = 60.0
+    """For the last parts and for joining all, which takes a store longer the more there are."""
+    retries: int = 3
+    """Of what may be repeated: reads, deletions, parts, and everything that met a 5xx or no connection."""
+
+
+class Seen(NamedTuple):
+    """An object as the store describes it."""
+
+    size: int
+    nonce: str | None
+
+
+class Listed(NamedTuple):
+    """An object of a listing."""
+
+    name: str
+    size: int
+    modified_at: datetime
+
+
+class _File(Protocol):
+    """What is used of the client's file that is written in parts."""
+
+    def write(self, buffer: bytes, /) -> Awaitable[int]: ...
+    def close(self) -> Awaitable[None]: ...
+    def __aexit__(self, kind: type[BaseException], error: None, trace: None, /) -> Awaitable[None]: ...
+
+
+class Upload:
+    """One upload in parts. Nothing is visible before `join`."""
+
+    def __init__(self, file: _File, patience: Patience) -> None:
+        self._file = file
+        self._patience = patience
+        self._closed = False
+
+    async def write(self, data: bytes) -> None:
+        """Append; returns when there is room for more."""
+        await _within(self._patience.room, self._file.write(data))
+
+    async def join(self) -> None:
+        """Send the last part and make one object of all. Its failure says nothing of whether the object is there."""
+        self._closed = True
+        await _within(self._patience.join, self._file.close())
+
+    async def abandon(self) -> None:
+        """Remove the parts. After `join` there is nothing to do: where that failed the client has tried to, itself."""
+        if self._closed:
+            return
+        self._closed = True
+        async with _deadline(self._patience.call):
+            try:
+                await self._file.__aexit__(CoatcheckError, None, None)
+            except FileNotFoundError:
+                return  # removed already
+            except _FAILURES as error:
+                raise s3_error(error) from error
+
+
+class Bucket:
+    """One bucket of an S3 store."""
+
+    def __init__(self, location: S3Location, patience: Patience, part_bytes: int = PART_BYTES) -> None:
+        self._patience = patience
+        self.part_bytes = part_bytes
+        self._quick = _client(location, patience, patience.attempt)
+        self._slow = _client(location, patience, patience.part)
+
+    async def put_new(self, name: str, data: bytes, nonce: str) -> None:
+        """Write an object unless its name is taken.
+
+        An answer that was lost is asked for again; the second attempt then meets our own object and knows it by its
+        nonce.
+
+        Raises:
+            FileExistsError: the name is taken by another writer.
+        """
+        seconds = self._patience.attempt + len(data) / _MIB
+        async with _deadline(self._patience.call + 2 * len(data) / _MIB):
+            if not await self._put_new(name, data, nonce, seconds, last=False):
+                await self._put_new(name, data, nonce, seconds, last=True)
+
+    async def _put_new(self, name: str, data: bytes, nonce: str, seconds: float, *, last: bool) -> bool:
+        """One attempt; answers whether the object is there. False: another attempt may tell."""
+        try:
+            async with asyncio.timeout(seconds):
+                await obstore.put_async(self._slow, name, data, mode="create", attributes={_NONCE: nonce})
+        except AlreadyExistsError as error:
+            seen = await self.look(name)
+            if seen is not None and seen != Seen(len(data), nonce):
+                raise FileExistsError(name) from error
+            # None: another write of this name was under way (409), and neither may have won.
+            if seen is None and last:
+                raise s3_error(error) from error
+            return seen is not None
+        except TimeoutError as error:
+            if last:
+                raise too_slow(seconds) from error
+            return False
+        except _FAILURES as error:
+            if last or status_of(error) is not None:
+                raise s3_error(error) from error
+            return False
+        return True
+
+    def upload(self, name: str, nonce: str) -> Upload:
+        """Begin an upload in parts. It replaces what the name holds: claim the name first."""
+        file = obstore.open_writer_async(
+            self._slow,
+            name,
+            attributes={_NONCE: nonce},
+            buffer_size=self.part_bytes,
+            max_concurrency=_PARTS_AT_ONCE,
+        )
+        return Upload(cast("_File", file), self._patience)
+
+    async def look(self, name: str) -> Seen | None:
+        """What an object is, without its bytes; None when the store says that there is none."""
+        async with _deadline(self._patience.call):
+            for _ in range(2):
+                try:
+                    result = await obstore.get_async(self._quick, name, options={"head": True})
+                except FileNotFoundError:
+                    # An answer to HEAD has no body and so cannot say what is missing. GET says it.
+                    if await self.get(name, 0, 1) is None:
+                        return None
+                except _FAILURES as error:
+                    raise s3_error(error) from error
+                else:
+                    return Seen(result.meta["size"], result.attributes.get(_NONCE))
+        raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store contradicts itself. Retry the same call.")
+
+    async def get(self, name: str, start: int, length: int) -> bytes | None:
+        """Up to `length` bytes from `start`, in one request; None when the store says that there is no such object.
+
+        Fewer come where the object ends, and none when it ends at `start` or before.
+        """
+        async with _deadline(self._patience.call):
+            try:
+                data = await obstore.get_range_async(self._quick, name, start=start, length=length)
+            except _FAILURES as error:
+                if says_absent(error):
+                    return None
+                if status_of(error) == _NOT_SATISFIABLE:
+                    return b""
+                raise s3_error(error) from error
+        return data.to_bytes()
+
+    async def delete(self, name: str) -> None:
+        """Delete an object. Absent is fine."""
+        async with _deadline(self._patience.call):
+            try:
+                await obstore.delete_async(self._quick, name)
+            except _FAILURES as error:
+                if not says_absent(error):
+                    raise s3_error(error) from error
+
+    async def objects(self, prefix: str) -> AsyncIterator[Listed]:
+        """Every object whose name begins with a prefix (empty, or ending with a slash), page by page."""
+        listing = obstore.list(self._quick, prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType] - one overload names a type of a library that is not installed
+        pages: ListStream[Sequence[ObjectMeta]] = listing
+        while (page := await _within(self._patience.call, anext(pages, None))) is not None:
+            for entry in page:
+                yield Listed(entry["path"], entry["size"], entry["last_modified"])
+
+
+@asynccontextmanager
+async def _deadline(seconds: float) -> AsyncGenerator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise too_slow(seconds) from error
+
+
+async def _within(seconds: float, request: Awaitable[T]) -> T:
+    async with _deadline(seconds):
+        try:
+            return await request
+        except _FAILURES as error:
+            raise s3_error(error) from error
+
+
+def _client(location: S3Location, patience: Patience, attempt: float) -> S3Store:
+    config: S3Config = {
+        "virtual_hosted_style_request": location.addressing == "virtual",
+        # DELETE of one object instead of a POST with a list: every store knows it, and its answer is a status.
+        "disable_bulk_delete": True,
+        "conditional_put": "etag",
+    }
+    if location.endpoint is not None:
+        scheme, _, host = location.endpoint.partition("://")
+        virtual = location.addressing == "virtual"
+        config["endpoint"] = f"{scheme}://{location.bucket}.{host}" if virtual else location.endpoint
+    if location.region is not None:
+        config["region"] = location.region
+    if location.checksum != "none":
+        config["checksum_algorithm"] = location.checksum
+    if location.encryption is not None:
+        config["server_side_encryption"] = location.encryption
+    if location.kms_key is not None:
+        config["sse_kms_key_id"] = location.kms_key
+    options: ClientConfig = {
+        "allow_http": location.endpoint is not None and location.endpoint.startswith("http://"),
+        "connect_timeout": timedelta(seconds=patience.connect),
+        "timeout": timedelta(seconds=attempt),
+        "pool_idle_timeout": timedelta(seconds=30),
+        "default_content_type": "application/octet-stream",
+    }
+    retries: RetryConfig = {
+        "max_retries": patience.retries,
+        "retry_timeout": timedelta(seconds=0.8 * patience.call),
+        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
+    }
+    return S3Store(location.bucket, config=config, client_options=options, retry_config=retries)

@@ -1,0 +1,80 @@
+"""What an S3 store or the network says when it fails, as the errors that callers see.
+
+The S3 client tells its errors apart by type and, beyond that, only by text: this is the one place that reads it.
+"""
+
+import re
+from typing import Final
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+_STATUS: Final = re.compile(r"status code: (\d{3})", re.ASCII)
+_CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>", re.ASCII)
+_FULL_STATUS: Final = 507
+_REFUSED: Final = frozenset({401, 403})
+_FULL: Final = frozenset(
+    {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "StorageFull"}
+)
+_CREDENTIAL_SERVICES: Final = ("/latest/api/token", "/latest/meta-data/", "//169.254.170.", "//[fd00:ec2::23]")
+"""Where a client that was given no credentials asks for an instance's or a container's."""
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that the store answered, or None when it did not answer."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def code_of(error: BaseException) -> str | None:
+    """The store's own name of the error (S3 API, "Error responses"), or None when it gave none."""
+    found = _CODE.search(str(error))
+    return found[1] if found else None
+
+
+def says_absent(error: BaseException) -> bool:
+    """Whether the store itself says that there is no such object.
+
+    A bare 404 does not: a missing bucket, a wrong endpoint or a proxy in between answers so as well, and what is
+    taken for lost is condemned.
+    """
+    return code_of(error) == "NoSuchKey"
+
+
+def s3_error(error: BaseException) -> CoatcheckError:
+    """`storage_full` when the store has no room for more, otherwise `storage_unavailable`, with the way out."""
+    status, code = status_of(error), code_of(error)
+    if status == _FULL_STATUS or code in _FULL:
+        return CoatcheckError(
+            Code.STORAGE_FULL,
+            "The S3 store or its quota is full, so that nothing was stored. Free space, then post it again.",
+        )
+    return CoatcheckError(Code.STORAGE_UNAVAILABLE, _sentence(error, status, code))
+
+
+def too_slow(seconds: float) -> CoatcheckError:
+    """The store did not answer in time."""
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE, f"The S3 store did not answer within {seconds:.0f} seconds. Retry the same call."
+    )
+
+
+def _sentence(error: BaseException, status: int | None, code: str | None) -> str:
+    text = str(error)
+    if any(address in text for address in _CREDENTIAL_SERVICES):
+        return (
+            "No credentials for the S3 store were found, and no instance role answered. Set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or give the service a role."
+        )
+    if code == "NoSuchBucket":
+        return "The S3 bucket does not exist. Create it, or correct the bucket or the endpoint in COATCHECK_BLOB_URL."
+    if code == "PermanentRedirect" or (status is None and "incorrectly configured region" in text):
+        return "The S3 bucket is in another region. Set region= in COATCHECK_BLOB_URL."
+    if status in _REFUSED:
+        return (
+            f"The S3 store refused the service's credentials ({code or status}). It needs a correct clock, "
+            "s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload "
+            "on its objects."
+        )
+    if status is None:
+        return "The S3 store could not be reached, or the connection broke. Retry the same call."
+    return f"The S3 store answered {status}{f' {code}' if code else ''}. Retry the same call."

@@ -1,0 +1,187 @@
+"""Where in an S3 store the blobs are, from one URL; and what a blob is called there.
+
+Names are `<prefix/><namespace>/<yyyymmdd>/<blob ID>`: the day is in the ID, so that no name needs looking up. No byte
+of a user reaches a name unencoded, and no secret belongs into a URL, which is logged and shown: both are refused here.
+This module talks to nobody.
+"""
+
+import re
+from typing import Final, Literal, NamedTuple, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
+
+from coatcheck.core.blob_ids import blob_day, is_blob_id
+
+Addressing = Literal["path", "virtual"]
+Checksum = Literal["sha256", "crc64nvme", "none"]
+
+_OPTIONS: Final = ("endpoint", "region", "addressing", "checksum", "encryption", "kms_key")
+_ADDRESSINGS: Final = ("path", "virtual")
+_CHECKSUMS: Final = ("sha256", "crc64nvme", "none")
+_ENCRYPTIONS: Final = ("AES256", "aws:kms")
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
+_SEGMENT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+", re.ASCII)
+_HOST: Final = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
+_PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_ESCAPE: Final = re.compile(r"\.([0-9a-f]{2})", re.ASCII)
+_LONGEST_NAMESPACE: Final = 512
+"""Bytes of an encoded namespace: an S3 key has at most 1,024 (S3 User Guide, "Naming objects")."""
+_LONGEST_PREFIX: Final = 256
+
+
+class S3Location(Struct, frozen=True, kw_only=True):
+    """One bucket, how to reach it, and the prefix under which everything is."""
+
+    bucket: str
+    prefix: str = ""
+    """Empty, or ends with a slash."""
+    endpoint: str | None = None
+    """Scheme and host, without a path. None: what AWS_ENDPOINT_URL says, or Amazon's own for the region."""
+    region: str | None = None
+    """None: what AWS_REGION says, or us-east-1."""
+    addressing: Addressing = "virtual"
+    """Whether the bucket is the first part of the path or of the host name."""
+    checksum: Checksum = "sha256"
+    """Sent with every upload for the store to verify and keep, besides the signed SHA-256 of each request."""
+    encryption: str | None = None
+    """Server-side encryption to ask for. None: the bucket's own rule."""
+    kms_key: str | None = None
+
+    def name(self, namespace: str, blob_id: str) -> str:
+        """What a blob is called. Raises ValueError for what is no namespace or no blob ID."""
+        return f"{self.prefix}{encode_namespace(namespace)}/{blob_day(blob_id)}/{blob_id}"
+
+    def parse(self, name: str) -> "NamespaceAndId | None":
+        """What a name of ours stands for; None for every name that we would not have given."""
+        if not name.startswith(self.prefix):
+            return None
+        encoded, _, rest = name[len(self.prefix) :].partition("/")
+        blob_id = rest.rpartition("/")[2]
+        namespace = _decode_namespace(encoded)
+        if namespace is None or not is_blob_id(blob_id):
+            return None
+        try:
+            return NamespaceAndId(namespace, blob_id) if self.name(namespace, blob_id) == name else None
+        except ValueError:
+            return None
+
+
+class NamespaceAndId(NamedTuple):
+    """Whose a blob is, and which."""
+
+    namespace: str
+    blob_id: str
+
+
+def parse_s3_url(url: str) -> S3Location:
+    """Read `s3://bucket/prefix?option=value&…`.
+
+    Options: `endpoint` (http or https URL of another store than Amazon's; http is taken only when it is written here),
+    `region`, `addressing` (`path` or `virtual`; by default `virtual` at Amazon, `path` elsewhere or for a bucket with
+    a dot in its name), `checksum` (`sha256`, `crc64nvme` or `none`), `encryption` (`AES256` or `aws:kms`), `kms_key`.
+
+    Raises:
+        ValueError: a sentence that says what is wrong with it, without repeating the URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "s3":
+        raise ValueError("The blob URL must begin with s3://.")
+    if "@" in parts.netloc:
+        raise ValueError(
+            "The blob URL must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead."
+        )
+    if not _BUCKET.fullmatch(parts.netloc):
+        raise ValueError("The blob URL must name a bucket: s3://bucket or s3://bucket/prefix.")
+    if parts.fragment:
+        raise ValueError("The blob URL must not have a fragment (#).")
+    options = _options(parts.query)
+    endpoint = _endpoint(options.get("endpoint"))
+    encryption = _one_of(options, "encryption", _ENCRYPTIONS, None)
+    if "kms_key" in options and encryption != "aws:kms":
+        raise ValueError("The blob URL's option kms_key needs encryption=aws:kms.")
+    # A bucket with a dot in its name fits no certificate of the form *.host.
+    usual = "virtual" if endpoint is None and "." not in parts.netloc else "path"
+    addressing = _one_of(options, "addressing", _ADDRESSINGS, usual)
+    return S3Location(
+        bucket=parts.netloc,
+        prefix=_prefix(parts.path),
+        endpoint=endpoint,
+        region=options.get("region"),
+        addressing=cast("Addressing", addressing),
+        checksum=cast("Checksum", _one_of(options, "checksum", _CHECKSUMS, "sha256")),
+        encryption=encryption,
+        kms_key=options.get("kms_key"),
+    )
+
+
+def encode_namespace(namespace: str) -> str:
+    """A namespace as one segment of a name: letters, digits, `-` and `_` as they are, every other byte as `.xx`.
+
+    Two namespaces never share an encoding, and none is `.` or `..`.
+
+    Raises:
+        ValueError: it is empty or longer than an S3 key can hold.
+    """
+    encoded = "".join(chr(byte) if byte in _PLAIN else f".{byte:02x}" for byte in namespace.encode())
+    if not 0 < len(encoded) <= _LONGEST_NAMESPACE:
+        raise ValueError("not a namespace that an S3 name can carry")
+    return encoded
+
+
+def _decode_namespace(encoded: str) -> str | None:
+    if not encoded.isascii():
+        return None
+    try:
+        return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), encoded).encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _options(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, strict_parsing=True, keep_blank_values=True) if query else []
+    except ValueError:
+        raise ValueError("The blob URL's options must be name=value, joined by &.") from None
+    options: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in _OPTIONS:
+            raise ValueError(f"The blob URL has no option {name!r}. Known: {', '.join(_OPTIONS)}.")
+        if name in options:
+            raise ValueError(f"The blob URL gives the option {name} twice.")
+        if not value:
+            raise ValueError(f"The blob URL's option {name} is empty.")
+        options[name] = value
+    return options
+
+
+def _one_of(options: dict[str, str], name: str, allowed: tuple[str, ...], default: str | None) -> str | None:
+    value = options.get(name, default)
+    if value is not None and value not in allowed:
+        raise ValueError(f"The blob URL's option {name} is one of {', '.join(allowed)}.")
+    return value
+
+
+def _endpoint(value: str | None) -> str | None:
+    if value is None:
+        return None
+    wrong = ValueError(
+        "The blob URL's endpoint must be http:// or https:// with a host and perhaps a port, and nothing else."
+    )
+    parts = urlsplit(value)
+    host, _, port = parts.netloc.rpartition(":") if re.search(r":\d+$", parts.netloc) else (parts.netloc, "", "")
+    clean = parts.path in {"", "/"} and not parts.query and not parts.fragment
+    if parts.scheme not in {"http", "https"} or not clean or not _HOST.fullmatch(host):
+        raise wrong
+    return f"{parts.scheme}://{host}:{port}" if port else f"{parts.scheme}://{host}"
+
+
+def _prefix(path: str) -> str:
+    trimmed = path.strip("/")
+    if not trimmed:
+        return ""
+    if len(trimmed) > _LONGEST_PREFIX or not all(_SEGMENT.fullmatch(segment) for segment in trimmed.split("/")):
+        raise ValueError(
+            f"The blob URL's prefix has letters, digits, dots, - and _ between slashes, {_LONGEST_PREFIX} in all."
+        )
+    return f"{trimmed}/"

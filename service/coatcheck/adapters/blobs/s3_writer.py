@@ -1,0 +1,113 @@
+"""One blob being written to S3: a small one in a single conditional request, a large one in parts.
+
+S3 joins parts unconditionally through this client, and a name must be written once. So a large blob first claims its
+name with an empty object, by the conditional request that a small one is; the join replaces only what was claimed.
+Steps run in tasks of their own: a caller that is cancelled leaves no half-made request, and `abort` waits for it.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Final
+
+from coatcheck.adapters.blobs.s3_bucket import Bucket, Seen, Upload
+from coatcheck.core.errors import CoatcheckError
+
+_HOP_BYTES: Final = 256 * 1024
+"""Bytes gathered before they are handed to the upload: a hop to the client's threads costs more than a few KiB."""
+
+
+class S3Writer:
+    """BlobWriter to one name. One task uses it; exactly one of `finish` and `abort` ends it.
+
+    The name may turn out to be taken in `write` or `finish`, which then raise FileExistsError.
+    """
+
+    def __init__(self, bucket: Bucket, name: str, nonce: str) -> None:
+        self._bucket = bucket
+        self._name = name
+        self._nonce = nonce
+        self._gathered: list[bytes] = []
+        self._waiting = 0
+        self._size = 0
+        self._upload: Upload | None = None
+        self._working: set[asyncio.Task[None]] = set()
+        self._begun = False
+        self._ended = False
+        self._taken = False
+
+    async def write(self, data: bytes) -> None:
+        """Append. Raises `storage_full` or `storage_unavailable`; after that only `abort` may follow."""
+        if self._ended:
+            raise ValueError("this writer has ended")
+        self._gathered.append(data)
+        self._waiting += len(data)
+        self._size += len(data)
+        if self._waiting > (self._bucket.part_bytes if self._upload is None else _HOP_BYTES):
+            await self._run(self._send())
+
+    async def finish(self) -> None:
+        """Return when the store has acknowledged every byte under the name."""
+        if self._ended:
+            raise ValueError("this writer has ended")
+        await self._run(self._put() if self._upload is None else self._join(self._upload))
+        self._ended = True
+
+    async def abort(self) -> None:
+        """Remove what was written, the finished object too; what another writer has under the name stays."""
+        self._ended = True
+        while self._working:
+            await asyncio.wait(self._working)
+        await asyncio.shield(asyncio.ensure_future(self._discard()))
+
+    async def _run(self, step: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(step)
+        self._begun = True
+        self._working.add(task)
+        task.add_done_callback(self._settle)
+        await asyncio.shield(task)
+
+    def _settle(self, task: asyncio.Task[None]) -> None:
+        self._working.discard(task)
+        if task.cancelled() or task.exception() is not None:
+            self._ended = True
+            self._gathered.clear()
+
+    async def _send(self) -> None:
+        if self._upload is None:
+            await self._put_new(b"")
+            self._upload = self._bucket.upload(self._name, self._nonce)
+        data = b"".join(self._gathered)
+        self._gathered, self._waiting = [], 0
+        await self._upload.write(data)
+
+    async def _put(self) -> None:
+        data = b"".join(self._gathered)
+        self._gathered.clear()
+        await self._put_new(data)
+
+    async def _put_new(self, data: bytes) -> None:
+        try:
+            await self._bucket.put_new(self._name, data, self._nonce)
+        except FileExistsError:
+            self._taken = True
+            raise
+
+    async def _join(self, upload: Upload) -> None:
+        await self._send()
+        try:
+            await upload.join()
+        except CoatcheckError:
+            # The store may have joined the parts before its answer was lost: the object itself knows.
+            if await self._bucket.look(self._name) != Seen(self._size, self._nonce):
+                raise
+
+    async def _discard(self) -> None:
+        if not self._begun or self._taken:
+            return
+        try:
+            if self._upload is not None:
+                await self._upload.abandon()
+        finally:
+            seen = await self._bucket.look(self._name)
+            if seen is not None and seen.nonce == self._nonce:
+                await self._bucket.delete(self._name)

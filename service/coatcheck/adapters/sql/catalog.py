@@ -1,0 +1,158 @@
+"""Catalog and Upkeep in SQL, whatever the database: each port's method is one change or one question.
+
+How changes are committed and where questions are asked is the database's own; see `sqlite.py` and `postgres.py`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from typing import TypeVar, cast
+
+from sqlalchemy import Connection
+
+from coatcheck.adapters.sql import reads
+from coatcheck.adapters.sql.changes import alter, bury, forget, leases, store, uploads
+from coatcheck.adapters.sql.work import Work
+from coatcheck.core.artifact import Artifact, Blob, Gone
+from coatcheck.ports import (
+    AbandonUpload,
+    BeginUpload,
+    CondemnBlob,
+    DeadBlob,
+    DeleteArtifact,
+    DeleteSession,
+    ExpireArtifacts,
+    Filter,
+    ForgetBlobs,
+    Found,
+    KeyRecord,
+    Page,
+    PatchArtifact,
+    PurgeRecords,
+    ReapUploads,
+    RenewUpload,
+    StoreArtifact,
+    TakeLease,
+    Touch,
+)
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+_ROW_BYTES = 1024
+_PAGE = 500
+
+
+class SqlCatalog(ABC):
+    """Both ports over a way to commit changes and a way to ask questions."""
+
+    @abstractmethod
+    async def _commit(self, work: Work) -> object:
+        """The answer of a change, once it is durable."""
+
+    @abstractmethod
+    async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+        """The answer to a question about a namespace; None: about all of them."""
+
+    async def begin_upload(self, change: BeginUpload) -> None:
+        """Record the intent to write a blob."""
+        await self._change(uploads.apply_begin, change, change.namespace)
+
+    async def renew_upload(self, change: RenewUpload) -> bool:
+        """Move a lease; false when it was reaped."""
+        return await self._change(uploads.apply_renew, change, change.namespace)
+
+    async def abandon_upload(self, change: AbandonUpload) -> None:
+        """Forget an intent."""
+        await self._change(uploads.apply_abandon, change, change.namespace)
+
+    async def store_artifact(self, change: StoreArtifact) -> store.Answer:
+        """The one transaction of an ingest."""
+        weight = len(change.inline or b"") + len(change.blob.index)
+        return await self._change(store.apply_store, change, change.namespace, weight)
+
+    async def condemn_blob(self, change: CondemnBlob) -> bool:
+        """Trust a blob no more."""
+        return await self._change(forget.apply_condemn, change, change.namespace)
+
+    async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
+        """The blob that storing this content would point at."""
+        return await self._ask(namespace, lambda conn: reads.same_bytes(conn, namespace, sha256, size))
+
+    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
+        """Change what may change."""
+        return await self._change(alter.apply_patch, change, change.namespace)
+
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None:
+        """Replace an artifact by its tombstone."""
+        return await self._change(bury.apply_delete, change, change.namespace)
+
+    async def delete_session(self, change: DeleteSession) -> int:
+        """The same for a session, in part."""
+        return await self._change(bury.apply_delete_session, change, change.namespace, change.limit * _ROW_BYTES)
+
+    async def touch(self, change: Touch) -> None:
+        """Note reads."""
+        await self._change(alter.apply_touch, change, None, len(change.reads) * _ROW_BYTES)
+
+    async def find(
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
+    ) -> Found | Gone | None:
+        """The artifact, its tombstone, or None."""
+        return await self._ask(namespace, lambda conn: reads.find(conn, namespace, number, now, with_bytes=with_bytes))
+
+    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
+        """The stored bytes of an inline blob."""
+        return await self._ask(namespace, lambda conn: reads.stored_bytes(conn, namespace, blob_id))
+
+    async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+        """What an idempotency key stands for."""
+        return await self._ask(namespace, lambda conn: reads.find_key(conn, namespace, key, now))
+
+    async def list_artifacts(
+        self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
+    ) -> Page:
+        """Live artifacts, newest first."""
+        return await self._ask(
+            namespace, lambda conn: reads.list_artifacts(conn, namespace, where, now, before=before, limit=limit)
+        )
+
+    async def expire_artifacts(self, change: ExpireArtifacts) -> int:
+        """Bury what has expired."""
+        return await self._change(bury.apply_expire, change, None, change.limit * _ROW_BYTES)
+
+    async def reap_uploads(self, change: ReapUploads) -> int:
+        """Turn late uploads into dead blobs."""
+        return await self._change(uploads.apply_reap, change, None, change.limit * _ROW_BYTES)
+
+    async def forget_blobs(self, change: ForgetBlobs) -> None:
+        """Drop dead blobs' rows."""
+        await self._change(forget.apply_forget, change, None, len(change.blobs) * _ROW_BYTES)
+
+    async def purge_records(self, change: PurgeRecords) -> int:
+        """Drop tombstones and keys that are over."""
+        return await self._change(forget.apply_purge, change, None, change.limit * _ROW_BYTES)
+
+    async def take_lease(self, change: TakeLease) -> bool:
+        """Become or stay the holder."""
+        return await self._change(leases.apply_take, change, None)
+
+    async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
+        """Blobs that died before a moment."""
+        return await self._ask(None, lambda conn: reads.dead_blobs(conn, before, limit, after))
+
+    async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
+        """The names that a row knows."""
+        return await self._ask(None, lambda conn: reads.known_blobs(conn, names))
+
+    async def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
+        """Every live blob, page by page: one that is added or dies meanwhile may or may not be among them."""
+        after = 0
+        while page := await self._ask(None, lambda conn, after=after: reads.live_blobs(conn, after, _PAGE)):
+            for after, namespace, blob in page:  # noqa: B007 - the last one continues the walk
+                yield namespace, blob
+
+    async def _change(
+        self, apply: Callable[[Connection, C], T], change: C, namespace: str | None, weight: int = 0
+    ) -> T:
+        return cast("T", await self._commit(Work(apply, change, namespace, weight + _ROW_BYTES)))

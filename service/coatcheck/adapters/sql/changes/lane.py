@@ -1,0 +1,237 @@
+"""Many ingests of one namespace in one transaction, by statements that each serve all of them.
+
+What it answers and leaves behind is what `apply_store` would, one change after the other: the changes of a group wait
+for the same commit, so that any order of them is a true one. What is not simple (an idempotency key, a tombstone or
+an expired row in the way, condemned bytes, a twin in the group) goes one by one, after the others.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, literal_column, null, select
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import store
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.types import Many
+from coatcheck.adapters.sql.words import among
+from coatcheck.core.artifact import Blob
+from coatcheck.ports import Fenced, StoreArtifact, Stored
+
+_NAMESPACE = bindparam("namespace", type_=Text())
+_NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+_TAKE_INTENTS = Prepared(
+    delete(uploads)
+    .where(uploads.c.namespace == _NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
+    .returning(uploads.c.blob_id)
+)
+_TAKEN = Prepared(
+    select(artifacts.c.number, artifacts.c.identity, artifacts.c.seq, artifacts.c.expires_at)
+    .where(artifacts.c.namespace == _NAMESPACE, among(artifacts.c.number, _NUMBERS))
+    .union_all(
+        select(tombstones.c.number, tombstones.c.identity, null(), null()).where(
+            tombstones.c.namespace == _NAMESPACE, among(tombstones.c.number, _NUMBERS)
+        )
+    )
+)
+_THERE = Prepared(
+    select(artifacts.c.seq, *rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(artifacts, blobs)
+    .where(artifacts.c.namespace == _NAMESPACE, among(artifacts.c.seq, bindparam("seqs", type_=Many(BigInteger()))))
+)
+_SAME_BYTES = Prepared(
+    select(blobs.c.seq, *rows.BLOB_COLUMNS)
+    .where(
+        among(blobs.c.digest, bindparam("digests", type_=Many(BigInteger()))),
+        blobs.c.dead_at.is_(None),
+        blobs.c.namespace == _NAMESPACE,
+    )
+    .order_by(blobs.c.seq)
+    .with_for_update(read=True)
+)
+_COUNT = bindparam("count", type_=BigInteger())
+_NUMBERED = func.generate_series(literal_column("1"), _COUNT).table_valued("n")
+_NEXT_SEQS = {
+    # The only writer: what comes next is what SQLite itself would choose.
+    "sqlite": Prepared(
+        select(
+            select(func.coalesce(func.max(blobs.c.seq), 0)).scalar_subquery(),
+            select(func.coalesce(func.max(artifacts.c.seq), 0)).scalar_subquery(),
+        )
+    ),
+    "postgresql": Prepared(
+        select(func.nextval("blobs_seq_seq"), func.nextval("artifacts_seq_seq")).select_from(_NUMBERED)
+    ),
+}
+_ADD_BLOB = Prepared(insert(blobs), columns=blobs.c.keys())
+_ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
+_ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
+
+
+class _New(NamedTuple):
+    """A change that makes an artifact, and where."""
+
+    at: int
+    """Its place in the group."""
+    change: StoreArtifact
+    number: int
+
+
+class _Known(NamedTuple):
+    """Blobs that hold the same bytes as some of the group."""
+
+    trusted: dict[tuple[bytes, int], tuple[int, Blob]]
+    condemned: set[tuple[bytes, int]]
+
+
+def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: store.Numberer) -> "list[store.Answer]":
+    """Store artifacts of one namespace; an answer for each."""
+    answers: dict[int, store.Answer] = {}
+    _take_intents(conn, changes, answers)
+    new, there = _find_places(conn, changes, number, answers)
+    _answer_those_there(conn, changes, there, answers)
+    _create(conn, new, answers)
+    unused = [
+        changes[at]
+        for at, answer in answers.items()
+        if isinstance(answer, Stored) and not answer.blob_used and changes[at].blob.placement != "inline"
+    ]
+    if unused:
+        seqs = _next_seqs(conn, len(unused))
+        _ADD_BLOB.many(conn, [_blob_row(c, seq) | {"dead_at": c.now} for c, (seq, _) in zip(unused, seqs, strict=True)])
+    for at, change in enumerate(changes):
+        if at not in answers:
+            answers[at] = store.apply_fenced_store(conn, change, number)
+    return [answers[at] for at in range(len(changes))]
+
+
+def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: "dict[int, store.Answer]") -> None:
+    files = [(at, change) for at, change in enumerate(changes) if change.blob.placement != "inline"]
+    if not files:
+        return
+    ids = [change.blob.id for _, change in files]
+    ours = {row[0] for row in _TAKE_INTENTS.rows(conn, {"namespace": changes[0].namespace, "ids": ids})}
+    for at, change in files:
+        if change.blob.id in ours:
+            ours.discard(change.blob.id)  # an intent is used up by the first who needs it
+        else:
+            answers[at] = Fenced()
+
+
+def _find_places(
+    conn: Connection, changes: Sequence[StoreArtifact], number: store.Numberer, answers: "dict[int, store.Answer]"
+) -> tuple[list[_New], dict[int, int]]:
+    """The changes that make an artifact under a free number, and the rows of those that are there and live."""
+    wanted = {
+        at: [number(change.identity, probe) for probe in range(store.PROBES)]
+        for at, change in enumerate(changes)
+        if at not in answers
+    }
+    numbers = [n for candidates in wanted.values() for n in candidates]
+    holders: dict[int, tuple[bytes, int | None, datetime | None]] = {
+        row[0]: (row[1], row[2], row[3])
+        for row in _TAKEN.rows(conn, {"namespace": changes[0].namespace, "numbers": numbers})
+    }
+    new: list[_New] = []
+    there: dict[int, int] = {}
+    twins: set[bytes | tuple[bytes, int]] = set()
+    taken = set(holders)
+    left: set[int] = set()
+    """Numbers that those who go one by one may choose: who wants one of them goes behind."""
+    for at, candidates in wanted.items():
+        change = changes[at]
+        mine = next((holders[n] for n in candidates if n in holders and holders[n][0] == change.identity), None)
+        free = next((n for n in candidates if n not in taken), None)
+        twin = change.identity in twins or _content(change) in twins
+        if change.key is not None or twin or not left.isdisjoint(candidates):
+            left.update(candidates)
+        elif mine is None and free is not None:
+            taken.add(free)
+            new.append(_New(at, change, free))
+        elif mine is not None and mine[1] is not None and (mine[2] is None or mine[2] > change.now):
+            there[at] = mine[1]
+        else:
+            left.update(candidates)
+        twins |= {change.identity, _content(change)}
+    return new, there
+
+
+def _answer_those_there(
+    conn: Connection,
+    changes: Sequence[StoreArtifact],
+    there: dict[int, int],
+    answers: "dict[int, store.Answer]",
+) -> None:
+    if not there:
+        return
+    wanted = {"namespace": changes[0].namespace, "seqs": list(there.values())}
+    found = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, wanted)}
+    for at, seq in there.items():
+        artifact = found.get(seq)
+        if artifact is not None and not artifact.blob.condemned:
+            answers[at] = Stored(artifact, created=False, blob_used=False)
+
+
+def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]") -> None:
+    if not new:
+        return
+    known = _same_bytes(conn, [each.change for each in new])
+    new = [each for each in new if _content(each.change) not in known.condemned]
+    seqs = _next_seqs(conn, len(new))
+    blob_rows: list[dict[str, Any]] = []
+    inline_rows: list[dict[str, Any]] = []
+    artifact_rows: list[dict[str, Any]] = []
+    for each, (blob_seq, seq) in zip(new, seqs, strict=True):
+        change = each.change
+        same = known.trusted.get(_content(change))
+        if same is None:
+            blob_rows.append(_blob_row(change, blob_seq))
+            if change.blob.placement == "inline":
+                row = {"blob_seq": blob_seq, "namespace": change.namespace, "stored": change.inline}
+                inline_rows.append(row)
+        held, blob = same or (blob_seq, change.blob)
+        artifact = store.artifact_of(change, each.number, blob)
+        artifact_rows.append(store.artifact_row(change, artifact, each.number, held) | {"seq": seq})
+        answers[each.at] = Stored(artifact, created=True, blob_used=same is None)
+    _ADD_BLOB.many(conn, blob_rows)
+    _ADD_INLINE.many(conn, inline_rows)
+    # Two replicas that store the same artifacts meet at the same row first, so that neither waits in a circle.
+    artifact_rows.sort(key=_by_number)
+    _ADD_ARTIFACT.many(conn, artifact_rows)
+
+
+def _same_bytes(conn: Connection, changes: Sequence[StoreArtifact]) -> _Known:
+    wanted = {"namespace": changes[0].namespace, "digests": [rows.digest(change.blob.sha256) for change in changes]}
+    known = _Known({}, set())
+    for row in _SAME_BYTES.rows(conn, wanted):
+        blob = rows.blob(row[1:])
+        content = (blob.sha256, blob.size)
+        if blob.condemned:
+            known.condemned.add(content)
+        else:
+            known.trusted.setdefault(content, (row[0], blob))
+    return known
+
+
+def _next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
+    """Numbers for so many new blobs and artifacts."""
+    found = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
+    if conn.dialect.name != "sqlite":
+        return [(row[0], row[1]) for row in found]
+    blob, artifact = found[0]
+    return [(blob + i, artifact + i) for i in range(1, count + 1)]
+
+
+def _content(change: StoreArtifact) -> tuple[bytes, int]:
+    return change.blob.sha256, change.blob.size
+
+
+def _blob_row(change: StoreArtifact, seq: int) -> dict[str, Any]:
+    return store.blob_row(change) | {"seq": seq}
+
+
+def _by_number(row: dict[str, Any]) -> int:
+    number: int = row["number"]
+    return number

@@ -1,0 +1,47 @@
+"""Who does a piece of upkeep for all replicas. A lease saves work; nothing is safe because of it."""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Interval, bindparam, func, or_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql.tables import leases
+from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.ports import TakeLease
+
+_NOW: dict[str, ColumnElement[Any]] = {
+    "sqlite": bindparam("now", type_=UtcDateTime),
+    # One clock for all replicas.
+    "postgresql": func.clock_timestamp(type_=UtcDateTime),
+}
+_UNTIL: dict[str, ColumnElement[Any]] = {
+    "sqlite": bindparam("until", type_=UtcDateTime),
+    "postgresql": func.clock_timestamp() + bindparam("time", type_=Interval),
+}
+
+
+def _take(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = insert(leases).values(name=bindparam("name"), holder=bindparam("holder"), until=_UNTIL[dialect])
+    given = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[leases.c.name],
+        set_={"holder": given.holder, "until": given.until},
+        where=or_(leases.c.holder == given.holder, leases.c.until <= _NOW[dialect]),
+    )
+
+
+_TAKE = {dialect: _take(dialect) for dialect in _NOW}
+
+
+def apply_take(conn: Connection, change: TakeLease) -> bool:
+    """Take a lease that is free, over or ours."""
+    time = timedelta(seconds=change.seconds)
+    values = {"name": change.name, "holder": change.holder}
+    if conn.dialect.name == "sqlite":
+        values |= {"now": change.now, "until": change.now + time}
+    else:
+        values |= {"time": time}
+    taken: int = conn.execute(_TAKE[conn.dialect.name], values).rowcount
+    return taken == 1

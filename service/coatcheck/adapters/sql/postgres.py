@@ -1,0 +1,147 @@
+"""The catalogue on PostgreSQL: Catalog and Upkeep for any number of replicas on one database.
+
+Changes go to one writer that commits them in groups; questions go to a few connections. Every connection has entered
+one namespace, and row-level security shows it no other; upkeep sees them all.
+"""
+
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+from typing_extensions import override
+
+from coatcheck.adapters.sql.catalog import SqlCatalog
+from coatcheck.adapters.sql.changes import store
+from coatcheck.adapters.sql.postgres_clock import DatabaseClock
+from coatcheck.adapters.sql.postgres_line import Limits, Session, open_engine, shown_url
+from coatcheck.adapters.sql.postgres_pool import LinePool
+from coatcheck.adapters.sql.postgres_writer import LineWriter
+from coatcheck.adapters.sql.schema import check_revision, try_write
+from coatcheck.adapters.sql.work import Work
+from coatcheck.core import ids
+from coatcheck.core.errors import CoatcheckError, Code
+
+T = TypeVar("T")
+_OLDEST = 130000
+_SERVER = text(
+    "SELECT current_setting('server_version_num')::int, rolsuper OR rolbypassrls, current_setting('fsync'),"
+    " current_setting('server_encoding') FROM pg_roles WHERE rolname = current_user"
+)
+
+
+class PostgresCatalog(SqlCatalog):
+    """Catalog and Upkeep on a migrated PostgreSQL database. Make it with `open`; close it."""
+
+    def __init__(self, engine: AsyncEngine, pool: LinePool, writer: LineWriter | None, clock: DatabaseClock) -> None:
+        self._engine = engine
+        self._pool = pool
+        self._only_writer = writer
+        self.clock = clock
+        """The database's time, for everything that decides by time."""
+
+    @classmethod
+    async def open(cls, url: str, *, limits: Limits | None = None, number: store.Numberer = ids.number) -> Self:
+        """Open a database that `migrate` has made.
+
+        Args:
+            url: `postgresql://user:password@host/database`, with the options of libpq such as `sslmode`. Not through
+                a pooler that shares connections between transactions: a connection remembers its namespace.
+            limits: connections and times.
+            number: how identities become candidate numbers.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` when the server does not answer, refuses, or is older than 13.
+        """
+        return await cls._open(url, limits or Limits(), number, read_only=False)
+
+    @classmethod
+    async def look(cls, url: str, *, limits: Limits | None = None) -> Self:
+        """Open it for reading, beside servers. Every change is refused with `storage_unavailable`."""
+        return await cls._open(url, limits or Limits(), ids.number, read_only=True)
+
+    @classmethod
+    async def _open(cls, url: str, limits: Limits, number: store.Numberer, *, read_only: bool) -> Self:
+        session = Session(
+            statement=limits.statement,
+            lock=limits.lock,
+            idle=limits.answer,
+            connect=limits.connect,
+            read_only=read_only,
+        )
+        engine = open_engine(url, session)
+        pool = LinePool(engine, limits)
+        try:
+            version, _, _, _ = await pool.run(None, _server)
+            _refuse_old(version)
+            clock = DatabaseClock(pool)
+            await clock.learn()
+        except ValueError as error:
+            await engine.dispose()
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, f"The database's URL cannot be used: {error}") from error
+        except CoatcheckError as error:
+            await pool.close()
+            await engine.dispose()
+            cause = error.__cause__
+            why = f" ({cause})" if cause is not None and str(cause) else ""
+            raise CoatcheckError(error.code, f"{shown_url(url)}: {error.detail}{why}") from error
+        clock.start()
+        return cls(engine, pool, None if read_only else LineWriter(engine, limits, number), clock)
+
+    async def close(self) -> None:
+        """Commit what is waiting, then let go of everything."""
+        await self.clock.stop()
+        if self._only_writer is not None:
+            await self._only_writer.close()
+        await self._pool.close()
+        await self._engine.dispose()
+
+    async def ready(self) -> None:
+        """Return if the database answers, took the last write that was tried, and has this release's schema."""
+        await self._pool.run(None, check_revision)
+        if self._only_writer is not None and self._only_writer.fault is not None:
+            # Without this a service that nobody writes to any more could never become ready again.
+            await self._only_writer.run(try_write)
+
+    async def ask_all(self, question: Callable[[Connection], T]) -> T:
+        """The answer to a question about every namespace; for checks."""
+        return await self._pool.run(None, question)
+
+    async def warnings(self) -> list[str]:
+        """What an administrator should know of this database: sentences; empty when all is well."""
+        _, exempt, fsync, encoding = await self._pool.run(None, _server)
+        found: list[str] = []
+        if exempt:
+            found.append(
+                "The database role is a superuser or has BYPASSRLS, so that row-level security does not hold it. "
+                "Serve as a plain role that owns the tables."
+            )
+        if fsync != "on":
+            found.append("The server runs with fsync off: a power loss loses what was acknowledged, and may lose all.")
+        if encoding != "UTF8":
+            found.append(f"The database's encoding is {encoding}. Make it anew with UTF8, which holds every text.")
+        return found
+
+    @property
+    def _writer(self) -> LineWriter:
+        if self._only_writer is None:
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for looking only.")
+        return self._only_writer
+
+    @override
+    async def _commit(self, work: Work) -> object:
+        return await self._writer.carry_out(work)
+
+    @override
+    async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+        return await self._pool.run(namespace, question)
+
+
+def _refuse_old(version: int) -> None:
+    if version < _OLDEST:
+        raise CoatcheckError(Code.STORAGE_UNAVAILABLE, f"The server is PostgreSQL {version // 10000}. Use 13 or newer.")
+
+
+def _server(conn: Connection) -> tuple[int, bool, str, str]:
+    version, exempt, fsync, encoding = conn.execute(_SERVER).one()
+    return version, exempt, fsync, encoding

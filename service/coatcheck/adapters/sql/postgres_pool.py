@@ -1,0 +1,137 @@
+"""Questions to PostgreSQL: a few connections, each statement a transaction of its own.
+
+A question runs in a task that the caller's cancellation does not reach, so that no connection is left in the middle of
+something; its time is bounded, so that no such task stays. A connection that broke while nobody used it is replaced
+once for the question that finds out.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.postgres_faults import is_worth_a_retry, known_postgres_fault, unavailable
+from coatcheck.adapters.sql.postgres_line import Limits, Line
+
+T = TypeVar("T")
+
+
+class Tasks:
+    """Work that goes on when whoever asked for it does not wait any more."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """The answer of the work, which goes on to its end if the caller is cancelled meanwhile."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    async def settled(self) -> None:
+        """Wait until all work has ended."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits gets it; nobody may
+
+
+class LinePool:
+    """Reads, each on a connection of its own."""
+
+    def __init__(self, engine: AsyncEngine, limits: Limits) -> None:
+        """Connect to nothing yet."""
+        self._engine = engine
+        self._limits = limits
+        self._free = asyncio.Semaphore(limits.connections)
+        self._idle: list[Line] = []
+        self._tasks = Tasks()
+        self._closed = False
+
+    async def run(self, namespace: str | None, call: Callable[[Connection], T]) -> T:
+        """Call this with a connection that has entered a namespace; None: that sees all of them."""
+        if self._closed:
+            raise closed()
+        return await self._tasks.finish(self._run(namespace, call))
+
+    async def close(self) -> None:
+        """Let running questions end, then close the connections."""
+        self._closed = True
+        await self._tasks.settled()
+        lines, self._idle = self._idle, []
+        for line in lines:
+            await line.close(politely=True)
+
+    async def _run(self, namespace: str | None, call: Callable[[Connection], T]) -> T:
+        end = time.monotonic() + self._limits.answer
+        try:
+            async with asyncio.timeout(self._limits.answer / 2):
+                await self._free.acquire()
+        except TimeoutError:
+            raise unavailable("all connections are busy") from None
+        try:
+            return await self._ask(namespace, call, end)
+        except Exception as error:
+            fault = known_postgres_fault(error)
+            if fault is None:
+                raise
+            raise fault from error
+        finally:
+            self._free.release()
+
+    async def _ask(self, namespace: str | None, call: Callable[[Connection], T], end: float) -> T:
+        while True:
+            line = await self._line(namespace)
+            fresh = not line.used
+
+            def entered(conn: Connection, line: Line = line) -> T:
+                line.enter(conn, namespace)
+                return call(conn)
+
+            try:
+                answer = await line.work(entered, end - time.monotonic())
+            except Exception as error:
+                cut, again = line.lost, is_worth_a_retry(error)
+                if again:
+                    line.cut()  # its prepared statements are out of date
+                await self._back(line)
+                if not fresh and (cut or again) and time.monotonic() < end:
+                    continue
+                if cut:
+                    raise unavailable("the connection was lost") from error
+                raise
+            else:
+                await self._back(line)
+                return answer
+
+    async def _line(self, namespace: str | None) -> Line:
+        """An idle connection, best one that is there already; else a new one."""
+        idle = self._idle
+        at = next((i for i in range(len(idle) - 1, -1, -1) if idle[i].has_entered(namespace)), -1)
+        while idle:
+            line = idle.pop(at)
+            if not line.lost:
+                return line
+            await line.close()
+            at = -1
+        return await Line.connect(self._engine, autocommit=True)
+
+    async def _back(self, line: Line) -> None:
+        if line.lost:
+            await self._drop_idle(line)
+        else:
+            self._idle.append(line)
+
+    async def _drop_idle(self, broken: Line) -> None:
+        """After one connection broke, none that was idle meanwhile is believed in."""
+        lines, self._idle = [broken, *self._idle], []
+        for line in lines:
+            await line.close()

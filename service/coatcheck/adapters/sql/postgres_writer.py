@@ -1,0 +1,265 @@
+"""Group commit on PostgreSQL: one task, one connection, as many waiting changes as there are in one transaction.
+
+There is no timer: while one group is being committed the next one gathers. A group that fails is undone and its changes
+are tried again one by one, unless the database itself is what fails. A commit whose answer is lost is asked after by
+its transaction's number: nobody is told that a change is durable, or that it is not, before that is known.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+from sqlalchemy import Connection, Text, func, literal_column, select, text
+from sqlalchemy import cast as cast_to
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from coatcheck.adapters.sql.changes.store import Numberer
+from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.postgres_faults import (
+    DEADLOCK,
+    is_of_the_connection,
+    is_worth_a_retry,
+    known_postgres_fault,
+    sqlstate,
+    unavailable,
+)
+from coatcheck.adapters.sql.postgres_line import Limits, Line
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.work import Work, carry_out, just
+from coatcheck.core.errors import CoatcheckError
+
+T = TypeVar("T")
+
+_MOST_CHANGES = 256
+_MOST_BYTES = 8 * 1024 * 1024
+_TRIES = 5
+"""Of a transaction that meets another replica's: each try meets a later state of the rows."""
+_TIMELINE = func.left(func.pg_walfile_name(func.pg_current_wal_lsn()), literal_column("8"))
+_PAUSE = 0.1
+"""Seconds between two questions what became of a commit."""
+_CURRENT = Prepared(select(cast_to(func.pg_current_xact_id(), Text()), _TIMELINE))
+_FATE = text(
+    "SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8)), left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+)
+
+
+class _Job(NamedTuple):
+    """One change, and who waits for it."""
+
+    work: Work
+    waiter: "asyncio.Future[object]"
+    since: float
+
+
+class _Failure(NamedTuple):
+    """An answer that is an error."""
+
+    error: Exception
+
+
+class _Transaction(NamedTuple):
+    """By what a transaction is found again."""
+
+    number: str
+    timeline: str
+    """A server that was promoted in another's place has another one, and knows nothing of this number."""
+
+
+class LineWriter:
+    """The only one of this process who writes to the database."""
+
+    def __init__(self, engine: AsyncEngine, limits: Limits, number: Numberer) -> None:
+        """Start the task; connect with the first change."""
+        self._engine = engine
+        self._limits = limits
+        self._number = number
+        self._line: Line | None = None
+        self._jobs: deque[_Job] = deque()
+        self._there = asyncio.Event()
+        self._closed = False
+        self.fault: CoatcheckError | None = None
+        """Why storage refused the last transaction; None when it took it."""
+        self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
+
+    async def run(self, call: Callable[[Connection], T], namespace: str | None = None) -> T:
+        """Call this inside a transaction and answer when that is durable. It may be called again after a rollback."""
+        return cast("T", await self.carry_out(just(call, namespace)))
+
+    async def carry_out(self, work: Work) -> object:
+        """Carry out a change, in a transaction that it may share, and answer when that is durable."""
+        if self._closed:
+            raise closed()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[object] = loop.create_future()
+        self._jobs.append(_Job(work, waiter, time.monotonic()))
+        self._there.set()
+        late = _Failure(unavailable("it did not say in time what became of the change"))
+        alarm = loop.call_later(self._limits.answer, _resolve, waiter, late)
+        try:
+            return await waiter
+        finally:
+            alarm.cancel()
+
+    async def close(self) -> None:
+        """Finish what is waiting, then stop. Calling it again is fine."""
+        self._closed = True
+        self._there.set()
+        await asyncio.shield(self._task)
+
+    async def _run(self) -> None:
+        try:
+            while group := await self._gather():
+                for job, answer in zip(group, await self._answers(group), strict=True):
+                    _resolve(job.waiter, answer)
+        finally:
+            self._closed = True
+            for job in self._jobs:
+                _resolve(job.waiter, _Failure(closed()))
+            await self._disconnect()
+
+    async def _gather(self) -> list[_Job]:
+        """Wait for a job, then take those that are there already. Empty: the end."""
+        while not self._jobs:
+            if self._closed:
+                return []
+            self._there.clear()
+            await self._there.wait()
+        group: list[_Job] = []
+        weight = 0
+        oldest = time.monotonic() - self._limits.answer / 2
+        while self._jobs and len(group) < _MOST_CHANGES and weight < _MOST_BYTES:
+            if group and self._jobs[0].work.solitary:
+                break
+            job = self._jobs.popleft()
+            if job.since < oldest:
+                # Never begun, and soon too late to be answered in time.
+                _resolve(job.waiter, _Failure(unavailable("too many changes wait")))
+                continue
+            group.append(job)
+            weight += job.work.weight
+            if job.work.solitary:
+                break
+        return group or await self._gather()
+
+    async def _answers(self, group: list[_Job]) -> list[object]:
+        end = time.monotonic() + self._limits.answer / 2
+        if len(group) == 1:
+            # Tried by itself after its group, it must not make those behind it wait longer than they can.
+            end = min(end, group[0].since + self._limits.answer)
+        try:
+            return await self._commit([job.work for job in group], end)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
+            fault = _fault(error)
+            if len(group) == 1:
+                return [_Failure(fault or error)]
+            if fault is not None and _is_everybodys(error):
+                return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
+        return [(await self._answers([job]))[0] for job in group]
+
+    async def _commit(self, group: Sequence[Work], end: float) -> list[object]:
+        """Try until it is committed, until it fails by itself, or until the time is over."""
+        for left in reversed(range(_TRIES)):
+            try:
+                answers = await self._transaction(group, end)
+            except Exception as error:
+                # Members of a group that waited in a circle with another replica's would do so again together.
+                circle = len(group) > 1 and sqlstate(error) == DEADLOCK
+                if circle or not (is_worth_a_retry(error) and left):
+                    self.fault = _fault(error) or self.fault
+                    raise
+            else:
+                if answers is not None:
+                    self.fault = None
+                    return answers
+        self.fault = unavailable("the connection was lost each time")
+        raise self.fault
+
+    async def _transaction(self, group: Sequence[Work], end: float) -> list[object] | None:
+        """The answers once they are durable; None when the connection went and took the transaction back with it."""
+        if time.monotonic() >= end:
+            raise unavailable("it took too long")
+        line = await self._connected()
+        fresh = not line.used
+
+        def work(conn: Connection) -> tuple[list[object], _Transaction]:
+            transaction = _Transaction._make(_CURRENT.rows(conn, {})[0])
+            return carry_out(conn, group, line.enter, self._number), transaction
+
+        try:
+            answers, transaction = await line.work(work, end - time.monotonic())
+        except Exception as error:
+            if not line.lost:
+                await line.undo(end - time.monotonic())
+            if line.lost or is_of_the_connection(error):
+                await self._disconnect()
+                if fresh or time.monotonic() >= end:
+                    raise unavailable("the connection was lost") from error
+                return None
+            raise
+        try:
+            await line.commit(end - time.monotonic())
+        except Exception as error:
+            if not (line.lost or is_of_the_connection(error)):
+                await line.undo(end - time.monotonic())
+                raise
+            await self._disconnect()
+            return answers if await self._was_committed(transaction, error) else None
+        return answers
+
+    async def _was_committed(self, transaction: _Transaction, error: Exception) -> bool:
+        """What became of a transaction whose commit was not answered."""
+        end = time.monotonic() + self._limits.answer / 4
+        while time.monotonic() < end:
+            try:
+                line = await self._connected()
+                status, timeline = await line.work(lambda conn: _fate(conn, transaction), end - time.monotonic())
+                await line.undo(end - time.monotonic())
+            except Exception as failure:  # noqa: BLE001 - as long as nobody says, nobody knows
+                await self._disconnect()
+                if _fault(failure) is None:
+                    break
+                await asyncio.sleep(_PAUSE)
+                continue
+            if timeline != transaction.timeline or status not in {"committed", "aborted", "in progress"}:
+                break
+            if status != "in progress":
+                return status == "committed"
+            await asyncio.sleep(_PAUSE)
+        raise unavailable("the connection was lost during the commit, which may have succeeded") from error
+
+    async def _connected(self) -> Line:
+        if self._line is not None and self._line.lost:
+            await self._disconnect()
+        if self._line is None:
+            self._line = await Line.connect(self._engine, autocommit=False)
+        return self._line
+
+    async def _disconnect(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
+
+
+def _fate(conn: Connection, transaction: _Transaction) -> tuple[str | None, str]:
+    status, timeline = conn.execute(_FATE, {"number": transaction.number}).one()
+    return status, timeline
+
+
+def _fault(error: Exception) -> CoatcheckError | None:
+    return error if isinstance(error, CoatcheckError) else known_postgres_fault(error)
+
+
+def _is_everybodys(error: Exception) -> bool:
+    """Whether no change of the group can be tried by itself: the way to the database is what failed."""
+    return is_of_the_connection(error) or isinstance(error, CoatcheckError)
+
+
+def _resolve(waiter: "asyncio.Future[Any]", answer: object) -> None:
+    if waiter.done():
+        return  # the caller was cancelled; its change is what it is all the same
+    if isinstance(answer, _Failure):
+        waiter.set_exception(answer.error)
+    else:
+        waiter.set_result(answer)

@@ -1,0 +1,163 @@
+"""One moment of a SQLite catalogue, read and copied beside a process that serves it.
+
+A snapshot is an open read transaction. In WAL mode it keeps no writer waiting; it keeps the log from starting anew, so
+that the log grows by what is written meanwhile. It never writes to the database it reads, and never checkpoints.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Self, cast
+
+from alembic.migration import MigrationContext
+from msgspec import Struct
+from sqlalchemy import bindparam, func, select
+
+from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
+from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.tables import artifacts, blobs, uploads
+from coatcheck.core.errors import CoatcheckError, Code
+
+_PAGE = 1000
+_STEP_PAGES = 4096
+"""Database pages of one step of the copy: 16 MiB."""
+
+_LIVE_FILES = (
+    select(blobs.c.seq, blobs.c.id, blobs.c.stored_size, blobs.c.condemned_at.is_not(None))
+    .where(blobs.c.seq > bindparam("after"), blobs.c.placement == "file", blobs.c.dead_at.is_(None))
+    .order_by(blobs.c.seq)
+    .limit(_PAGE)
+)
+_ARTIFACTS = select(func.count()).select_from(artifacts)
+_UPLOADS = select(func.count()).select_from(uploads)
+_BLOBS = select(func.count()).select_from(blobs).where(blobs.c.dead_at.is_(None))
+
+
+class FileBlob(Struct, frozen=True):
+    """A live blob whose bytes are a file."""
+
+    id: str
+    stored_size: int
+    condemned: bool
+
+
+class Counts(Struct, frozen=True):
+    """How much a catalogue holds."""
+
+    artifacts: int
+    blobs: int
+    """Live ones, inline and as files."""
+    uploads: int
+    """Intents: payloads that were under way."""
+
+
+class Snapshot:
+    """A context manager; within it every question is about one moment. Blocks.
+
+    Raises:
+        CoatcheckError: `storage_unavailable` when the database cannot be opened, `integrity` when it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._engine = looking_engine(path)
+
+    def __enter__(self) -> Self:
+        """Take the moment."""
+        with explained():
+            self._conn = self._engine.connect()
+            try:
+                self._conn.exec_driver_sql("BEGIN")
+                self._conn.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # the first read decides the moment
+            except BaseException:
+                self._conn.close()
+                raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let it go."""
+        self._conn.close()
+        self._engine.dispose()
+
+    def revision(self) -> str | None:
+        """The schema's revision."""
+        return MigrationContext.configure(self._conn).get_current_revision()
+
+    def counts(self) -> Counts:
+        """How much there is."""
+        with explained():
+            return Counts(*(self._conn.execute(q).scalar_one() for q in (_ARTIFACTS, _BLOBS, _UPLOADS)))
+
+    def file_blobs(self) -> Iterator[FileBlob]:
+        """Every live blob that is a file."""
+        after = 0
+        while True:
+            with explained():
+                page = self._conn.execute(_LIVE_FILES, {"after": after}).all()
+            for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
+                yield FileBlob(name, size, condemned)
+            if len(page) < _PAGE:
+                return
+
+    def copy(self, path: Path) -> None:
+        """Write this moment to a new file, in rollback mode: one file, which needs no other to be read.
+
+        Nothing of it is synced. SQLite's online backup starts again whenever the source has changed between two steps;
+        under this open transaction it has not.
+        """
+        with explained():
+            source = cast("sqlite3.Connection", self._conn.connection.driver_connection)
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target:
+                target.execute("PRAGMA journal_mode=OFF")  # whoever is interrupted throws the copy away
+                target.execute("PRAGMA synchronous=OFF")
+                source.backup(target, pages=_STEP_PAGES, sleep=0)
+                target.execute("PRAGMA journal_mode=DELETE")
+                answers = [str(row[0]) for row in target.execute("PRAGMA quick_check(3)")]
+        if answers != ["ok"]:
+            raise CoatcheckError(
+                Code.INTEGRITY,
+                f"The catalogue's database is damaged ({'; '.join(answers)}). No backup was made of it: "
+                "run `coatcheck check`, and keep the last good backup.",
+            )
+
+
+def live_file_blobs(path: Path) -> Iterator[FileBlob]:
+    """The same as `Snapshot.file_blobs`, page by page without holding a moment: for a first pass that takes long."""
+    engine = looking_engine(path)
+    try:
+        with explained(), engine.connect() as conn:
+            after = 0
+            while page := conn.execute(_LIVE_FILES, {"after": after}).all():
+                for after, name, size, condemned in page:  # noqa: B007 - the last one continues the walk
+                    yield FileBlob(name, size, condemned)
+    finally:
+        engine.dispose()
+
+
+@contextlib.contextmanager
+def writers_waiting(path: Path) -> Generator[None]:
+    """Hold the write lock: nothing is stored or dies meanwhile. It writes nothing, and so resets no log."""
+    engine = writing_engine(sqlite_url(path), checkpoints=False)
+    try:
+        with explained(), engine.connect() as conn:
+            transaction = conn.begin()
+            try:
+                yield
+            finally:
+                transaction.rollback()
+    finally:
+        engine.dispose()
+
+
+@contextlib.contextmanager
+def explained() -> Generator[None]:
+    """What the database says when it fails, as an error with a sentence."""
+    try:
+        yield
+    except (CoatcheckError, OSError):
+        raise
+    except Exception as error:
+        fault = known_fault(error)
+        if fault is None:
+            raise
+        raise fault from error

@@ -1,0 +1,24 @@
+"""The composition root: choose and open the adapters, build the use cases, close in reverse.
+
+`embedded` and `scale` open the two kinds of store, `stores` chooses between them, `service` builds what answers
+requests, `upkeep` what an administrator's commands do.
+"""
+
+from coatcheck.bootstrap.embedded import DATABASE
+from coatcheck.bootstrap.service import Running, open_service
+from coatcheck.bootstrap.stores import Store, migrate, open_store
+from coatcheck.bootstrap.upkeep import BackedUp, Restored, backup, open_audit, restore
+
+__all__ = [
+    "DATABASE",
+    "BackedUp",
+    "Restored",
+    "Running",
+    "Store",
+    "backup",
+    "migrate",
+    "open_audit",
+    "open_service",
+    "open_store",
+    "restore",
+]

@@ -1,0 +1,111 @@
+"""The embedded store: a SQLite catalogue and local files in one data directory, for one process."""
+
+from collections.abc import AsyncGenerator, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from coatcheck.adapters.backup.restore import refuse_unfinished
+from coatcheck.adapters.blobs.exposure import ExposureExamination
+from coatcheck.adapters.blobs.faults import storage_error
+from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.sql import schema
+from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
+from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.examine import SqliteExamination
+from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.bootstrap.engines import Engines
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import Catalog
+from coatcheck.usecases.pool import in_pool
+
+DATABASE = "coatcheck.db"
+"""The catalogue's file in the data directory."""
+
+
+def migrate(root: Path) -> tuple[str | None, str]:
+    """Bring a data directory's catalogue to this release's schema; answers the revision before and after.
+
+    Raises:
+        CoatcheckError: the directory is served by another process, on a network file system, or cannot be written;
+            `schema_outdated` when a newer release made it.
+    """
+    with explained(root):
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_network_file_system(root)
+        refuse_unfinished(root)
+        url = sqlite_url(root / DATABASE)
+        before = schema.current_revision(url) if (root / DATABASE).exists() else None
+        refuse_newer(before)
+        if before != schema.REVISION:
+            lock = DirectoryLock(root)
+            try:
+                schema.migrate(url)
+            finally:
+                lock.release()
+        return before, schema.current_revision(url) or ""
+
+
+def refuse_newer(revision: str | None) -> None:
+    """Raise `schema_outdated` for a schema that this release does not know yet."""
+    if revision is not None and revision > schema.REVISION:
+        raise CoatcheckError(
+            Code.SCHEMA_OUTDATED,
+            f"The database has schema {revision}, which is newer than this release's {schema.REVISION}. Install the "
+            "release that made it, or restore the backup from before the upgrade.",
+        )
+
+
+@asynccontextmanager
+async def open_embedded(root: Path, pool: ThreadPoolExecutor, *, beside: bool) -> AsyncGenerator[Engines]:
+    """Open a data directory, creating it where there is none; `beside` as for `open_store`."""
+    if not beside:
+        await in_pool(pool, migrate, root)
+    with explained(root):
+        catalog = SqliteCatalog.look(root / DATABASE) if beside else SqliteCatalog.open(root / DATABASE)
+    try:
+        await catalog.ready()
+        examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))
+        yield Engines(catalog, FileBlobStore(root, pool, make=not beside), SystemClock(), examinations)
+    finally:
+        await in_pool(pool, catalog.close)
+
+
+@asynccontextmanager
+async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[Catalog | None, str | None]]:
+    """The catalogue for putting rows right, while nobody serves it; otherwise none, and why."""
+    try:
+        catalog = SqliteCatalog.open(root / DATABASE)
+    except CoatcheckError as error:
+        yield None, error.detail
+        return
+    try:
+        yield catalog, None
+    finally:
+        await in_pool(pool, catalog.close)
+
+
+@contextmanager
+def explained(root: Path) -> Generator[None]:
+    """Say what keeps a store from being opened, in a sentence for whoever starts the service."""
+    try:
+        yield
+    except OSError as error:
+        raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
+    except Exception as error:
+        fault = known_fault(error)
+        if fault is None or fault.code is Code.INTEGRITY:
+            raise fault or error from error
+        raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error
+
+
+def _opening_fault(code: Code, root: Path, why: str) -> CoatcheckError:
+    """The error of a store that cannot be opened."""
+    if code is Code.STORAGE_FULL:
+        return CoatcheckError(code, f"The disk that holds {root} is full. Free space, then start again.")
+    return CoatcheckError(
+        Code.STORAGE_UNAVAILABLE,
+        f"The data directory {root} cannot be used: {why}. Let this user write to it, or name another with --data.",
+    )

@@ -1,0 +1,24 @@
+"""The opened adapters of a store, whichever they are."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from coatcheck.ports import BlobStore, Catalog, Clock, Upkeep
+from coatcheck.usecases.audit import Examination
+
+
+class Rows(Catalog, Upkeep, Protocol):
+    """A catalogue with its upkeep: one database."""
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What a store is made of."""
+
+    catalog: Rows
+    blobs: BlobStore
+    clock: Clock
+    examinations: tuple[Examination, ...] = ()
+    """What knows of the engines' own health; for checks."""
+    warnings: list[str] = field(default_factory=list[str])
+    """Sentences for whoever starts the service: what is not wrong but should be known."""

@@ -1,0 +1,81 @@
+"""The store at scale: PostgreSQL, with bytes in an S3-compatible store or in a shared directory, for many replicas."""
+
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.s3 import S3BlobStore
+from coatcheck.adapters.sql import schema
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.postgres_examine import PostgresExamination
+from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.bootstrap.embedded import explained, refuse_newer
+from coatcheck.bootstrap.engines import Engines
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import BlobStore, Catalog
+from coatcheck.settings import Settings
+from coatcheck.usecases.pool import in_pool
+
+PATIENT = Limits(connections=2, statement=600.0, answer=660.0)
+"""For checks, whose questions go through whole tables."""
+
+
+def migrate(url: str) -> tuple[str | None, str]:
+    """Bring a database to this release's schema; answers the revision before and after. Safe from many at once.
+
+    Raises:
+        CoatcheckError: `storage_unavailable`; `schema_outdated` when a newer release made it.
+    """
+    before = schema.current_revision(url)
+    refuse_newer(before)
+    if before != schema.REVISION:
+        schema.migrate(url)
+    return before, schema.current_revision(url) or ""
+
+
+@asynccontextmanager
+async def open_scale(settings: Settings, pool: ThreadPoolExecutor, *, beside: bool) -> AsyncGenerator[Engines]:
+    """Open the database and the place of the bytes. Migrates nothing; `beside` as for `open_store`.
+
+    Raises:
+        CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for a URL that is none.
+    """
+    url, limits = settings.database_url, Limits(connections=settings.database_connections)
+    opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
+    catalog = await opening
+    try:
+        await catalog.ready()
+        blobs = await _blobs(settings, pool, make=not beside)
+        yield Engines(catalog, blobs, catalog.clock, (PostgresExamination(catalog),), await catalog.warnings())
+    finally:
+        await catalog.close()
+
+
+@asynccontextmanager
+async def repairing(settings: Settings) -> AsyncGenerator[Catalog]:
+    """The catalogue for putting rows right, also beside those that serve it."""
+    catalog = await PostgresCatalog.open(settings.database_url)
+    try:
+        yield catalog
+    finally:
+        await catalog.close()
+
+
+async def _blobs(settings: Settings, pool: ThreadPoolExecutor, *, make: bool) -> BlobStore:
+    if not settings.blob_url:
+        return await in_pool(pool, _files, Path(settings.data), pool, make=make)
+    try:
+        blobs = S3BlobStore.open(settings.blob_url)
+    except ValueError as error:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
+    await blobs.ready()
+    return blobs
+
+
+def _files(root: Path, pool: ThreadPoolExecutor, *, make: bool) -> FileBlobStore:
+    with explained(root):
+        if make:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return FileBlobStore(root, pool, make=make)

@@ -1,0 +1,119 @@
+"""What answers requests: the use cases over an opened store, with the schedule running."""
+
+import logging
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.api.limits import LOOPBACK, Limits
+from coatcheck.api.services import Services
+from coatcheck.bootstrap.stores import is_embedded, open_store
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.jobs.schedule import running
+from coatcheck.settings import Settings
+from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.describe import Describe
+from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.outage import Outage
+from coatcheck.usecases.read import Read
+from coatcheck.usecases.reads import NoteReads, ReadLog
+from coatcheck.usecases.search import Search
+from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.tidy import Crew, Tidy
+from coatcheck.usecases.write_through import WriteThrough
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service that is ready to be served."""
+
+    services: Services
+    limits: Limits
+
+
+@asynccontextmanager
+async def open_service(settings: Settings) -> AsyncGenerator[Running]:
+    """Everything that answers requests, with the schedule running; closed in reverse order on leaving."""
+    async with open_store(settings) as store:
+        for warning in store.warnings:
+            log.warning(warning)
+        tokenizer = load_tokenizer()
+        reads = ReadLog()
+        shelter = Shelter(settings.fallback_bytes)
+        find = Find(store.catalog, store.clock, reads, shelter)
+        life = timedelta(seconds=settings.tombstone_ttl)
+        note = NoteReads(store.catalog, reads)
+        tidy = Tidy(
+            store.catalog,
+            store.catalog,
+            store.blobs,
+            store.clock,
+            reads,
+            tombstone_life=life,
+            grace=timedelta(seconds=settings.grace_seconds),
+            note=note,
+            crew=None if is_embedded(settings) else Crew(secrets.token_hex(8), settings.sweep_seconds),
+        )
+        lease = timedelta(seconds=settings.lease_seconds)
+
+        def name_blob() -> str:
+            return new_blob_id(store.clock.now(), secrets.token_bytes(10))
+
+        places = IngestPlaces(
+            catalog=store.catalog,
+            blobs=store.blobs,
+            clock=store.clock,
+            pool=store.pool,
+            tokenizer=tokenizer,
+            new_blob_id=name_blob,
+            lease=lease,
+            inline_bytes=settings.inline_bytes,
+            payload_limit=settings.payload_limit,
+            ttl=settings.ttl,
+            card_tokens=settings.card_tokens,
+            inline_tokens=settings.inline_tokens,
+            shelter=shelter,
+            catalog_outage=Outage("catalogue", store.clock),
+            blobs_outage=Outage("blob store", store.clock),
+        )
+        write_through = WriteThrough(
+            shelter,
+            store.catalog,
+            store.blobs,
+            store.clock,
+            new_blob_id=name_blob,
+            lease=lease,
+            inline_bytes=settings.inline_bytes,
+            tombstone_life=life,
+        )
+        describe = Describe(find, store.open_content, tokenizer, store.pool, settings.card_tokens)
+        services = Services(
+            ingest=Ingest(places),
+            describe=describe,
+            browse=Browse(store.catalog, store.clock),
+            forget=Forget(store.catalog, store.clock, life, shelter),
+            forget_session=ForgetSession(store.catalog, store.clock, life, shelter),
+            extend=Extend(store.catalog, store.clock, shelter),
+            find=find,
+            open_content=store.open_content,
+            read=Read(find, store.open_content, tokenizer, store.pool),
+            search=Search(find, store.open_content, tokenizer, store.pool),
+            clock=store.clock,
+            ready=store.catalog.ready,
+        )
+        async with running(tidy, settings.sweep_seconds, note, write_through):
+            yield Running(services, _limits(settings))
+
+
+def _limits(settings: Settings) -> Limits:
+    extra = tuple(h.strip().lower() for h in settings.allowed_hosts.split(",") if h.strip())
+    hosts = None if settings.allow_unauthenticated and not extra else (*LOOPBACK, *extra)
+    return Limits(payload=settings.payload_limit, json_body=settings.json_limit, allowed_hosts=hosts)

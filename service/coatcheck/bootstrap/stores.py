@@ -1,0 +1,105 @@
+"""The store that the settings name, opened."""
+
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from coatcheck.adapters.sql.postgres_line import is_postgres, shown_url
+from coatcheck.bootstrap import embedded, scale
+from coatcheck.bootstrap.embedded import open_embedded
+from coatcheck.bootstrap.engines import Rows
+from coatcheck.bootstrap.scale import open_scale
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import BlobStore, Clock
+from coatcheck.settings import Settings
+from coatcheck.usecases.audit import Examination
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.trust import Trust
+
+
+@dataclass(frozen=True)
+class Store:
+    """The opened adapters, and who reads through them."""
+
+    catalog: Rows
+    blobs: BlobStore
+    clock: Clock
+    pool: ThreadPoolExecutor
+    open_content: OpenContent
+    examinations: tuple[Examination, ...]
+    warnings: list[str]
+
+
+def migrate(settings: Settings) -> tuple[str | None, str]:
+    """Bring the store's schema to this release's; answers the revision before and after. Blocks.
+
+    Raises:
+        CoatcheckError: what keeps the store from being opened; `schema_outdated` when a newer release made it.
+    """
+    if is_embedded(settings):
+        return embedded.migrate(Path(settings.data))
+    return scale.migrate(settings.database_url)
+
+
+def is_embedded(settings: Settings) -> bool:
+    """Whether the store is a data directory; otherwise it is on PostgreSQL.
+
+    Raises:
+        CoatcheckError: `invalid_request` for settings that name no store that there is.
+    """
+    if settings.database_url and not is_postgres(settings.database_url):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "COATCHECK_DATABASE_URL is not postgresql://… Without it the store is embedded."
+        )
+    if settings.blob_url and not settings.database_url:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "COATCHECK_BLOB_URL needs COATCHECK_DATABASE_URL: the embedded store keeps its bytes beside its database.",
+        )
+    return not settings.database_url
+
+
+def place_of(settings: Settings) -> str:
+    """Where the store is, in words for whoever starts it, without secrets."""
+    if is_embedded(settings):
+        return f"in {Path(settings.data)}"
+    blobs = settings.blob_url.partition("?")[0] or str(Path(settings.data))
+    return f"in {shown_url(settings.database_url)} and {blobs}"
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, *, beside: bool = False) -> AsyncGenerator[Store]:
+    """Open the store; the embedded one is created and migrated where it needs to be.
+
+    Args:
+        settings: where it is.
+        beside: only look at a store, which others may be serving: migrates nothing, takes no lock, opens the
+            catalogue read-only and makes nothing.
+
+    Raises:
+        CoatcheckError: as `migrate`, and `schema_outdated` when it is not this release's schema.
+    """
+    with ThreadPoolExecutor(settings.workers, thread_name_prefix="work") as pool:
+        opening = (
+            open_embedded(Path(settings.data), pool, beside=beside)
+            if is_embedded(settings)
+            else open_scale(settings, pool, beside=beside)
+        )
+        async with opening as engines:
+            trust = Trust(engines.catalog, engines.blobs, engines.clock)
+            damaged = None if beside else trust.damaged
+            content = OpenContent(engines.catalog, engines.blobs, pool, damaged)
+            try:
+                yield Store(
+                    engines.catalog,
+                    engines.blobs,
+                    engines.clock,
+                    pool,
+                    content,
+                    engines.examinations,
+                    engines.warnings,
+                )
+            finally:
+                await trust.settled()

@@ -1,0 +1,110 @@
+"""What an administrator's commands do: check, back up, restore."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck import __version__
+from coatcheck.adapters.backup.make import backup_to
+from coatcheck.adapters.backup.manifest import Manifest
+from coatcheck.adapters.backup.restore import restored_from
+from coatcheck.adapters.clock import SystemClock
+from coatcheck.bootstrap import embedded, scale
+from coatcheck.bootstrap.stores import Store, is_embedded, open_store
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.findings import HARMLESS
+from coatcheck.ports import Catalog
+from coatcheck.settings import Settings
+from coatcheck.usecases.audit import Audit
+
+
+def _audit_of(store: Store, repairs: Catalog | None = None) -> Audit:
+    return Audit(
+        store.catalog,
+        store.blobs,
+        store.open_content,
+        store.clock,
+        examinations=store.examinations,
+        repairs=repairs,
+    )
+
+
+@asynccontextmanager
+async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tuple[Audit, str | None]]:
+    """The audit of a store that others may be serving, for the command line.
+
+    With `repair` rows can be put right, too. An embedded store is taken for that, where nobody serves it; where it
+    cannot be had, the second value says why.
+    """
+    async with open_store(settings, beside=True) as store:
+        if not repair:
+            yield _audit_of(store), None
+        elif is_embedded(settings):
+            async with embedded.repairing(Path(settings.data), store.pool) as (catalog, why):
+                yield _audit_of(store, catalog), why
+        else:
+            async with scale.repairing(settings) as catalog:
+                yield _audit_of(store, catalog), None
+
+
+class BackedUp(Struct, frozen=True, kw_only=True):
+    """A finished backup."""
+
+    path: str
+    manifest: Manifest
+    linked: int
+    verified: bool
+    """Whether every blob in it was read and compared with its digest."""
+
+
+def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> BackedUp:
+    """Copy the embedded store, which may be serving meanwhile, into a new directory. Blocks.
+
+    Raises:
+        CoatcheckError: as `backup_to`, and `integrity` when digests were asked for and something is damaged.
+    """
+    clock = SystemClock()
+    with backup_to(Path(settings.data), target, links=links, release=__version__, now=clock.now) as staged:
+        if digests:
+            asyncio.run(_verify(settings, staged.path, "No backup was made"))
+    return BackedUp(path=str(target), manifest=staged.manifest, linked=staged.linked, verified=digests)
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """A finished restore."""
+
+    data: str
+    manifest: Manifest
+    verified: bool
+    outdated: bool
+    """The next start migrates its schema; only then can its digests be compared."""
+
+
+def restore(settings: Settings, source: Path, *, digests: bool) -> Restored:
+    """Make a backup the store of a data directory that holds none. Blocks.
+
+    Raises:
+        CoatcheckError: as `restored_from`, and `integrity` when digests were asked for and something is damaged.
+    """
+    with restored_from(source, Path(settings.data)) as copied:
+        verified = digests and not copied.outdated
+        if verified:
+            asyncio.run(_verify(settings, copied.path, "Nothing was restored"))
+    return Restored(data=settings.data, manifest=copied.manifest, verified=verified, outdated=copied.outdated)
+
+
+async def _verify(settings: Settings, data: Path, outcome: str) -> None:
+    """Read a whole copy; what was marked as lost before is no fault of it."""
+    async with open_store(replace(settings, data=str(data)), beside=True) as store:
+        audited = await _audit_of(store)()
+    faults = [f for f in audited.findings if f.what not in HARMLESS | {"lost"}]
+    if faults:
+        raise CoatcheckError(
+            Code.INTEGRITY,
+            f"{outcome}: of {audited.blobs:,} blobs {len(faults):,} are damaged; the first is {faults[0].blob_id}: "
+            f"{faults[0].detail} `coatcheck check` says what is damaged in a store.",
+        )

@@ -1,0 +1,42 @@
+"""What every command of an administrator needs: its settings, and how an error ends it."""
+
+from pathlib import Path
+from typing import NoReturn
+
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.settings import Settings, load
+
+_EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
+
+
+def settings_for(data: str | None) -> Settings:
+    """The settings from the environment, with the data directory of the command line; or the end."""
+    try:
+        return load(data=data)
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
+
+
+def require_store(settings: Settings) -> None:
+    """End when the settings name an embedded store and there is none."""
+    from coatcheck.bootstrap import DATABASE  # noqa: PLC0415 - the client commands must start quickly
+
+    if settings.database_url:
+        return
+    if not (Path(settings.data) / DATABASE).exists():
+        fail(Exit.WRONG, f"there is no store in {settings.data}. Name its directory with --data.")
+
+
+def end(error: CoatcheckError) -> NoReturn:
+    """Say what went wrong and leave: 2 for a wrong request, 1 for damage that was found, 4 for storage."""
+    fail(_EXITS.get(error.code, Exit.UNREACHABLE), error.detail)
+
+
+def size_of(count: float) -> str:
+    """A number of bytes as people say it."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:  # noqa: PLR2004 - binary units
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"

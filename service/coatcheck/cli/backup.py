@@ -1,0 +1,111 @@
+"""`coatcheck backup` and `coatcheck restore`: the embedded store copied out while it serves, and copied in again."""
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import click
+import msgspec
+
+from coatcheck.cli.asked import end, require_store, settings_for, size_of
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.settings import Settings
+
+
+@click.command()
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--data", metavar="DIR", help="Directory of the embedded store.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--verify", is_flag=True, help="Read the whole backup and compare every digest.")
+@click.option("--copy", is_flag=True, help="Copy files even where a link would do: on the same disk.")
+def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bool) -> None:
+    """Copy the embedded store into the new directory DIR, also while the service runs.
+
+    On the disk of the store, files are linked: that takes no room and protects from mistakes, not from losing the disk.
+    """
+    from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
+
+    settings = settings_for(data)
+    _require_embedded(settings)
+    require_store(settings)
+    began = time.monotonic()
+    try:
+        with _stoppable():
+            done = bootstrap.backup(settings, target, digests=verify, links=not copy)
+    except CoatcheckError as error:
+        end(error)
+    if as_json:
+        click.echo(msgspec.json.encode(done).decode())
+        return
+    m = done.manifest
+    size = size_of(m.database.size + m.file_bytes)
+    click.echo(f"{target} holds {m.artifacts:,} artifacts as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC: {size}.")
+    if done.linked:
+        click.echo(
+            "Its files are links to the store's: copy it to another disk, or back up to there. Never change them."
+        )
+    if m.lost:
+        click.echo(f"{len(m.lost):,} blobs were lost before and are not in it; `coatcheck check` lists them.")
+    checked = "Every digest was compared" if done.verified else "Sizes and the database were checked, digests not"
+    click.echo(f"{checked}. It took {time.monotonic() - began:,.1f} s.")
+
+
+@click.command()
+@click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
+@click.option("--data", metavar="DIR", help="Directory that becomes the store; empty or not there yet.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--verify/--no-verify", default=True, help="Compare the digest of every blob (default).")
+def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None:
+    """Make BACKUP the store of a data directory that holds none.
+
+    What was deleted after the backup is there again, until it expires.
+    """
+    from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
+
+    settings = settings_for(data)
+    _require_embedded(settings)
+    try:
+        with _stoppable():
+            done = bootstrap.restore(settings, source, digests=verify)
+    except CoatcheckError as error:
+        end(error)
+    if as_json:
+        click.echo(msgspec.json.encode(done).decode())
+        return
+    m = done.manifest
+    click.echo(
+        f"{done.data} holds {m.artifacts:,} artifacts as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC. "
+        "What was deleted since then is there again."
+    )
+    if done.outdated:
+        click.echo(
+            f"Its schema {m.schema} is older than this release's: the next start migrates it. "
+            "Run `coatcheck check` then."
+        )
+    elif not done.verified:
+        click.echo("Digests were not compared; `coatcheck check` does that.")
+    if m.lost:
+        click.echo(f"{len(m.lost):,} blobs were lost before the backup: {', '.join(m.lost[:5])}.")
+
+
+@contextlib.contextmanager
+def _stoppable() -> Generator[None]:
+    """Leave nothing half made behind when a service manager asks to stop, as on Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _require_embedded(settings: Settings) -> None:
+    if settings.database_url:
+        fail(
+            Exit.WRONG,
+            "this copies the embedded store only. A store on PostgreSQL is backed up with PostgreSQL's own tools and "
+            "those of the bytes' store: see deploy/README.md.",
+        )

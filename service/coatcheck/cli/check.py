@@ -1,0 +1,99 @@
+"""`coatcheck check`: whether everything that was acknowledged is there, and what to do when it is not."""
+
+import asyncio
+import json
+import platform
+import sqlite3
+import sys
+from datetime import timedelta
+
+import click
+import msgspec
+
+from coatcheck import __version__
+from coatcheck.cli.asked import end, require_store, settings_for, size_of
+from coatcheck.cli.exits import Exit
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.usecases.audit import Audited
+
+_SHOWN = 20
+"""Findings of one kind that are printed; `--json` has all."""
+
+_MARK = "`coatcheck check --apply` while the service is stopped"
+_ADVICE = {
+    "missing": f"bytes are gone. Restore them from a backup, or mark them as lost ({_MARK}; reading them marks them "
+    "too) and run the tools again: posting the same payload then heals it.",
+    "corrupt": "bytes have changed on the disk. Look at the disk's health first. Then restore them from a backup, or "
+    f"mark them as lost ({_MARK}; reading them marks them too) and run the tools again.",
+    "unreadable": "the disk or its permissions refused to give bytes. Look at the system's log and the files' owner, "
+    "then check again. Nothing is marked as lost for this.",
+    "lost": "known to be lost. Readers get an integrity error; posting the same payload heals them.",
+    "dangling": "rows contradict each other, which should not happen. Keep a copy of the store and report it.",
+    "database": "stop the service, keep a copy of the whole directory, and restore the last good backup with "
+    "`coatcheck restore`. Nothing else was compared.",
+    "orphan": "they cost space only. `coatcheck check --apply` removes them, also while the service runs.",
+    "unreferenced": f"they cost space only. To release them: {_MARK}.",
+    "stray": f"they cost space only. To remove them: {_MARK}.",
+    "exposed": f"other users of this machine can read what is stored. To close it: {_MARK}.",
+}
+
+
+@click.command()
+@click.option("--data", metavar="DIR", help="Directory of the embedded store.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--digests/--no-digests", default=True, help="Read every blob whole (default).")
+@click.option("--apply", is_flag=True, help="Put right what can be; rows only while the service is stopped.")
+@click.option("--orphan-age", type=int, default=86400, help="Seconds that unknown bytes must be old (86400).")
+def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_age: int) -> None:
+    """Compare the stored bytes with the rows and their digests, also while the service runs.
+
+    Ends with 0 when no data is damaged, with 1 when some is, with 4 when the store cannot be asked.
+    """
+    from coatcheck.bootstrap import open_audit  # noqa: PLC0415 - the client commands must start quickly
+
+    settings = settings_for(data)
+    require_store(settings)
+
+    async def run() -> tuple[Audited, str | None]:
+        async with open_audit(settings, repair=apply) as (audit, why):
+            return await audit(digests=digests, apply=apply, orphan_age=timedelta(seconds=orphan_age)), why
+
+    try:
+        audited, why = asyncio.run(run())
+    except CoatcheckError as error:
+        end(error)
+    if as_json:
+        answer = msgspec.to_builtins(audited) | {"clean": audited.clean, "rows_kept": why, "versions": _versions()}
+        click.echo(json.dumps(answer))
+    else:
+        _tell(audited, why, digests=digests)
+    sys.exit(Exit.DONE if audited.clean else Exit.NOTHING)
+
+
+def _versions() -> dict[str, str]:
+    return {"coatcheck": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+
+
+def _tell(audited: Audited, why: str | None, *, digests: bool) -> None:
+    kinds: dict[str, int] = {}
+    for finding in audited.findings:
+        kinds[finding.what] = kinds.get(finding.what, 0) + 1
+        if kinds[finding.what] <= _SHOWN:
+            click.echo(": ".join(word for word in (finding.what, finding.blob_id, finding.detail) if word))
+    for what, count in kinds.items():
+        if count > _SHOWN:
+            click.echo(f"{what}: and {count - _SHOWN:,} more; --json lists all.")
+    for what in kinds:
+        if not all(f.repaired for f in audited.findings if f.what == what):
+            click.echo(f"What to do about {what}: {_ADVICE[what]}")
+    if why is not None and any(what not in {"orphan", "lost", "unreadable", "database"} for what in kinds):
+        click.echo(f"Rows were not changed: {why}")
+    for note in audited.notes:
+        click.echo(f"Note: {note}")
+    click.echo(", ".join(f"{name} {version}" for name, version in _versions().items()))
+    how = f"{size_of(audited.content)} read and compared with their digests" if digests else "names and sizes compared"
+    did = f", {audited.removed:,} removed" if audited.removed else ""
+    did += f", {audited.condemned:,} marked as lost" if audited.condemned else ""
+    found = ", ".join(f"{count:,} {what}" for what, count in kinds.items()) or "nothing"
+    verdict = "OK" if audited.clean else "DAMAGED"
+    click.echo(f"{verdict}: {audited.blobs:,} blobs, {how}; found {found}{did}.")

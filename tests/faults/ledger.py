@@ -1,0 +1,147 @@
+"""What clients know: what was acknowledged to them, until when it must be there and from when it must be gone.
+
+Nothing here knows how the service works: a promise is an answer that a client got, with the moments around it.
+"""
+
+import hashlib
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Literal
+
+from faults.caller import Broken, Caller
+from faults.report import Report
+
+Fate = Literal["kept", "asked", "deleted"]
+"""Whether its deletion was not asked for, asked for without an answer, or acknowledged."""
+
+
+@dataclass
+class Kept:
+    """One acknowledged artifact."""
+
+    sha256: str
+    sure_until: float = inf
+    """Before this moment it must be there."""
+    gone_after: float = inf
+    """After this moment it must not be there."""
+    idle: int | None = None
+    """The idle TTL in seconds, which each read may move."""
+    fate: Fate = "kept"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request to store something, as it was or will be made again."""
+
+    payload: bytes
+    call: str
+    key: str | None = None
+    ttl: int | None = None
+    idle_ttl: int | None = None
+
+    def said(self) -> dict[str, Any]:
+        """Its query."""
+        times = {"ttl": self.ttl, "idle_ttl": self.idle_ttl}
+        return {"tool_call_id": self.call, "inline_tokens": 0} | {k: v for k, v in times.items() if v is not None}
+
+
+@dataclass
+class Ledger:
+    """The acknowledged history."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    unanswered: list[Ask] = field(default_factory=list[Ask])
+    """Keyed requests without an answer: to be made again."""
+
+    def names(self) -> list[str]:
+        """Every artifact ever acknowledged."""
+        with self.lock:
+            return list(self.kept)
+
+    def store(self, caller: Caller, ask: Ask, report: Report) -> str | None:
+        """Make a request. Raises one of `Broken` when the service went away; then a keyed one is remembered."""
+        before = time.time()  # noqa: TID251 - what a client sees
+        try:
+            answer = caller.post(ask.payload, key=ask.key, **ask.said())
+        except Broken:
+            if ask.key is not None:
+                with self.lock:
+                    self.unanswered.append(ask)
+            raise
+        after = time.time()  # noqa: TID251
+        if answer.status not in {200, 201}:
+            report.broke("refused", f"post: {answer}")
+            return None
+        name: str = answer.json["id"]
+        lives = [t for t in (ask.ttl, ask.idle_ttl) if t is not None]
+        last = inf if not lives else min(lives)
+        created = answer.status == 201
+        with self.lock:
+            if name not in self.kept or (created and ask.key is None):
+                digest = hashlib.sha256(ask.payload).hexdigest()
+                self.kept[name] = Kept(digest, before + last, after + last, ask.idle_ttl)
+        report.counts["stored" if created else "stored again"] += 1
+        return name
+
+    def note(self, name: str, ask: Ask) -> None:
+        """An artifact that was acknowledged elsewhere and has no end."""
+        with self.lock:
+            self.kept[name] = Kept(hashlib.sha256(ask.payload).hexdigest())
+
+    def delete(self, caller: Caller, name: str, report: Report) -> None:
+        """Delete an artifact of one's own. Raises one of `Broken`; then its fate is open."""
+        kept = self.kept[name]
+        kept.fate = "asked"
+        answer = caller.delete(name)
+        if answer.status == 204:
+            kept.fate = "deleted"
+            report.counts["deleted"] += 1
+        elif answer.status == 410 and kept.sure_until < time.time():  # noqa: TID251
+            kept.fate = "kept"
+        else:
+            report.broke("refused", f"delete {name}: {answer}")
+
+    def verify(self, caller: Caller, name: str, report: Report) -> None:
+        """Read an artifact and hold the answer against what was promised."""
+        kept = self.kept[name]
+        before = time.time()  # noqa: TID251
+        answer = caller.content(name)
+        after = time.time()  # noqa: TID251
+        report.counts["read"] += 1
+        if answer.status == 200:
+            if hashlib.sha256(answer.body).hexdigest() != kept.sha256:
+                report.broke("corrupt", f"{name}: {len(answer.body)} bytes are not those that were stored")
+            elif kept.fate == "deleted" or before > kept.gone_after:
+                report.broke("revived", f"{name} is {kept.fate} and was there")
+            elif kept.idle is not None:
+                kept.gone_after = max(kept.gone_after, after + kept.idle)
+        elif answer.status == 410 and (kept.fate != "kept" or after > kept.sure_until):
+            return
+        else:
+            report.broke("lost", f"{name}: {answer}")
+
+
+def payload(rng: random.Random) -> bytes:
+    """Half small and repeated, so that blobs are shared; some large, some too large for a row."""
+    dice = rng.random()
+    if dice < 0.5:
+        return b"line %d of many\n" % rng.randrange(20) * rng.randrange(1, 400)
+    if dice < 0.95:
+        return random.Random(rng.randrange(30)).randbytes(rng.randrange(40_000, 40_003))
+    return random.Random(rng.randrange(5)).randbytes(1_500_000)
+
+
+def ask(rng: random.Random) -> Ask:
+    """A request like those that agents make: some with a key, some that expire soon."""
+    dice = rng.random()
+    return Ask(
+        payload(rng),
+        f"call_{rng.randrange(10**12)}",
+        key=f"key_{rng.randrange(10**12)}" if dice < 0.3 else None,
+        ttl=rng.randrange(1, 4) if 0.3 < dice < 0.4 else None,
+        idle_ttl=60 if 0.4 < dice < 0.5 else None,
+    )

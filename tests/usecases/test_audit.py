@@ -1,0 +1,298 @@
+"""The audit: what it finds, what it puts right when told to, and what it never touches."""
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from coatcheck.adapters.blobs.exposure import ExposureExamination
+from coatcheck.adapters.sql.examine import SqliteExamination, can_corrupt
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.core import ids
+from coatcheck.core.artifact import Blob
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.findings import Examined, Finding
+from coatcheck.ports import BeginUpload
+from coatcheck.usecases.audit import ORPHAN_AGE, Audit, Audited
+from coatcheck.usecases.content import OpenContent
+from usecases.house import CALLER, GRACE, INSTANT, LEASE, START, House, lines, noise
+
+
+def examined(house: House, *, repairs: SqliteCatalog | None = None) -> Audit:
+    """The audit as the command line composes it."""
+    examinations = (SqliteExamination(house.root / "coatcheck.db"), ExposureExamination(house.root))
+    return Audit(house.catalog, house.blobs, house.opened(), house.clock, examinations=examinations, repairs=repairs)
+
+
+async def write(house: House, sql: str) -> None:
+    """Change rows as nothing in the service does."""
+    await house.catalog._writer.run(lambda conn: conn.exec_driver_sql(sql))  # type: ignore[attr-defined] # pyright: ignore[reportPrivateUsage]
+
+
+async def _open_upload(house: House, seed: int) -> None:
+    """A writer that began and died: an intent, and a file that was half written."""
+    blob_id = new_blob_id(house.clock.now(), noise(10, seed))
+    await house.catalog.begin_upload(
+        BeginUpload(namespace="default", blob_id=blob_id, placement="file", lease_until=house.clock.now() + LEASE)
+    )
+    writer = await house.blobs.create("default", blob_id)
+    await writer.write(b"half")
+    await writer.finish()
+
+
+async def test_an_audit_goes_on_past_what_the_disk_will_not_give(house: House) -> None:
+    for n in range(2):
+        await house.put(noise(50_000, seed=n))
+    path, _ = house.stored_files()
+    path.unlink()
+    path.mkdir()
+    (path / "x").touch()
+    audited = await house.audit()()
+    path.joinpath("x").unlink()
+    assert [f.blob_id for f in audited.findings] == [path.name]
+    assert (audited.blobs, audited.clean) == (2, False)
+
+
+def _damage(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+async def test_the_audit_of_a_clean_store_finds_nothing_and_changes_nothing(house: House) -> None:
+    for n in range(3):
+        await house.put(noise(300_000, seed=n))
+        await house.put(lines(5_000, seed=n))
+    await house.put(b"")
+    await house.forget(CALLER, ids.parse((await house.put(noise(50_000))).id))
+    await _open_upload(house, 1)
+    for digests in (True, False):
+        audited = await house.audit()(digests=digests, apply=True, orphan_age=timedelta(0))
+        assert audited == Audited(blobs=7, content=915_000, stored=5, findings=(), removed=0, condemned=0)
+        assert audited.clean
+    assert len(house.stored_files()) == 5
+
+
+async def test_bytes_that_no_row_knows_are_an_orphan_once_they_are_old_and_removed_only_when_told(
+    house: House,
+) -> None:
+    receipt = await house.put(noise(50_000))
+    (known,) = house.stored_files()
+    orphan = new_blob_id(START, noise(10))
+    writer = await house.blobs.create("default", orphan)
+    await writer.write(b"lost")
+    await writer.finish()
+    path = next(p for p in house.stored_files() if p.name == orphan)
+    edge = (START - ORPHAN_AGE).timestamp()
+    for old in (known, path):
+        os.utime(old, (edge + 1, edge + 1))
+    clean = Audited(blobs=1, content=50_000, stored=2, findings=(), removed=0, condemned=0)
+    assert await house.audit()(apply=True) == clean
+    house.clock.forward(timedelta(seconds=1))
+    told = await house.audit()()
+    assert told == Audited(
+        blobs=1,
+        content=50_000,
+        stored=2,
+        findings=(Finding("orphan", "", orphan, "4 bytes that no row knows."),),
+        removed=0,
+        condemned=0,
+    )
+    assert told.clean, "it costs space, not data"
+    removed = await house.audit()(apply=True)
+    assert (removed.removed, [f.blob_id for f in removed.findings]) == (1, [orphan])
+    assert house.stored_files() == [known]
+    assert await house.audit()(apply=True) == Audited(
+        blobs=1, content=50_000, stored=1, findings=(), removed=0, condemned=0
+    )
+    assert await house.content(receipt.id) == noise(50_000)
+
+
+async def test_missing_cut_and_flipped_bytes_are_each_found_and_nothing_else_is_touched(house: House) -> None:
+    receipts = [await house.put(noise(300_000, seed=n)) for n in range(5)]
+    blobs = [(await house.find(CALLER, ids.parse(r.id))).artifact.blob.id for r in receipts]
+    paths = {p.name: p for p in house.stored_files()}
+    paths[blobs[0]].unlink()
+    with paths[blobs[1]].open("r+b") as cut:
+        cut.truncate(200_000)
+    _damage(paths[blobs[2]], 150_000)
+    before = {p: p.read_bytes() for p in house.stored_files()}
+    audited = await house.audit()(apply=True, orphan_age=timedelta(0))
+    assert {(f.what, f.blob_id) for f in audited.findings} == {
+        ("missing", blobs[0]),
+        ("corrupt", blobs[1]),
+        ("corrupt", blobs[2]),
+    }
+    assert (audited.blobs, audited.stored, audited.removed, audited.clean) == (5, 4, 0, False)
+    assert {p: p.read_bytes() for p in house.stored_files()} == before
+    names_only = await house.audit()(digests=False)
+    assert [(f.what, f.blob_id) for f in names_only.findings] == [("missing", blobs[0]), ("corrupt", blobs[1])]
+    for receipt, n in zip(receipts[3:], (3, 4), strict=True):
+        assert await house.content(receipt.id) == noise(300_000, seed=n)
+
+
+async def test_a_flipped_bit_is_found_in_whichever_frame_it_lies(house: House) -> None:
+    await house.put(lines(200_000), settings={"inline_bytes": 0})
+    (path,) = house.stored_files()
+    whole = path.read_bytes()
+    content_end = len(whole) - 8 - 9 - 12 * 2
+    for at in range(0, content_end, content_end // 40):
+        _damage(path, at)
+        audited = await house.audit()()
+        assert [f.what for f in audited.findings] == ["corrupt"], at
+        path.write_bytes(whole)
+    assert (await house.audit()()).clean
+
+
+async def test_what_is_damaged_is_marked_when_told_and_healed_by_the_next_post(house: House) -> None:
+    receipts = [await house.put(noise(300_000, seed=n)) for n in range(3)]
+    small = await house.put(b"small\n")
+    blobs = [(await house.find(CALLER, ids.parse(r.id))).artifact.blob.id for r in (*receipts, small)]
+    paths = {p.name: p for p in house.stored_files()}
+    paths[blobs[0]].unlink()
+    _damage(paths[blobs[1]], 150_000)
+    await write(house, "DELETE FROM inline_bytes")
+    told = await examined(house, repairs=house.catalog)()
+    assert [(f.what, f.blob_id, f.repaired) for f in told.findings] == [
+        ("missing", blobs[0], False),
+        ("corrupt", blobs[1], False),
+        ("missing", blobs[3], False),
+    ]
+    assert (told.condemned, house.count("blobs", "condemned_at IS NOT NULL")) == (0, 0)
+    without = await examined(house)(apply=True)
+    assert (without.condemned, house.count("blobs", "condemned_at IS NOT NULL")) == (0, 0)
+    marked = await examined(house, repairs=house.catalog)(apply=True)
+    assert [(f.blob_id, f.repaired) for f in marked.findings] == [(blobs[n], True) for n in (0, 1, 3)]
+    assert (marked.condemned, marked.clean) == (3, False)
+    again = await examined(house, repairs=house.catalog)(apply=True)
+    assert [(f.what, f.blob_id, f.repaired) for f in again.findings] == [("lost", blobs[n], False) for n in (0, 1, 3)]
+    for n in range(2):
+        await house.put(noise(300_000, seed=n))
+    await house.put(b"small\n")
+    assert await examined(house)() == Audited(
+        blobs=4, content=900_006, stored=4, findings=(), removed=0, condemned=0, notes=again.notes
+    )
+    for n, receipt in enumerate(receipts):
+        assert await house.content(receipt.id) == noise(300_000, seed=n)
+
+
+class Swept(OpenContent):
+    """Deletes and sweeps what is looked at, before it is looked at."""
+
+    def __init__(self, house: House, artifact_ids: dict[str, str], *, forget: bool) -> None:
+        super().__init__(house.catalog, house.blobs, house.pool)
+        self._house = house
+        self._artifacts = artifact_ids
+        self._forget = forget
+
+    async def stored_size(self, namespace: str, blob: Blob) -> int | None:
+        await self._house.forget(CALLER, ids.parse(self._artifacts[blob.id]))
+        if self._forget:
+            self._house.clock.forward(GRACE + INSTANT)
+            await self._house.tidy()()
+        else:
+            await self._house.blobs.remove(namespace, blob.id)  # a sweep between its two steps
+        return await super().stored_size(namespace, blob)
+
+
+@pytest.mark.parametrize("forget", [True, False], ids=["swept whole", "row not forgotten yet"])
+async def test_what_is_deleted_and_swept_during_the_audit_is_no_finding(house: House, forget: bool) -> None:
+    receipts = [await house.put(noise(50_000, seed=n)) for n in range(3)]
+    names = {(await house.find(CALLER, ids.parse(r.id))).artifact.blob.id: r.id for r in receipts}
+    audit = Audit(house.catalog, house.blobs, Swept(house, names, forget=forget), house.clock, repairs=house.catalog)
+    audited = await audit(apply=True)
+    assert (audited.findings, audited.clean) == ((), True)
+    assert house.stored_files() == []
+
+
+async def test_rows_that_contradict_each_other_are_found_and_what_only_costs_space_is_put_right(house: House) -> None:
+    kept = await house.put(noise(50_000))
+    unused, small, hollow = await house.put(noise(50_000, seed=2)), await house.put(b"a\n"), await house.put(b"b\n")
+    blob = {r.id: (await house.find(CALLER, ids.parse(r.id))).artifact.blob.id for r in (unused, hollow)}
+    await write(house, f"DELETE FROM artifacts WHERE number = {unused.id[4:]}")  # noqa: S608 - our own number
+    await write(house, f"UPDATE blobs SET dead_at = 1, placement = 'file' WHERE id = '{blob[hollow.id]}'")  # noqa: S608
+    audit = SqliteExamination(house.root / "coatcheck.db")
+    found = (
+        Finding("stray", "", "", "1 rows of stored bytes belong to no blob."),
+        Finding("unreferenced", "default", blob[unused.id], "No artifact uses this live blob."),
+        Finding("dangling", "default", "", f"Artifact {hollow.id} points at a blob that is dead."),
+    )
+    assert (await audit(deep=True, repair=None)).findings == found
+    repaired = (await audit(deep=False, repair=START)).findings
+    assert [(f.what, f.repaired) for f in repaired] == [("stray", True), ("unreferenced", True), ("dangling", False)]
+    assert (await audit(deep=True, repair=None)).findings == found[2:]
+    await write(house, f"DELETE FROM artifacts WHERE number = {hollow.id[4:]}")  # noqa: S608 - our own number
+    house.clock.forward(GRACE + INSTANT)
+    await house.tidy()()
+    assert (await audit(deep=True, repair=None)).findings == ()
+    assert (len(house.stored_files()), house.count("blobs")) == (1, 2)
+    assert await house.content(kept.id) == noise(50_000)
+    assert await house.content(small.id) == b"a\n"
+
+
+async def test_a_damaged_database_is_said_and_nothing_is_concluded_from_its_rows(house: House) -> None:
+    for n in range(300):
+        await house.put(b"%d\n" % n * 300)
+    house.catalog.close()
+    path = house.root / "coatcheck.db"
+    data = bytearray(path.read_bytes())
+    for at in range(4096 * 12, len(data), 4096 * 7):
+        data[at : at + 64] = b"\xff" * 64
+    path.write_bytes(data)
+    look = SqliteCatalog.look(path)
+    try:
+        examinations = (SqliteExamination(path),)
+        audit = Audit(look, house.blobs, house.opened(), house.clock, examinations=examinations, repairs=look)
+        audited = await audit(apply=True)
+    finally:
+        look.close()
+    assert {f.what for f in audited.findings} == {"database"}
+    assert (audited.blobs, audited.clean) == (0, False)
+
+
+async def test_a_directory_that_everyone_can_enter_is_told_and_closed_when_told(house: House) -> None:
+    house.root.chmod(0o755)
+    told = await examined(house)()
+    assert [(f.what, f.repaired) for f in told.findings] == [("exposed", False)]
+    assert told.clean, "no data is at risk of being lost"
+    assert house.root.stat().st_mode & 0o777 == 0o755
+    await examined(house, repairs=house.catalog)(apply=True)
+    assert house.root.stat().st_mode & 0o777 == 0o750
+    assert (await examined(house)()).findings == ()
+
+
+class Noted:
+    """An engine with something to say."""
+
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> Examined:
+        return Examined(notes=(f"{deep} {repair}",))
+
+
+async def test_engines_are_examined_as_deeply_as_asked_and_repair_only_when_told_and_able(house: House) -> None:
+    def audit(repairs: SqliteCatalog | None) -> Audit:
+        return Audit(house.catalog, house.blobs, house.opened(), house.clock, examinations=(Noted(),), repairs=repairs)
+
+    assert (await audit(None)(apply=True)).notes == ("True None",)
+    assert (await audit(house.catalog)(digests=False)).notes == ("False None",)
+    assert (await audit(house.catalog)(apply=True)).notes == (f"True {START}",)
+
+
+@pytest.mark.parametrize(
+    ("version", "can"),
+    [
+        ("3.6.23", False),
+        ("3.7.0", True),
+        ("3.40.1", True),
+        ("3.44.5", True),
+        ("3.44.6", False),
+        ("3.45.0", True),
+        ("3.50.6", True),
+        ("3.50.7", False),
+        ("3.51.2", True),
+        ("3.51.3", False),
+        ("3.52.0", False),
+    ],
+)
+def test_the_versions_with_the_defect_are_those_that_sqlite_names(version: str, can: bool) -> None:
+    assert can_corrupt(tuple(map(int, version.split(".")))) is can
