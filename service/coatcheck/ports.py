@@ -258,7 +258,8 @@ class Catalog(InlineBytes, Protocol):
     """Rows: what exists, for whom, until when. Every method names the namespace; none has an ambient caller.
 
     All raise CoatcheckError `storage_unavailable` when the database cannot be reached or is busy for too long, and
-    `storage_full` when it cannot grow; after either, nothing of the change is visible and a later call may succeed.
+    `storage_full` when it cannot grow. After the second nothing of the change is visible. After the first it may be
+    all the same, where the answer to a commit was lost: every change can be made again safely, and then may succeed.
     """
 
     async def begin_upload(self, change: BeginUpload) -> None:

@@ -1,5 +1,7 @@
 """Settings: units, bounds, names, and what wins."""
 
+from pathlib import Path
+
 import pytest
 
 from coatcheck.settings import Settings, describe, load
@@ -52,6 +54,7 @@ BOUNDS = {
     "json_limit": (1024, 1024**3),
     "inline_bytes": (0, 1024**2),
     "sweep_seconds": (1, 86400),
+    "database_connections": (1, 1000),
     "fallback_bytes": (0, 64 * 1024**3),
     "grace_seconds": (0, 7 * 86400),
     "lease_seconds": (1, 86400),
@@ -110,3 +113,17 @@ def test_every_setting_is_described_where_it_is_declared() -> None:
     assert [row["default"] for row in rows] == [getattr(Settings(), name) for name in Settings.__struct_fields__]
     for row in rows:
         assert str(row["meaning"]).endswith(".")
+
+
+def test_a_text_may_come_from_a_file_and_only_once(tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    secret.write_text("postgresql://u:p@h/d\n")
+    name = "COATCHECK_DATABASE_URL"
+    assert load({f"{name}_FILE": str(secret)}).database_url == "postgresql://u:p@h/d"
+    with pytest.raises(ValueError, match=f"{name}_FILE and {name} are both set"):
+        load({f"{name}_FILE": str(secret), name: "postgresql://h/d"})
+    with pytest.raises(ValueError, match="cannot be read"):
+        load({f"{name}_FILE": str(tmp_path / "nothing")})
+    for wrong in ("COATCHECK_PORT_FILE", "COATCHECK_NOTHING_FILE"):
+        with pytest.raises(ValueError, match="is not a setting"):
+            load({wrong: str(secret)})
