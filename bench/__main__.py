@@ -2,9 +2,15 @@
 
 import sys
 
-from bench import durable, ranges, streams, throughput
+from bench import durable, expiry, ranges, streams, throughput
 
-PARTS = {"throughput": throughput.run, "streams": streams.run, "ranges": ranges.run, "durable": durable.run}
+PARTS = {
+    "throughput": throughput.run,
+    "streams": streams.run,
+    "ranges": ranges.run,
+    "durable": durable.run,
+    "expiry": expiry.run,
+}
 
 
 def main() -> None:
