@@ -3,7 +3,7 @@
 # ruff: noqa: RUF001 - look-alike characters are the subject
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coatcheck.core.text.inert import MARK, inert, one_line
@@ -66,6 +66,9 @@ FRAGMENTS = st.one_of(
 )
 
 
+@example("\u2060\u200b")
+@example("a\ufe0f\u200d\u200d")
+@example("\u200f\u061c\u05d0")
 @given(st.lists(FRAGMENTS, max_size=12).map("".join))
 def test_inert_is_idempotent_and_leaves_no_mark_and_no_line_end_behind(text: str) -> None:
     once = inert(text)

@@ -40,7 +40,7 @@ _HIDDEN: Final = re.compile(
     rf"({_FLAGS})"
     r"|((?<=[\u0300-\u200a\u2010-\u2027\u2030-\ufdff\ufe0f\U00010000-\U0001faff])[\u200b-\u200d]"
     rf"(?![{_HIDDEN_SET}]))"  # joiners and word breaks inside scripts and emoji that are written with them
-    rf"|((?<=[{_RTL}])[\u200e\u200f\u061c](?![{_HIDDEN_SET}])|[\u200e\u200f](?=[{_RTL}]))"
+    rf"|((?<=[{_RTL}])[\u200e\u200f\u061c](?![{_HIDDEN_SET}])|[\u200e\u200f](?!\u061c)(?=[{_RTL}]))"
     r"|((?<=[#*0-9\u00a9\u00ae\u2010-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
     r"|(?<=[\u1820-\u18aa])[\u180b-\u180e]|(?<=[\u3400-\u9fff])[\ufe00-\ufe02\U000e0100-\U000e01ef])"
     rf"|[{_HIDDEN_SET}]"
@@ -84,7 +84,7 @@ def inert(text: str) -> str:
     if _odd(text):
         text = _CONTROL.sub(_picture, _DROPPED.sub("", text))
         if not text.isascii():
-            text = _HIDDEN.sub(_keep_honest, text).replace(MARK, _STAND_IN)
+            text = _exposed(text).replace(MARK, _STAND_IN)
     if "<" in text:
         text = _TAG.sub("\uff1c", text)
     if "[" in text:
@@ -118,8 +118,18 @@ def _picture(match: re.Match[str]) -> str:
     return "\u2424" if code in {0x85, 0x2028, 0x2029} else _GONE
 
 
-def _keep_honest(match: re.Match[str]) -> str:
-    return match.group() if match.lastindex else _GONE
+def _exposed(text: str) -> str:
+    """Hidden characters shown. An honest use is one beside what stays: not behind a character that was just shown."""
+    shown_until = -1
+
+    def show(match: re.Match[str]) -> str:
+        nonlocal shown_until
+        if match.lastindex and match.start() != shown_until:
+            return match.group()
+        shown_until = match.end()
+        return _GONE
+
+    return _HIDDEN.sub(show, text)
 
 
 def _full_colon(match: re.Match[str]) -> str:
