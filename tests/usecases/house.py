@@ -93,8 +93,11 @@ class House:
         self.forget_session = ForgetSession(catalog, clock, TOMBSTONE_LIFE, self.shelter)
         self._rng = random.Random(20260301)
 
-    def ingest(self, *, catalog: Catalog | None = None, **changed: Any) -> Ingest:  # noqa: ANN401 - settings
+    def ingest(self, **changed: Any) -> Ingest:  # noqa: ANN401 - settings
         """The verb, with settings of the test's choice."""
+        return Ingest(self.places(**changed))
+
+    def places(self, *, catalog: Catalog | None = None, **changed: Any) -> IngestPlaces:  # noqa: ANN401 - settings
         asked: dict[str, Any] = {
             "catalog": catalog or self.catalog,
             "blobs": self.blobs,
@@ -112,7 +115,7 @@ class House:
             "catalog_outage": Outage("catalogue", self.clock),
             "blobs_outage": Outage("blob store", self.clock),
         }
-        return Ingest(IngestPlaces(**(asked | changed)))
+        return IngestPlaces(**(asked | changed))
 
     async def put(
         self,

@@ -70,28 +70,21 @@ class Degraded:
         self.forget = Forget(self.catalog, house.clock, TOMBSTONE_LIFE, self.shelter)
         self.forget_session = ForgetSession(self.catalog, house.clock, TOMBSTONE_LIFE, self.shelter)
         self.extend = Extend(self.catalog, house.clock, self.shelter)
-        self._outages = {
+        self._names = iter(range(1000))
+        self.places: dict[str, Any] = {
+            "catalog": self.catalog,
+            "blobs": self.blobs,
+            "shelter": self.shelter,
             "catalog_outage": Outage("catalogue", house.clock),
             "blobs_outage": Outage("blob store", house.clock),
+            "new_blob_id": lambda: new_blob_id(house.clock.now(), next(self._names).to_bytes(10)),
         }
-        self._names = iter(range(1000))
 
     async def put(self, payload: bytes, **offer: Any) -> Receipt:  # noqa: ANN401 - fields of an Offer
-        settings = {"catalog": self.catalog, "blobs": self.blobs, "shelter": self.shelter, **self._outages}
-        return await self.house.put(payload, settings=settings, **offer)
+        return await self.house.put(payload, settings=self.places, **offer)
 
-    async def write_through(self) -> int:
-        verb = WriteThrough(
-            self.shelter,
-            self.catalog,
-            self.blobs,
-            self.house.clock,
-            new_blob_id=lambda: new_blob_id(self.house.clock.now(), next(self._names).to_bytes(10)),
-            lease=LEASE,
-            inline_bytes=32 * 1024,
-            tombstone_life=TOMBSTONE_LIFE,
-        )
-        return await verb()
+    async def write_through(self, **changed: Any) -> int:  # noqa: ANN401 - settings
+        return await WriteThrough(self.house.places(**(self.places | changed)), TOMBSTONE_LIFE)()
 
     async def found(self, artifact_id: str) -> Found:
         return await self.find(CALLER, ids.parse(artifact_id), with_bytes=True)
@@ -177,6 +170,16 @@ async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(hous
     assert await world.write_through() == 6
 
 
+async def test_however_many_wait_a_silent_store_is_waited_for_once(house: House) -> None:
+    world = Degraded(house, "catalog", Fault())
+    for seed in range(5):
+        await world.put(lines(2_000, seed))
+    house.clock.forward(PAUSE)
+    asked = world.fault.calls
+    assert await code_of(world.write_through()) is Code.STORAGE_UNAVAILABLE
+    assert world.fault.calls == asked + 1
+
+
 async def test_the_oldest_make_room_and_the_largest_find_none(house: House) -> None:
     world = Degraded(house, "catalog", Fault(), room=3 * 310_000)
     kept = [(await world.put(noise(300_000, seed))).id for seed in range(5)]
@@ -221,8 +224,8 @@ async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(house: Ho
     world = Degraded(house, "catalog", Fault())
     receipt = await world.put(SMALL)
     world.fault.down = False
-    world.catalog = cast("Catalog", ForgottenOnTheWay(house, world.shelter, ids.parse(receipt.id)))
-    await world.write_through()
+    house.clock.forward(PAUSE)
+    await world.write_through(catalog=ForgottenOnTheWay(house, world.shelter, ids.parse(receipt.id)))
     assert (world.shelter.count, house.count("artifacts"), house.count("tombstones")) == (0, 0, 1)
 
 

@@ -14,6 +14,9 @@ from coatcheck.bootstrap.stores import is_embedded, open_store
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.jobs.schedule import running
 from coatcheck.settings import Settings
+from coatcheck.tools.desk import ToolDesk
+from coatcheck.tools.listing import ListArtifacts
+from coatcheck.tools.read import ReadArtifact
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.extend import Extend
@@ -84,28 +87,28 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             catalog_outage=Outage("catalogue", store.clock),
             blobs_outage=Outage("blob store", store.clock),
         )
-        write_through = WriteThrough(
-            shelter,
-            store.catalog,
-            store.blobs,
-            store.clock,
-            new_blob_id=name_blob,
-            lease=lease,
-            inline_bytes=settings.inline_bytes,
-            tombstone_life=life,
-        )
+        write_through = WriteThrough(places, life)
         describe = Describe(find, store.open_content, tokenizer, store.pool, settings.card_tokens)
+        read = Read(find, store.open_content, tokenizer, store.pool)
+        search = Search(find, store.open_content, tokenizer, store.pool)
+        browse = Browse(store.catalog, store.clock)
+        tools = ToolDesk(
+            ReadArtifact(find, store.open_content, read, search, tokenizer, store.pool),
+            ListArtifacts(browse, tokenizer, store.pool),
+            tokenizer,
+        )
         services = Services(
             ingest=Ingest(places),
             describe=describe,
-            browse=Browse(store.catalog, store.clock),
+            browse=browse,
             forget=Forget(store.catalog, store.clock, life, shelter),
             forget_session=ForgetSession(store.catalog, store.clock, life, shelter),
             extend=Extend(store.catalog, store.clock, shelter),
             find=find,
             open_content=store.open_content,
-            read=Read(find, store.open_content, tokenizer, store.pool),
-            search=Search(find, store.open_content, tokenizer, store.pool),
+            read=read,
+            search=search,
+            tools=tools,
             clock=store.clock,
             ready=store.catalog.ready,
         )
