@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import random
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import zstandard
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from support.combos import EMBEDDED, POSTGRES, Combo
-from support.service import Service, checked, serving, start
+from support.service import COMMAND, Service, checked, serving, start
 
 CARD = {"card_tokens": 400, "inline_tokens": 0}
 
@@ -229,6 +230,10 @@ def test_the_disk_being_full_is_said_and_what_was_acknowledged_stays(combo: Comb
         assert (refused.status_code, refused.json()["stored"]) == (202, False)
         assert [w["code"] for w in refused.json()["warnings"]] == ["storage_full"]
         problem(service.client.get(f"/v1/artifacts/{refused.json()['id']}"), 404, "artifact_not_found")
+        put = subprocess.run([*COMMAND, "put", "-", "--url", service.url], input=big, capture_output=True, check=False)
+        assert put.returncode == 4
+        assert b"[storage_full]" in put.stderr
+        assert b"NOT STORED" in put.stdout
         assert service.content(kept["id"]) == b"small but real\n" * 10_000
         again = service.post(b"and it goes on\n" * 10_000)
         assert service.content(again["id"]) == b"and it goes on\n" * 10_000

@@ -99,7 +99,10 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @click.option("--inline-tokens", type=int, help="Size up to which the payload itself is printed (1000).")
 @click.option("--keep-ends", is_flag=True, help="Keep both ends of a payload over the limit.")
 def put(file: str, service: str | None, key: str | None, as_json: bool, **said: Any) -> None:  # noqa: ANN401
-    """Hand over FILE (- for standard input) and print what the model should read instead."""
+    """Hand over FILE (- for standard input) and print what the model should read instead.
+
+    Ends with 4 when the service could not store it; the text is printed all the same.
+    """
     params = _params(file, said)
     media_type = said["media_type"] or mimetypes.guess_type(file)[0]
     headers = {"content-type": media_type} if media_type else {}
@@ -112,6 +115,8 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **said: 
             client,
         )
     _show(body, as_json=as_json)
+    if not body["stored"]:  # the text is good, and the warning on standard error has said why
+        sys.exit(Exit.UNREACHABLE)
 
 
 def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:

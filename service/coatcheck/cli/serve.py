@@ -47,7 +47,7 @@ def serve(host: str | None, port: int | None, data: str | None) -> None:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    for chatty in ("alembic", "uvicorn.error"):
+    for chatty in ("alembic", "mcp", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
     import uvloop  # noqa: PLC0415 - only this command needs it
 
