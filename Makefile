@@ -54,10 +54,5 @@ lock: setup ## resolve the dependencies again
 clean: ## remove what the tasks made
 	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
-STORAGE ?= sqlite+files
-SOAK := kill sweep power ioerrors diskfull vanish bitrot clocks
-
-soak: setup ## the fault harness at length (about an hour), one JSON line each; STORAGE=... for another combination
-	@failed=; for harness in $(SOAK); do \
-		PYTHONPATH=tests $(BIN)/python tests/faults/$$harness.py $(STORAGE) || failed="$$failed $$harness"; \
-	done; test -z "$$failed" || { echo "broken:$$failed" >&2; exit 1; }
+soak: setup ## the fault harness at length (over an hour); STORAGE=postgresql+s3 for one combination, ARGS="--share 0.1"
+	@PYTHONPATH=tests $(BIN)/python tests/faults/soak.py $(STORAGE) $(ARGS)

@@ -2,14 +2,16 @@
 
 import sys
 
-from bench import durable, expiry, ranges, streams, throughput
+from bench import durable, expiry, json_path, ranges, streams, throughput, windows
 
 PARTS = {
     "throughput": throughput.run,
     "streams": streams.run,
     "ranges": ranges.run,
     "durable": durable.run,
+    "json_path": json_path.run,
     "expiry": expiry.run,
+    "windows": windows.run,
 }
 
 

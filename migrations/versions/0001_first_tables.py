@@ -129,6 +129,13 @@ def _make_records() -> None:
         sa.Column("until", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_leases"),
     )
+    op.create_table(
+        "writers",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("nonce", sa.LargeBinary(), nullable=False),
+        sa.Column("at", UtcDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_writers"),
+    )
 
 
 def _wall_namespaces_off() -> None:
@@ -147,5 +154,6 @@ def _partial_index(name: str, table: str, columns: list[str], where: str) -> Non
 
 
 def downgrade() -> None:
-    for table in ("leases", "idempotency_keys", "tombstones", "uploads", "artifacts", "inline_bytes", "blobs"):
+    records = ("writers", "leases", "idempotency_keys", "tombstones", "uploads")
+    for table in (*records, "artifacts", "inline_bytes", "blobs"):
         op.drop_table(table)

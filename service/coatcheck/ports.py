@@ -59,6 +59,9 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     A key that is remembered for this very request answers the artifact that it stands for with the `created` of
     then, its tombstone, or None when it is forgotten; it never creates.
 
+    Where a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
+    answered: who comes late must not revive what was deleted meanwhile. Our intent and our blob go as if folded.
+
     A condemned blob is never folded into. Where our bytes are those of one, every artifact that points at it is
     pointed at a trusted blob (ours, unless there is another) and the condemned one dies; a live artifact of this
     identity is then answered with `created=False`.
@@ -78,6 +81,8 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     pinned: bool
     now: datetime
     key: IdempotencyKey | None = None
+    unless_buried_since: datetime | None = None
+    """The moment from which a deletion outdoes this change; None: none does."""
 
 
 class Stored(Struct, frozen=True):
@@ -231,7 +236,11 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 class Page(Struct, frozen=True):
-    """Part of a list, newest first. `before` continues it; None means that this was the last part."""
+    """Part of a list, newest first. `before` continues it; None means that this was the last part.
+
+    Where few of many artifacts meet the conditions, a part that is not the last may hold less than was asked for, even
+    nothing: a search for them has its time, and stops where the next part goes on.
+    """
 
     artifacts: list[Artifact]
     before: int | None
@@ -260,6 +269,7 @@ class Catalog(InlineBytes, Protocol):
     All raise CoatcheckError `storage_unavailable` when the database cannot be reached or is busy for too long, and
     `storage_full` when it cannot grow. After the second nothing of the change is visible. After the first it may be
     all the same, where the answer to a commit was lost: every change can be made again safely, and then may succeed.
+    Questions raise `overloaded` when the database answers, but others keep all that there is to ask it with.
     """
 
     async def begin_upload(self, change: BeginUpload) -> None:
@@ -353,6 +363,10 @@ class Upkeep(Protocol):
         """Become or stay the holder; see TakeLease."""
         ...
 
+    async def lease_holder(self, name: str) -> str | None:
+        """Who took a lease last, whether or not it is over; None when nobody ever did."""
+        ...
+
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
         """Blobs that died before a moment, by moment and ID; `after` continues behind one that was answered."""
         ...
@@ -402,12 +416,17 @@ class BlobStore(Protocol):
         """What a Blob kept here has as its placement."""
         ...
 
+    @property
+    def others(self) -> "tuple[BlobStore, ...]":
+        """Where blobs were put before, each with a placement of its own: to be read and removed, never written."""
+        ...
+
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
         """Start a blob. A name is written once: FileExistsError if it is taken, here or by the writer's own calls."""
         ...
 
-    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:
-        """Exactly `length` stored bytes from `start`.
+    async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
+        """Exactly `length` stored bytes from `start`; with `fresh` past every cache that can be passed.
 
         Raises CoatcheckError `integrity` when the blob is missing or shorter than that.
         """
@@ -423,6 +442,35 @@ class BlobStore(Protocol):
 
     def names(self) -> AsyncIterator[StoredName]:
         """Everything in the store, in any order, also what no row knows."""
+        ...
+
+
+class Place(Protocol):
+    """Where a blob store is, as something that belongs to one database: it bears a mark that says to which.
+
+    The mark is no blob: `names` does not list it.
+    """
+
+    @property
+    def where(self) -> str:
+        """Which place it is, in words for an operator, without secrets."""
+        ...
+
+    @property
+    def placement(self) -> Placement:
+        """As of a BlobStore."""
+        ...
+
+    async def mark(self) -> str | None:
+        """What the mark says; None where there is none. At most its first 256 bytes."""
+        ...
+
+    async def put_mark(self, text: str) -> str:
+        """Set the mark durably unless there is one; answers what it says then. Of several at once one sets it."""
+        ...
+
+    def names(self) -> AsyncIterator[StoredName]:
+        """As of a BlobStore."""
         ...
 
 

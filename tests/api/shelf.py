@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from msgspec import UNSET, structs
 
@@ -36,6 +36,9 @@ from coatcheck.ports import (
     Stored,
     Touch,
 )
+from coatcheck.tools.desk import ToolDesk
+from coatcheck.tools.listing import ListArtifacts
+from coatcheck.tools.read import ReadArtifact
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.describe import Describe
@@ -43,11 +46,13 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.windows import Windows
 
 
 class Shelf:
@@ -177,13 +182,13 @@ class Shelf:
 
 
 class HurriedClock:
-    """Each look is an hour after the one before: no pause lasts."""
+    """Each look is an hour after the one before: no patience lasts."""
 
     def __init__(self) -> None:
-        self._now = datetime(2026, 3, 1, tzinfo=UTC)
+        self._now = 0.0
 
-    def now(self) -> datetime:
-        self._now += timedelta(hours=1)
+    def __call__(self) -> float:
+        self._now += 3600.0
         return self._now
 
 
@@ -214,15 +219,25 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
             catalog_outage=Outage("catalogue", hurried),
             blobs_outage=Outage("blob store", hurried),
         )
+        read, search = Read(find, content, tokenizer, pool), Search(find, content, tokenizer, pool)
+        read_json = ReadJson(find, content, tokenizer, pool)
+        browse, windows = Browse(shelf, clock), Windows(find, content, tokenizer, pool)
         yield Services(
             ingest=Ingest(places),
             describe=Describe(find, content, tokenizer, pool, 600),
-            browse=Browse(shelf, clock),
+            browse=browse,
             extend=Extend(shelf, clock),
             forget=Forget(shelf, clock, life),
             forget_session=ForgetSession(shelf, clock, life),
-            read=Read(find, content, tokenizer, pool),
-            search=Search(find, content, tokenizer, pool),
+            read=read,
+            search=search,
+            windows=windows,
+            read_json=read_json,
+            tools=ToolDesk(
+                ReadArtifact(find, content, read, search, tokenizer, pool, passages=windows, values=read_json),
+                ListArtifacts(browse, tokenizer, pool),
+                tokenizer,
+            ),
             find=find,
             open_content=content,
             clock=clock,

@@ -1,5 +1,6 @@
 import asyncio
-from datetime import timedelta
+import random
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -337,6 +338,43 @@ async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catal
     assert dead == (set() if how == "expired" else {first.blob.id})
 
 
+@pytest.mark.parametrize("how", ["deleted", "expired", "swept"])
+async def test_who_comes_late_does_not_revive_what_went_since_and_revives_what_went_before(
+    catalog: Everything, how: str
+) -> None:
+    said = Said(tool_name="bash", tool_call_id="c")
+    first = store(said=said, ttl=60)
+    await stored(catalog, first)
+    end = START + timedelta(seconds=60)
+    if how == "deleted":
+        assert await catalog.delete_artifact(remove(first, after=timedelta(seconds=59))) is True
+        end = START + timedelta(seconds=59)
+    elif how == "swept":
+        sweep = ExpireArtifacts(now=START + HOUR, tombstone_until=START + HOUR, limit=5)
+        assert await catalog.expire_artifacts(sweep) == 1
+    reason = "deleted" if how == "deleted" else "expired"
+    gone = Gone(id=ids.render(number_of(first)), reason=reason, at=end, tool_name="bash")
+    key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
+    # Long after, when its tombstone may be over: what matters is when it went.
+    late = replace(store(said=said, placement="file", now=START + 60 * DAY, key=key), unless_buried_since=end - MOMENT)
+    await catalog.begin_upload(begin(late.blob.id))
+    assert await catalog.store_artifact(late) == gone
+    assert await catalog.find_key("acme", "k", START) is None
+    assert not isinstance(await catalog.find("acme", number_of(first), late.now), Found)
+    assert late.blob.id in {blob.id for blob in await catalog.dead_blobs(late.now + DAY, 9)}
+    again = replace(store(said=said, now=START + 60 * DAY), unless_buried_since=end)
+    assert (await stored(catalog, again)).created
+
+
+async def test_who_comes_late_is_answered_what_lives_and_makes_what_never_was(catalog: Everything) -> None:
+    there = store(said=Said(tool_call_id="c"))
+    first = await stored(catalog, there)
+    late = [replace(store(said=Said(tool_call_id=name)), unless_buried_since=START) for name in ("c", "d", "e")]
+    answers = await asyncio.gather(*(stored(catalog, change) for change in late))
+    assert [answer.created for answer in answers] == [False, True, True]
+    assert answers[0].artifact == first.artifact
+
+
 async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -> None:
     changes = [store(b"%d" % i, said=Said(session="s", tool_call_id=str(i))) for i in range(5)]
     other = store(said=Said(session="t"))
@@ -431,6 +469,31 @@ async def test_a_read_leaves_what_is_pinned_gone_unknown_or_without_idle_ttl_alo
     reads = tuple(("acme", number, moment) for number in (*map(number_of, (plain, pinned, gone)), 97))
     await catalog.touch(Touch(reads=reads))
     assert [await catalog.find("acme", number_of(c), START) for c in (plain, pinned, gone)] == before
+
+
+async def test_many_reads_at_once_move_what_they_would_one_after_the_other(catalog: Everything) -> None:
+    rng = random.Random(4)
+    names = ["acme", "other", "third"]
+    changes = [
+        store(b"%d" % i, namespace=names[i % 3], ttl=rng.choice([None, 400]), idle_ttl=rng.choice([None, 60, 90]))
+        for i in range(40)
+    ]
+    twins = [store(b"%d" % i, namespace="twin", ttl=c.ttl, idle_ttl=c.idle_ttl) for i, c in enumerate(changes)]
+    for change in (*changes, *twins):
+        await stored(catalog, change)
+    reads = [(rng.randrange(len(changes)), START + timedelta(seconds=rng.randrange(1, 300))) for _ in range(300)]
+
+    def touched(among: list[StoreArtifact]) -> list[tuple[str, int, datetime]]:
+        return [(among[at].namespace, number_of(among[at]), moment) for at, moment in reads]
+
+    await catalog.touch(Touch(reads=tuple(touched(changes))))
+    for read in sorted(touched(twins)):
+        await catalog.touch(Touch(reads=(read,)))
+    for change, twin in zip(changes, twins, strict=True):
+        found = [await catalog.find(c.namespace, number_of(c), START) for c in (change, twin)]
+        ends = [each.artifact.expires_at for each in found if isinstance(each, Found)]
+        assert len(ends) == 2
+        assert ends[0] == ends[1]
 
 
 async def test_lists_page_newest_first_and_lose_nothing_to_what_arrives_meanwhile(catalog: Everything) -> None:

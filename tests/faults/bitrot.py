@@ -129,7 +129,7 @@ def one_round(
     caller.close()
     report.expect("stopped cleanly", service.stop() == 0)
     hurt = {s.blob_id: harmless(s, *flip(opened, s.blob_id, rng)) for s in rng.sample(shelves, flips)}
-    found = " ".join(forks.audit(opened.data, opened.settings))
+    found = " ".join(opened.audit(forks))
     service = forks.start(opened.data, faults=faults, settings=SETTINGS)
     caller = service.caller()
     for shelf in shelves:

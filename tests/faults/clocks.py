@@ -132,7 +132,7 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
         clock = opened.folder / "clock"
         put(clock, 0)
         wrongs = [*faults, f"clock={clock}"]
-        service = forks.start(opened.data, faults=wrongs, settings=opened.settings | SETTINGS)
+        service = opened.start(forks, SETTINGS, wrongs)
         for _ in range(rounds):
             one_round(service, clock, ledger, rng, report)
         caller = service.caller()
@@ -142,7 +142,7 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
         swept(service, tidied + 1)
         caller.close()
         report.expect("stopped cleanly", service.stop() == 0)
-        for finding in forks.audit(opened.data, opened.settings):
+        for finding in opened.audit(forks):
             report.broke("leaked or missing", finding)
     return report
 

@@ -8,6 +8,7 @@ are no part of it: both are made anew.
 
 import errno
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,8 @@ class Disk:
         self._files = {str(p): Content(bytearray(p.read_bytes()), [], 0) for p in root.rglob("*") if p.is_file()}
         self._named = {str(p) for p in root.rglob("*")} | {str(root)}
         self._removed: set[str] = set()
+        self.lock = threading.Lock()
+        """Calls are seen in another thread than the one that pulls the plug."""
 
     def see(self, call: Call) -> None:
         """A call that will be made."""
@@ -83,6 +86,10 @@ class Disk:
 
     def image(self, into: Path, rng: random.Random | None = None) -> None:
         """Write down what a power failure leaves now; with randomness, some of what was not synced is there too."""
+        with self.lock:
+            self._image(into, rng)
+
+    def _image(self, into: Path, rng: random.Random | None) -> None:
         for path, content in self._files.items():
             within = Path(path).relative_to(self._root)
             ways = [str(self._root / p) for p in [within, *within.parents][:-1]]
@@ -120,11 +127,12 @@ def failing(disk: Disk, due: Callable[[Call], int]) -> Callable[[Call], int]:
 
     def decide(call: Call) -> int:
         number = due(call)
-        if number:
-            assert number in errno.errorcode
-            disk.failed(call)
-        else:
-            disk.see(call)
+        with disk.lock:
+            if number:
+                assert number in errno.errorcode
+                disk.failed(call)
+            else:
+                disk.see(call)
         return number
 
     return decide

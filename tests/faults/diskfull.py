@@ -149,8 +149,8 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
     disk = Disk(found if found is not None and found.is_dir() else None)
     report.counts["on a disk of its own"] = int(disk.folder is not None)
     with combos.opened(storage) as opened, nursery(shared) as forks:
-        where = combos.Storage(storage, disk.folder or opened.folder, opened.settings)
-        service = forks.start(where.data, faults=[*faults, *disk.faults], settings=opened.settings | SETTINGS)
+        where = combos.Storage(storage, disk.folder or opened.folder)
+        service = where.start(forks, SETTINGS, [*faults, *disk.faults])
         for _ in range(rounds):
             one_round(service, ledger, rng, disk, report)
         caller = service.caller()
@@ -158,7 +158,7 @@ def run(storage: str, rounds: int, seed: int, faults: Sequence[str] = (), shared
             ledger.verify(caller, name, report)
         caller.close()
         report.expect("stopped cleanly", service.stop() == 0)
-        for finding in forks.audit(where.data):
+        for finding in where.audit(forks):
             report.broke("leaked or missing", finding)
     return report
 

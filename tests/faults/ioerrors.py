@@ -179,8 +179,8 @@ class Due:
         name = Path(call.path).name
         sort = f"{call.name} {'blob' if len(name) == 32 else 'shard' if len(name) == 2 else name}"
         self.seen[sort] += 1
-        due = self.place is not None and self.place[:2] == (sort, self.seen[sort] - 1)
-        return self.place.error if due and self.place is not None else 0
+        place = self.place  # the harness may take it back at any moment
+        return place.error if place is not None and place[:2] == (sort, self.seen[sort] - 1) else 0
 
 
 def places(seen: Counter[str], lives: int, only: str, rng: random.Random) -> list[Place]:

@@ -15,8 +15,12 @@ from faults.ledger import Ask, Ledger, ask
 from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 
-SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 1, "ttl": 86400}
+SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 3, "ttl": 86400}
 CLIENTS = 4
+LONGEST = 5.0
+"""Seconds until it is killed at the latest."""
+PATIENCE = 30.0
+"""Seconds for upkeep: several times the leases of uploads and of a replica that tidied and was killed."""
 SAMPLE = 40
 """Artifacts verified in each cycle; all of them at the end."""
 
@@ -40,6 +44,11 @@ def client(service: Running, ledger: Ledger, rng: random.Random, report: Report)
         caller.close()
 
 
+def answered(report: Report) -> int:
+    """Requests that were acknowledged so far."""
+    return sum(report.counts[what] for what in ("stored", "stored again", "deleted"))
+
+
 def cycle(service: Running, ledger: Ledger, rng: random.Random, report: Report) -> None:
     """Look at what was acknowledged before, load it, kill it."""
     caller = service.caller()
@@ -58,7 +67,11 @@ def cycle(service: Running, ledger: Ledger, rng: random.Random, report: Report) 
     ]
     for thread in threads:
         thread.start()
-    time.sleep(rng.uniform(0.1, 0.7))
+    enough = answered(report) + rng.randrange(2, 40)
+    deadline = time.monotonic() + LONGEST
+    while answered(report) < enough and time.monotonic() < deadline:
+        time.sleep(0.002)
+    time.sleep(rng.uniform(0, 0.05))
     service.kill()
     for thread in threads:
         thread.join()
@@ -67,23 +80,26 @@ def cycle(service: Running, ledger: Ledger, rng: random.Random, report: Report) 
 
 def settle(storage: combos.Storage, forks: Nursery, faults: Sequence[str], ledger: Ledger, report: Report) -> None:
     """Verify everything, let upkeep finish what the kills left, and audit."""
-    service = forks.start(storage.data, faults=faults, settings=storage.settings | SETTINGS)
+    service = storage.start(forks, SETTINGS, faults)
     caller = service.caller()
     for name in ledger.names():
         ledger.verify(caller, name, report)
-    time.sleep(int(SETTINGS["lease_seconds"]) + 2 * int(SETTINGS["sweep_seconds"]))
     caller.close()
+    deadline = time.monotonic() + PATIENCE
+    while (due := storage.due) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    report.expect("upkeep finishes what kills left", not due, due)
     report.expect("stopped cleanly", service.stop() == 0)
-    for finding in forks.audit(storage.data, storage.settings):
+    for finding in storage.audit(forks):
         report.broke("leaked or missing", finding)
 
 
 def run(storage: str, cycles: int, seed: int, faults: Sequence[str] = (), shared: Nursery | None = None) -> Report:
     """The loop."""
     report, ledger, rng = Report("kill", storage), Ledger(), random.Random(seed)
-    with combos.opened(storage) as opened, nursery(shared) as forks:
+    with combos.opened(storage, shared=shared is not None) as opened, nursery(shared) as forks:
         for _ in range(cycles):
-            service = forks.start(opened.data, faults=faults, settings=opened.settings | SETTINGS)
+            service = opened.start(forks, SETTINGS, faults)
             cycle(service, ledger, rng, report)
         settle(opened, forks, faults, ledger, report)
     report.counts["acknowledged"] = len(ledger.kept)

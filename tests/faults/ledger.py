@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
 
-from faults.caller import Broken, Caller
+from faults.caller import Answer, Broken, Caller
 from faults.report import Report
 
+REFUSALS = frozenset({"storage_unavailable", "storage_full"})
 Fate = Literal["kept", "asked", "deleted"]
 """Whether its deletion was not asked for, asked for without an answer, or acknowledged."""
 
@@ -30,6 +31,11 @@ class Kept:
     idle: int | None = None
     """The idle TTL in seconds, which each read may move."""
     fate: Fate = "kept"
+
+    @property
+    def ends(self) -> bool:
+        """Whether it expires by itself."""
+        return self.gone_after != inf
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,10 @@ class Ledger:
     kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
     unanswered: list[Ask] = field(default_factory=list[Ask])
     """Keyed requests without an answer: to be made again."""
+    outages: bool = False
+    """Whether storage may be away: then an answer may say so, and a card may say that nothing is stored."""
+    waiting: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    """What was answered as not stored."""
 
     def names(self) -> list[str]:
         """Every artifact ever acknowledged."""
@@ -74,9 +84,13 @@ class Ledger:
             raise
         after = time.time()  # noqa: TID251
         if answer.status not in {200, 201}:
-            report.broke("refused", f"post: {answer}")
+            self._refused("post", answer, report)
+            if answer.status == 202:
+                with self.lock:
+                    self.waiting[answer.json["id"]] = Kept(hashlib.sha256(ask.payload).hexdigest())
             return None
         name: str = answer.json["id"]
+        report.expect("201 is said of what is stored", answer.json["stored"] is True, name)
         lives = [t for t in (ask.ttl, ask.idle_ttl) if t is not None]
         last = inf if not lives else min(lives)
         created = answer.status == 201
@@ -103,7 +117,7 @@ class Ledger:
         elif answer.status == 410 and kept.sure_until < time.time():  # noqa: TID251
             kept.fate = "kept"
         else:
-            report.broke("refused", f"delete {name}: {answer}")
+            self._refused(f"delete {name}", answer, report)
 
     def verify(self, caller: Caller, name: str, report: Report) -> None:
         """Read an artifact and hold the answer against what was promised."""
@@ -121,8 +135,26 @@ class Ledger:
                 kept.gone_after = max(kept.gone_after, after + kept.idle)
         elif answer.status == 410 and (kept.fate != "kept" or after > kept.sure_until):
             return
+        elif self.outages and answer.status == 503:
+            self._refused(f"read {name}", answer, report)
         else:
             report.broke("lost", f"{name}: {answer}")
+
+    def _refused(self, what: str, answer: Answer, report: Report) -> None:
+        """Something was not done: only while storage may be away, and only with the words for that."""
+        if self.outages and is_refusal(answer):
+            report.counts[f"{what.partition(' ')[0]} refused with {answer.status}"] += 1
+        else:
+            report.broke("refused", f"{what}: {answer}")
+
+
+def is_refusal(answer: Answer) -> bool:
+    """Whether an answer says, in the words that are promised, that storage is away."""
+    if answer.status == 202:
+        said = answer.json
+        return said["stored"] is False and not REFUSALS.isdisjoint(w["code"] for w in said["warnings"])
+    honest = answer.status == 503 and answer.json["code"] in {*REFUSALS, "upload_fenced"}
+    return honest and answer.headers.get("retry-after", "").isdecimal()
 
 
 def payload(rng: random.Random) -> bytes:

@@ -61,6 +61,14 @@ class Running:
             os.kill(self.pid, signal.SIGKILL)
         self.ended()
 
+    def freeze(self) -> None:
+        """Stop it where it stands."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
         code = int(self.nursery.ask({"wait": self.pid})["code"])
@@ -117,6 +125,7 @@ class Nursery:
         *,
         faults: Sequence[str] = (),
         settings: Mapping[str, int | str] | None = None,
+        environment: Mapping[str, str] | None = None,
         watched: socket.socket | None = None,
     ) -> Running:
         """Start a service and return when it listens.
@@ -125,13 +134,15 @@ class Nursery:
             data: its data directory; its log lies beside it.
             faults: what is wrong with it; see launch.py.
             settings: by their names without the prefix.
+            environment: other variables.
             watched: where to send the listener of its system calls; see syscalls.py.
         """
         log = data.parent / f"{data.name}.log"
         reading, writing = os.pipe()
         with log.open("ab") as errors:
             fds = [writing, errors.fileno(), *([] if watched is None else [watched.fileno()])]
-            pid = self._fork(["serve", "--port", "0", "--data", str(data)], faults, settings, data, fds)
+            asked = _environment(data, settings, environment)
+            pid = self._fork(["serve", "--port", "0", "--data", str(data)], faults, asked, fds)
         os.close(writing)
         out = os.fdopen(reading, encoding="utf-8")  # open as long as the service runs
         first = out.readline()
@@ -143,11 +154,16 @@ class Nursery:
         self.running.append(Running(found[0], pid, data, log, self, out))
         return self.running[-1]
 
-    def audit(self, data: Path, settings: Mapping[str, int | str] | None = None) -> list[str]:
+    def audit(
+        self,
+        data: Path,
+        settings: Mapping[str, int | str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """What `coatcheck check` finds, with no grace for orphans: each finding as a sentence."""
         with (data.parent / "check.json").open("w+b") as out:
             arguments = ["check", "--data", str(data), "--json", "--orphan-age", "0"]
-            pid = self._fork(arguments, (), settings, data, [out.fileno(), out.fileno()])
+            pid = self._fork(arguments, (), _environment(data, settings, environment), [out.fileno(), out.fileno()])
             self.ask({"wait": pid})
             out.seek(0)
             said = out.read()
@@ -156,16 +172,10 @@ class Nursery:
         return [f"{f['what']} {f['blob_id']}: {f['detail']}" for f in json.loads(found[0])["findings"]]
 
     def _fork(
-        self,
-        arguments: Sequence[str],
-        faults: Sequence[str],
-        settings: Mapping[str, int | str] | None,
-        data: Path,
-        fds: Sequence[int],
+        self, arguments: Sequence[str], faults: Sequence[str], environment: Mapping[str, str], fds: Sequence[int]
     ) -> int:
-        env = {"TMPDIR": str(data.parent)}
-        env |= {f"COATCHECK_{name.upper()}": str(value) for name, value in (settings or {}).items()}
-        return int(self.ask({"run": list(arguments), "env": env, "faults": list(faults)}, fds)["pid"])
+        request = {"run": list(arguments), "env": dict(environment), "faults": list(faults)}
+        return int(self.ask(request, fds)["pid"])
 
     def clear(self) -> None:
         """Kill what is left of a run that broke off."""
@@ -176,6 +186,13 @@ class Nursery:
         """End it."""
         self._ours.close()
         self._process.wait(30)
+
+
+def _environment(
+    data: Path, settings: Mapping[str, int | str] | None, environment: Mapping[str, str] | None
+) -> dict[str, str]:
+    named = {f"COATCHECK_{name.upper()}": str(value) for name, value in (settings or {}).items()}
+    return {"TMPDIR": str(data.parent), **(environment or {}), **named}
 
 
 @contextlib.contextmanager

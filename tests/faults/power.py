@@ -19,7 +19,7 @@ from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2}
 CLIENTS = 3
-STORED = 30
+STORED = 12
 """Acknowledgements after which the plug is pulled."""
 
 

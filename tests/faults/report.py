@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 SHOWN = 20
@@ -50,13 +50,18 @@ class Report:
         )
 
 
-def script(doc: str | None, run: Callable[[str, int, int], Report], *, unit: str, default: int) -> None:
-    """Be the script of a harness: `[storage] [--UNIT n] [--seed n]`; prints the line, exits 1 when a promise broke."""
+Run = Callable[[str, int, int, Sequence[str]], Report]
+"""A harness: storage, amount, seed, what is wrong with the service."""
+
+
+def script(doc: str | None, run: Run, *, unit: str, default: int) -> None:
+    """Be the script of a harness; prints the line, exits 1 when a promise broke."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("storage", nargs="?", default="sqlite+files", help="sqlite+files, postgresql+files, ...")
     parser.add_argument(f"--{unit}", type=int, default=default, dest="amount")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--wrong", action="append", default=[], help="what is wrong with the service: see wrongs.py")
     asked = parser.parse_args()
-    report = run(asked.storage, asked.amount, asked.seed)
+    report = run(asked.storage, asked.amount, asked.seed, asked.wrong)
     print(report.line(), flush=True)  # noqa: T201 - it is what the script is for
     sys.exit(not report.clean)

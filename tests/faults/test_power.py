@@ -26,12 +26,12 @@ def test_a_sync_that_is_left_out_of_the_log_of_a_blob_or_of_its_name_is_noticed(
 
 @watched
 def test_whichever_call_fails_nothing_is_acknowledged_in_vain_and_the_next_life_succeeds() -> None:
-    report = ioerrors.run(HERE, 12, 1)
+    report = ioerrors.run(HERE, 2, 1)
     assert report.clean, report.line()
-    assert report.counts["errors that somebody was told of"] > 5
+    assert report.counts["errors that somebody was told of"] > 0
 
 
 @watched
 def test_a_store_that_does_not_hear_a_failed_sync_is_noticed() -> None:
-    report = ioerrors.run(HERE, 4, 1, ["deaf"], only="fsync blob")
+    report = ioerrors.run(HERE, 2, 1, ["deaf"], only="fsync blob")
     assert report.broken["durable when acknowledged"] > 0, report.line()

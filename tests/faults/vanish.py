@@ -7,7 +7,6 @@ python tests/faults/vanish.py sqlite+files --clients 600        prints one JSON 
 import contextlib
 import random
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -30,6 +29,10 @@ THREADS_OF_ALL = 24
 """Its pools at their bounds: 8 workers, 4 readers, the writer, the loop and its own executor."""
 OWN_SOCKETS = 3
 """The listener and the loop's pair."""
+TO_DATABASE = 9
+"""Connections to PostgreSQL at most: eight readers and the writer."""
+TO_S3 = 16
+"""Connections to S3 that are kept for the next request, at most as many as were used at once."""
 
 
 def upload(service: Running, rng: random.Random) -> None:
@@ -74,18 +77,12 @@ def crowd(service: Running, rng: random.Random, clients: int, name: str) -> None
         thread.join()
 
 
-def held(service: Running) -> list[str]:
-    """Blobs that are open, and connections beyond the listener and the loop's own pair."""
+def held(service: Running, opened: combos.Storage) -> list[str]:
+    """Blobs that are open, and connections beyond the listener, the loop's own pair and those to the servers."""
     now = service.descriptors()
-    connections = sum(d.startswith("socket") for d in now) - OWN_SOCKETS
+    kept = OWN_SOCKETS + (0 if opened.embedded else TO_DATABASE) + (TO_S3 if opened.s3 is not None else 0)
+    connections = sum(d.startswith("socket") for d in now) - kept
     return [d for d in now if "/blobs/" in d] + ["connection"] * connections
-
-
-def intents(opened: combos.Storage) -> int:
-    """Open uploads of the embedded catalogue."""
-    with contextlib.closing(sqlite3.connect(opened.data / "coatcheck.db", timeout=30)) as conn:
-        (count,) = conn.execute("SELECT count(*) FROM uploads").fetchone()
-    return int(count)
 
 
 def run(
@@ -98,8 +95,8 @@ def run(
 ) -> Report:
     """A crowd that warms up the service, then the crowd that counts."""
     report, rng = Report("vanish", storage), random.Random(seed)
-    with combos.opened(storage) as opened, nursery(shared) as forks:
-        service = forks.start(opened.data, faults=faults, settings=opened.settings | SETTINGS)
+    with combos.opened(storage, shared=shared is not None) as opened, nursery(shared) as forks:
+        service = opened.start(forks, SETTINGS, faults)
         caller = service.caller()
         name = caller.post(rng.randbytes(LARGE), inline_tokens=0).json["id"]
         caller.close()
@@ -107,10 +104,10 @@ def run(
         resident = service.resident()
         crowd(service, rng, clients, name)
         deadline = time.monotonic() + patience
-        while (held(service) or (opened.embedded and intents(opened))) and time.monotonic() < deadline:
+        while (held(service, opened) or opened.count("uploads")) and time.monotonic() < deadline:
             time.sleep(0.1)
-        report.expect("no descriptor is left", not held(service), held(service)[:3])
-        report.expect("no intent is left", not opened.embedded or intents(opened) == 0)
+        report.expect("no descriptor is left", not held(service, opened), held(service, opened)[:3])
+        report.expect("no intent is left", opened.count("uploads") == 0)
         report.expect("threads are bounded", service.threads() <= THREADS_OF_ALL, service.threads())
         grown = service.resident() - resident
         report.expect("memory is bounded", grown < MEMORY, f"{grown:,} bytes more")
@@ -128,7 +125,7 @@ def finish(service: Running, opened: combos.Storage, forks: Nursery, report: Rep
     report.expect("stopped cleanly", service.stop() == 0)
     took = time.monotonic() - start
     report.expect("stopped at once", took < STOPS_IN, f"{took:.1f} s")
-    for finding in forks.audit(opened.data, opened.settings):
+    for finding in opened.audit(forks):
         report.broke("leaked or missing", finding)
 
 

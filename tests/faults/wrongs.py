@@ -1,7 +1,8 @@
 """What can be wrong with a service: real code paths gone wrong, put in place before it is composed.
 
-Each is a control: with it, the harness that watches over the protection must report a broken promise. Three are
-no controls but worlds: `volatile`, `fsize=BYTES` and `clock=FILE`.
+Each is a control: with it, the harness that watches over the protection must report a broken promise. Some are no
+controls but worlds: `volatile`, `fsize=BYTES`, `clock=FILE`, `crew=NAME`. More, of replicas and servers, are in
+wrongs_scale.py.
 
 volatile           the blob store's files keep only what was synced: at a kill, everything else is lost
 no-sync            the blob store's sync does nothing
@@ -13,6 +14,7 @@ no-share-check     a deletion kills the blob although others point at it
 dead-revives       new artifacts may point at dead blobs
 unverified         frames are decoded without their checksums
 fsize=BYTES        no file may grow beyond this (RLIMIT_FSIZE, the soft limit)
+crew=NAME          how the replica is called among those that tidy
 clock=FILE         the clock is off by the seconds that a file says, each time it is asked
 no-undo            an upload that was broken off is not cleaned up after
 shut-eye           a row's bytes are believed to be there, whatever the store says
@@ -34,13 +36,14 @@ from coatcheck.adapters.blobs import files
 from coatcheck.adapters.blobs.filesystem import FileSystem
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import engine, rows
-from coatcheck.adapters.sql.changes import bury, store, uploads
+from coatcheck.adapters.sql.changes import bury, lane, store, uploads
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import blobs
 from coatcheck.adapters.sql.types import RowNumber
 from coatcheck.core import seekable
 from coatcheck.usecases.receive import Reception
 from coatcheck.usecases.trust import Trust
+from faults.wrongs_scale import SCALE, named
 
 
 class VolatileFileSystem(FileSystem):
@@ -171,6 +174,12 @@ def _no_fence() -> None:
         real(*arguments)
         return True
 
+    together: Callable[..., None] = getattr(lane, "_take_intents")  # noqa: B009
+
+    def take_all(conn: object, changes: object, answers: object) -> None:  # noqa: ARG001 - as the real one
+        together(conn, changes, {})
+
+    setattr(lane, "_take_intents", take_all)  # noqa: B010
     setattr(store, "_take_intent", take)  # noqa: B010
     setattr(uploads, "apply_renew", _always)  # noqa: B010
 
@@ -241,6 +250,7 @@ WRONGS: dict[str, Callable[[], None]] = {
     "unverified": _unverified,
     "no-undo": _no_undo,
     "shut-eye": _shut_eye,
+    **SCALE,
 }
 
 
@@ -249,6 +259,8 @@ def inject(names: Sequence[str]) -> None:
     for name in names:
         if name.startswith("clock="):
             _wrong_clock(Path(name.partition("=")[2]))
+        elif name.startswith("crew="):
+            named(name.partition("=")[2])
         elif name.startswith("fsize="):
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(name.partition("=")[2]), resource.RLIM_INFINITY))
         else:

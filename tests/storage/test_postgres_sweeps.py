@@ -195,6 +195,37 @@ async def test_the_clock_goes_on_while_the_database_is_away_and_never_back(repli
     assert timedelta() <= clock.now() - first < timedelta(seconds=5)
 
 
+async def test_a_clock_that_was_set_wrong_and_right_again_is_followed_both_times(
+    replicas: list[PostgresCatalog], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = replicas[0].clock
+    true = clock.now()
+    clock._ahead = (clock._ahead or 0) + 3600 * 10**9  # as learnt while the database's clock was an hour ahead
+    assert clock.now() - true >= HOUR
+    await clock.learn()
+    assert timedelta() <= clock.now() - true < timedelta(minutes=5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the database's clock was set by -3600 s: whatever expires goes by the new time"
+    ]
+
+
+async def test_a_dead_blob_that_an_artifact_points_at_stops_nobody_else_from_being_forgotten(
+    url: str, replicas: list[PostgresCatalog], caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = [store(b"%d" % i) for i in range(5)]
+    for change in changes:
+        await replicas[0].store_artifact(change)
+    conn = await connect(url)
+    await conn.execute("SET coatcheck.upkeep = 'on'")
+    await conn.execute("UPDATE blobs SET dead_at = now() - interval '1 day'")
+    await conn.execute("DELETE FROM artifacts WHERE number <> $1", number_of(changes[2]))
+    await conn.close()
+    names = [("acme", change.blob.id) for change in changes]
+    await replicas[0].forget_blobs(ForgetBlobs(blobs=tuple(names)))
+    assert await replicas[0].known_blobs(names) == {names[2]}
+    assert [changes[2].blob.id in record.getMessage() for record in caplog.records] == [True]
+
+
 async def test_no_upkeep_statement_scans_a_table_that_grows(url: str) -> None:
     catalog = await PostgresCatalog.open(url, limits=Limits(connections=1))
     seen: dict[str, Any] = {}

@@ -212,8 +212,20 @@ async def test_bytes_that_were_changed_on_the_way_out_are_noticed_by_the_frames_
     await put(store, blob.id, stored)
     with ThreadPoolExecutor(1) as pool:
         content = await OpenContent(_Nothing(), store, pool).of_blob("acme", blob)
-        proxy.fault = nth(1, CorruptResponse(1000), "GET")
+        proxy.forget()
+        proxy.fault = every(1, CorruptResponse(1000), "GET")
         assert await failure_of(content.read(300_000, 301_000)) is Code.INTEGRITY
+        assert proxy.count() == 2, "it was asked for again"
+        proxy.forget()
+        spoilt, seen = nth(1, CorruptResponse(1000), "GET"), list[str | None]()
+
+        def once(request: Request) -> Fault | None:
+            seen.append(request.headers.get("cache-control"))
+            return spoilt(request)
+
+        proxy.fault = once
+        assert await content.read(300_000, 301_000) == data[300_000:301_000]
+        assert seen == [None, "no-cache"]
         proxy.forget()
         whole = await OpenContent(_Nothing(), store, pool).of_blob("acme", blob)
         assert await whole.read(300_000, 301_000) == data[300_000:301_000]

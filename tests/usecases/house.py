@@ -58,6 +58,9 @@ class HandClock:
     def forward(self, by: timedelta) -> None:
         self.moment += by
 
+    def seconds(self) -> float:
+        return self.moment.timestamp()
+
 
 class StubbornFiles(FileSystem):
     """The real system calls, except that some files cannot be removed for a while."""
@@ -112,8 +115,8 @@ class House:
             "card_tokens": 600,
             "inline_tokens": 1000,
             "shelter": self.shelter,
-            "catalog_outage": Outage("catalogue", self.clock),
-            "blobs_outage": Outage("blob store", self.clock),
+            "catalog_outage": Outage("catalogue", self.clock.seconds),
+            "blobs_outage": Outage("blob store", self.clock.seconds),
         }
         return IngestPlaces(**(asked | changed))
 

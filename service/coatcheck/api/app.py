@@ -21,6 +21,9 @@ from litestar.types import HTTPScope, Message, Receive, Scope, Send
 from coatcheck.api.gate import admit, sane_request_id
 from coatcheck.api.journal import Journal
 from coatcheck.api.limits import Limits
+from coatcheck.api.mcp import METHODS as MCP_METHODS
+from coatcheck.api.mcp import PATH as MCP_PATH
+from coatcheck.api.mcp import Mount, json_rpc
 from coatcheck.api.openapi import openapi_document
 from coatcheck.api.problems import internal, render
 from coatcheck.api.room import Budget
@@ -59,12 +62,15 @@ class Face(Litestar):
     def __init__(self, services: Services, limits: Limits, new_request_id: Callable[[], str]) -> None:
         self._journal = Journal(services.clock)
         desk = Desk(services, limits, Budget(limits.buffered), self._journal, document)
+        self._mcp = Mount(services.tools)
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             ROUTES,
             dependencies={
                 "desk": Provide(lambda: desk, sync_to_thread=False),
             },
             exception_handlers={Exception: self._problem},
+            on_startup=[self._mcp.open],
+            on_shutdown=[self._mcp.close],
             openapi_config=None,
             logging_config=None,
             request_max_body_size=None,
@@ -74,6 +80,7 @@ class Face(Litestar):
         self._new_request_id = new_request_id
         methods = {route.path: frozenset(route.methods) for route in self.routes}
         methods[CONTENT_PATH] = frozenset({"GET", "OPTIONS"})
+        methods[MCP_PATH] = MCP_METHODS
         self._plain = {path: names for path, names in methods.items() if "{" not in path}
         self._patterns = [(_matcher(path), names) for path, names in methods.items() if "{" in path]
         self._content = _matcher(CONTENT_PATH)
@@ -112,6 +119,9 @@ class Face(Litestar):
             raise _no_route(scope)
         if method == "OPTIONS":
             await self._options(scope, send)
+            return
+        if scope["path"].rstrip("/") == MCP_PATH:
+            await self._mcp.serve(scope, receive, send)
             return
         content = self._content.fullmatch(scope["path"])
         if content is not None:
@@ -165,6 +175,8 @@ class Face(Litestar):
         self, error: CoatcheckError, scope: Scope, send: Send, request_id: str, *, close: bool = False
     ) -> None:
         problem = render(error, request_id)
+        if scope["path"].rstrip("/") == MCP_PATH:
+            problem = json_rpc(error, problem, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:
             headers.append(("allow", ", ".join(self._allowed(scope["path"]))))

@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from coatcheck.api import fields, views
 from coatcheck.core.errors import Code
+from coatcheck.usecases.json_path import JsonAnswer
 from coatcheck.usecases.read import ReadAnswer
 from coatcheck.usecases.search import SearchAnswer
+from coatcheck.usecases.windows import WindowsAnswer
 
 JSON: Final = "application/json"
 
@@ -21,7 +23,9 @@ class Answer(Struct, frozen=True, kw_only=True):
     status: int
     description: str
     model: type[Struct] | None = None
-    """Schema of its JSON; None: see `other`."""
+    """Schema of its JSON; None: see `schema` and `other`."""
+    schema: str | None = None
+    """Name of a schema that no type stands for."""
     other: tuple[str, ...] = ()
     """Media types of answers that are no JSON: text, or bytes where it is no text type."""
     headers: tuple[str, ...] = ()
@@ -48,6 +52,7 @@ TAGS: Final = {
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
     "Service": "Health and description of the service.",
+    "Tools": "The tool that a model reads further with: how to declare it, and what a call of it answers.",
 }
 
 _BODY = (
@@ -228,6 +233,44 @@ SEARCH: Final = Doc(
         Code.INTEGRITY,
     ),
 )
+WINDOWS: Final = Doc(
+    operation_id="findWindows",
+    tag="Reading",
+    summary="Find the passages that answer a query",
+    description=(
+        "The sentences and lines that best answer a query, with their surroundings, in document order, each verbatim "
+        "under a line that says where it stands. Words are compared without regard to case, accents and endings; "
+        "rare words count more. It understands no meaning: a passage that says it in other words is not found. "
+        "What a time limit cut off is said (`partial`), and the same call goes on from there."
+    ),
+    query=fields.WindowsQuery,
+    answers=(Answer(status=200, description="The passages.", model=WindowsAnswer),),
+    problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
+)
+JSON_PATH: Final = Doc(
+    operation_id="readJson",
+    tag="Reading",
+    summary="Read JSON by path",
+    description=(
+        "The values that a path finds, one line each, with their normalized paths. A document of JSON lines is an "
+        "array of its lines. Names, indices, slices, `*` and filters over records work at any size, one record (at "
+        "most 8 MiB) in memory at a time; other paths need the value that their first names and indices lead to in "
+        "memory, at most 8 MiB, and are refused otherwise (`json_too_large`). `match` and `search` take linear time. "
+        "A call takes about a second; where that was not enough, `total_exact` is false and `next` goes on. One long "
+        "value is given from its beginning, and `next` gives the rest. What could not be read of a damaged document "
+        "is said (`partial`, `notices`)."
+    ),
+    query=fields.JsonQuery,
+    answers=(Answer(status=200, description="The values, and where to go on.", model=JsonAnswer),),
+    problems=(
+        *_ONE,
+        Code.INVALID_PATH,
+        Code.INVALID_CURSOR,
+        Code.NOT_JSON,
+        Code.JSON_TOO_LARGE,
+        Code.INTEGRITY,
+    ),
+)
 CONTENT: Final = Doc(
     operation_id="getContent",
     tag="Reading",
@@ -267,6 +310,35 @@ CONTENT_HEAD: Final = Doc(
         Answer(status=304, description="The caller has it already.", headers=("ETag",)),
     ),
     problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
+TOOLS: Final = Doc(
+    operation_id="getTools",
+    tag="Tools",
+    summary="Declare the tools",
+    description=(
+        "The declared tool, `read_artifact`, as each provider wants it. The same for every request and session of a "
+        "deployment: it can stand in a cached prompt. Every call on a card is a valid call of it. MCP clients find "
+        "the tools at `/mcp` (streamable HTTP) themselves."
+    ),
+    query=fields.ToolsAsk,
+    answers=(Answer(status=200, description="The declarations.", model=views.ToolsView),),
+)
+CALL_TOOL: Final = Doc(
+    operation_id="callTool",
+    tag="Tools",
+    summary="Execute calls of the tools",
+    description=(
+        "Takes a name and arguments, or the call object of any provider as it came, alone or in a list (or the "
+        "message that holds them), and answers text or that provider's result object, with the call's ID; `format` "
+        "asks for another form. Arguments are taken as they were meant; what was ignored is said in the answer. "
+        "Whatever a call asks for is answered with 200: a failure is a sentence for the model that names the next "
+        "step, marked as an error where the form has a mark for it."
+    ),
+    query=fields.ToolCallAsk,
+    headers=_CODED,
+    body=((JSON, "ToolCall"),),
+    answers=(Answer(status=200, description="The results, in the order of the calls.", schema="ToolResult"),),
+    problems=(*_BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )
 LIVE: Final = Doc(
     operation_id="checkLiveness",

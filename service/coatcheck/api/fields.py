@@ -11,9 +11,14 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.durations import MAX_SECONDS
 from coatcheck.core.artifact import Kind
+from coatcheck.core.jsonpath.parse import PATH_LIMIT
+from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.window import Unit
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_TOKENS
+from coatcheck.usecases.json_path import MAX_FIELDS
+from coatcheck.usecases.json_path import MAX_LIMIT as JSON_MAX_LIMIT
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
+from coatcheck.usecases.windows import MIN_TOKENS as WINDOWS_MIN_TOKENS
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
 """Documented for callers; `offers.plain` enforces it with a better sentence."""
@@ -213,6 +218,81 @@ class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = DEFAULT_TOKENS
 
 
+class WindowsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/windows`."""
+
+    query: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4000,
+            description="What is looked for, in words of any language; names, paths and error codes work as they are.",
+            examples=["why did the build fail"],
+        ),
+    ]
+    view: View = "raw"
+    max_tokens: Annotated[
+        int,
+        Meta(
+            ge=WINDOWS_MIN_TOKENS,
+            le=MAX_TOKENS,
+            description="Most tokens of `text`; at most 30,000 characters in any case.",
+        ),
+    ] = DEFAULT_TOKENS
+
+
+class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/json`."""
+
+    path: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=PATH_LIMIT,
+            description="JSONPath (RFC 9535), or a JSON Pointer (RFC 6901) such as `/items/0/id`.",
+            examples=["$.items[?@.status=='failed'].id"],
+        ),
+    ]
+    fields: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=1000,
+                description=(
+                    f"Members to which objects are reduced, at most {MAX_FIELDS}, joined with commas; `a.b` is a "
+                    "member inside a member. Each object becomes a row of these."
+                ),
+                examples=["id,name"],
+            ),
+        ]
+        | None
+    ) = None
+    limit: (
+        Annotated[int, Meta(ge=1, le=JSON_MAX_LIMIT, description="Most values; absent: as many as the budget holds.")]
+        | None
+    ) = None
+    cursor: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=512,
+                description="`next` of the answer before, with the same path and fields.",
+            ),
+        ]
+        | None
+    ) = None
+    max_tokens: Annotated[
+        int,
+        Meta(
+            ge=JSON_MIN_TOKENS,
+            le=MAX_TOKENS,
+            description="Most tokens of `text`; at most 30,000 characters in any case.",
+        ),
+    ] = DEFAULT_TOKENS
+
+
 class ContentAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
 
@@ -227,3 +307,42 @@ class BatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /v1/artifacts:batch`. Items are read one by one, so that each can fail on its own."""
 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
+
+
+ToolFormat = Annotated[
+    Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"],
+    Meta(description="Whose declarations.", examples=["anthropic"]),
+]
+ResultFormat = Annotated[
+    Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"],
+    Meta(description="What a result looks like; recognised by the call when it is not given.", examples=["anthropic"]),
+]
+
+
+class ToolsAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/tools`."""
+
+    format: ToolFormat = "json-schema"
+    strict: Annotated[
+        bool, Meta(description="The variant for strict mode, where the provider has one: every property required.")
+    ] = False
+    listing: Annotated[
+        bool, Meta(description="With `list_artifacts`, which MCP always has. Each tool costs tokens in every request.")
+    ] = False
+
+
+class ToolCallAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `POST /v1/tools/call`."""
+
+    format: ResultFormat | None = None
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=800,
+                le=MAX_TOKENS,
+                description="Most tokens of one answer (4,000), which has 30,000 characters at most.",
+            ),
+        ]
+        | None
+    ) = None

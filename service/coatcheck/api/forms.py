@@ -6,10 +6,15 @@ the file is read, so it must come before the file.
 """
 
 from collections.abc import Iterator
-from typing import Self, cast
+from typing import Self
 
-from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
-from multipart import parse_options_header as _options  # pyright: ignore[reportUnknownVariableType]
+from multipart import (
+    MultipartError,
+    MultipartSegment,
+    ParserLimitReached,
+    PushMultipartParser,
+    parse_options_header,
+)
 
 from coatcheck.api.body import Body, truncated
 from coatcheck.api.limits import Limits
@@ -134,8 +139,7 @@ def boundary(content_type: str) -> str:
     Raises:
         CoatcheckError: `invalid_request` when it names none.
     """
-    options = cast("dict[str, str]", _options(content_type)[1])  # the library says only: dict
-    value = options.get("boundary", "")
+    value = parse_options_header(content_type)[1].get("boundary", "")
     if not 1 <= len(value) <= 70 or not value.isascii():  # noqa: PLR2004 - RFC 2046 section 5.1.1
         raise _invalid("The Content-Type names no boundary of 1 to 70 characters.")
     return value

@@ -15,6 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from coatcheck.api import docs, fields
 from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, request_schemas
+from coatcheck.api.openapi_tools import tool_schemas
 from coatcheck.api.problems import MEDIA_TYPE, TABLE
 from coatcheck.core.errors import Code
 
@@ -84,7 +85,7 @@ def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
     schemas: dict[str, Node] = {name: _clean(schema) for name, schema in found.items()}
     schemas["Problem"] = PROBLEM
     schemas["BatchItem"]["properties"]["problem"] = {"$ref": _REF + "Problem"}
-    return request_schemas(schemas)
+    return request_schemas(schemas) | tool_schemas()
 
 
 def _clean(node: Node) -> Node:
@@ -172,6 +173,8 @@ def _answer(answer: docs.Answer) -> Node:
     content: Node = {}
     if answer.model is not None:
         content[docs.JSON] = {"schema": {"$ref": _REF + answer.model.__name__}}
+    if answer.schema is not None:
+        content[docs.JSON] = {"schema": {"$ref": _REF + answer.schema}}
     for media in answer.other:
         content[media] = {"schema": {"type": "string"} if media.startswith("text/") else {}}
     if content:

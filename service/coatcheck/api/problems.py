@@ -57,6 +57,13 @@ TABLE: Final[dict[Code, Row]] = {
     Code.VIEW_NOT_AVAILABLE: Row(422, "View not available", "Read the view `raw`."),
     Code.OFFSET_PAST_END: Row(422, "Offset past the end", "Use an offset within the size that `detail` names."),
     Code.NOT_TEXT: Row(422, "Not text", "Fetch the bytes from /v1/artifacts/{id}/content."),
+    Code.INVALID_PATH: Row(
+        400, "Invalid path", "Correct the path at the character that `position` names: JSONPath, or a JSON Pointer."
+    ),
+    Code.NOT_JSON: Row(422, "Not JSON", "Read it by lines, or search it with a pattern."),
+    Code.JSON_TOO_LARGE: Row(
+        422, "JSON too large for this path", "Go further down by names and indices, or take records one by one."
+    ),
     Code.RANGE_NOT_SATISFIABLE: Row(416, "Range not satisfiable", "Ask for a range within the size."),
     Code.PRECONDITION_FAILED: Row(412, "Precondition failed", "Fetch the current ETag and try again."),
     Code.COUNT_PENDING: Row(503, "Count pending", "Retry the same call.", retry_after=1),

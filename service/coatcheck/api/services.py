@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from coatcheck.api.journal import Journal
 from coatcheck.api.limits import Limits
 from coatcheck.api.room import Budget
+from coatcheck.core.artifact import Caller
 from coatcheck.ports import Clock
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
@@ -14,8 +16,34 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.search import Search
+from coatcheck.usecases.windows import Windows
+
+
+class Tools(Protocol):
+    """The tools for models, which this face passes on without knowing them."""
+
+    def declare(self, format_: str, *, strict: bool, listing: bool) -> list[dict[str, Any]]:
+        """The tools as a provider wants them declared.
+
+        Raises:
+            CoatcheckError: `invalid_request` for a format or a variant that there is not.
+        """
+        ...
+
+    async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
+        """The results of the calls in a body, as JSON values.
+
+        Raises:
+            CoatcheckError: `invalid_request` when there is no call in it; what a call asks is always answered.
+        """
+        ...
+
+    def mcp(self, who: Callable[[Any], Caller]) -> Any:  # noqa: ANN401 - the SDK's server; importing it takes a second
+        """The MCP server. `who` tells the caller from the ASGI scope of a request."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +58,11 @@ class Services:
     forget_session: ForgetSession
     read: Read
     search: Search
+    windows: Windows
+    read_json: ReadJson
     find: Find
     open_content: OpenContent
+    tools: Tools
     clock: Clock
     ready: Callable[[], Awaitable[None]]
     """Returns when requests can be served; otherwise raises, saying what is missing."""

@@ -35,7 +35,7 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="Whether the payload is durable and can be read again under this ID. If not, `warnings` says "
-            "why: `storage_unavailable` or `storage_full`; it may be stored a little later, from memory."
+            "why: `storage_unavailable`, `storage_full` or `overloaded`; it may be stored a little later, from memory."
         ),
     ]
     inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
@@ -136,6 +136,12 @@ class BatchView(Struct, frozen=True):
     """What a batch answers."""
 
     results: tuple[BatchItem, ...]
+
+
+class ToolsView(Struct, frozen=True):
+    """Tools as a provider wants them declared."""
+
+    tools: Annotated[tuple[dict[str, Any], ...], Meta(description="Exactly what to put into the `tools` of a request.")]
 
 
 class OpenApi(Struct, frozen=True):

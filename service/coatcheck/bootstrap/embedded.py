@@ -16,6 +16,7 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.examine import SqliteExamination
 from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.bootstrap.belonging import belonging
 from coatcheck.bootstrap.engines import Engines
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports import Catalog
@@ -67,8 +68,10 @@ async def open_embedded(root: Path, pool: ThreadPoolExecutor, *, beside: bool) -
         catalog = SqliteCatalog.look(root / DATABASE) if beside else SqliteCatalog.open(root / DATABASE)
     try:
         await catalog.ready()
+        blobs, clock = FileBlobStore(root, pool, make=not beside), SystemClock()
+        await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
         examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))
-        yield Engines(catalog, FileBlobStore(root, pool, make=not beside), SystemClock(), examinations)
+        yield Engines(catalog, blobs, clock, examinations)
     finally:
         await in_pool(pool, catalog.close)
 

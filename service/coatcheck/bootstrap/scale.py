@@ -3,20 +3,17 @@
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-from coatcheck.adapters.blobs.files import FileBlobStore
-from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_examine import PostgresExamination
 from coatcheck.adapters.sql.postgres_line import Limits
-from coatcheck.bootstrap.embedded import explained, refuse_newer
+from coatcheck.bootstrap.belonging import belonging
+from coatcheck.bootstrap.embedded import refuse_newer
 from coatcheck.bootstrap.engines import Engines
-from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore, Catalog
+from coatcheck.bootstrap.scale_bytes import open_bytes
+from coatcheck.ports import Catalog
 from coatcheck.settings import Settings
-from coatcheck.usecases.pool import in_pool
 
 PATIENT = Limits(connections=2, statement=600.0, answer=660.0)
 """For checks, whose questions go through whole tables."""
@@ -40,15 +37,18 @@ async def open_scale(settings: Settings, pool: ThreadPoolExecutor, *, beside: bo
     """Open the database and the place of the bytes. Migrates nothing; `beside` as for `open_store`.
 
     Raises:
-        CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for a URL that is none.
+        CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for a URL that is none, and for a
+            place whose bytes are another database's.
     """
     url, limits = settings.database_url, Limits(connections=settings.database_connections)
     opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
     catalog = await opening
     try:
         await catalog.ready()
-        blobs = await _blobs(settings, pool, make=not beside)
-        yield Engines(catalog, blobs, catalog.clock, (PostgresExamination(catalog),), await catalog.warnings())
+        belong = belonging(catalog, catalog.clock, looking=beside)
+        blobs, warnings = await open_bytes(settings, pool, belong, make=not beside)
+        warnings += await catalog.warnings()
+        yield Engines(catalog, blobs, catalog.clock, (PostgresExamination(catalog),), warnings)
     finally:
         await catalog.close()
 
@@ -61,21 +61,3 @@ async def repairing(settings: Settings) -> AsyncGenerator[Catalog]:
         yield catalog
     finally:
         await catalog.close()
-
-
-async def _blobs(settings: Settings, pool: ThreadPoolExecutor, *, make: bool) -> BlobStore:
-    if not settings.blob_url:
-        return await in_pool(pool, _files, Path(settings.data), pool, make=make)
-    try:
-        blobs = S3BlobStore.open(settings.blob_url)
-    except ValueError as error:
-        raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
-    await blobs.ready()
-    return blobs
-
-
-def _files(root: Path, pool: ThreadPoolExecutor, *, make: bool) -> FileBlobStore:
-    with explained(root):
-        if make:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return FileBlobStore(root, pool, make=make)

@@ -23,12 +23,14 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import NoteReads, ReadLog
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.tidy import Crew, Tidy
+from coatcheck.usecases.windows import Windows
 from coatcheck.usecases.write_through import WriteThrough
 
 log = logging.getLogger(__name__)
@@ -84,16 +86,20 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             card_tokens=settings.card_tokens,
             inline_tokens=settings.inline_tokens,
             shelter=shelter,
-            catalog_outage=Outage("catalogue", store.clock),
-            blobs_outage=Outage("blob store", store.clock),
+            catalog_outage=Outage("catalogue"),
+            blobs_outage=Outage("blob store"),
         )
-        write_through = WriteThrough(places, life)
+        write_through = WriteThrough(places)
         describe = Describe(find, store.open_content, tokenizer, store.pool, settings.card_tokens)
         read = Read(find, store.open_content, tokenizer, store.pool)
         search = Search(find, store.open_content, tokenizer, store.pool)
+        windows = Windows(find, store.open_content, tokenizer, store.pool)
+        read_json = ReadJson(find, store.open_content, tokenizer, store.pool)
         browse = Browse(store.catalog, store.clock)
         tools = ToolDesk(
-            ReadArtifact(find, store.open_content, read, search, tokenizer, store.pool),
+            ReadArtifact(
+                find, store.open_content, read, search, tokenizer, store.pool, passages=windows, values=read_json
+            ),
             ListArtifacts(browse, tokenizer, store.pool),
             tokenizer,
         )
@@ -108,6 +114,8 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             open_content=store.open_content,
             read=read,
             search=search,
+            windows=windows,
+            read_json=read_json,
             tools=tools,
             clock=store.clock,
             ready=store.catalog.ready,

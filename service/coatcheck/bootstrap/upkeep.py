@@ -65,8 +65,10 @@ def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> B
     """Copy the embedded store, which may be serving meanwhile, into a new directory. Blocks.
 
     Raises:
-        CoatcheckError: as `backup_to`, and `integrity` when digests were asked for and something is damaged.
+        CoatcheckError: as `backup_to`, and `integrity` when digests were asked for and something is damaged;
+            `invalid_request` when the files are another database's.
     """
+    asyncio.run(_refuse_foreign(settings))
     clock = SystemClock()
     with backup_to(Path(settings.data), target, links=links, release=__version__, now=clock.now) as staged:
         if digests:
@@ -95,6 +97,16 @@ def restore(settings: Settings, source: Path, *, digests: bool) -> Restored:
         if verified:
             asyncio.run(_verify(settings, copied.path, "Nothing was restored"))
     return Restored(data=settings.data, manifest=copied.manifest, verified=verified, outdated=copied.outdated)
+
+
+async def _refuse_foreign(settings: Settings) -> None:
+    """Raise when the store's files are another database's. Whatever else is wrong is for the backup itself to say."""
+    try:
+        async with open_store(settings, beside=True):
+            pass
+    except CoatcheckError as error:
+        if error.code is Code.INVALID_REQUEST:
+            raise
 
 
 async def _verify(settings: Settings, data: Path, outcome: str) -> None:

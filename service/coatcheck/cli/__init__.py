@@ -6,6 +6,7 @@ from coatcheck import __version__
 from coatcheck.cli.backup import backup, restore
 from coatcheck.cli.check import check
 from coatcheck.cli.client import card, put, read, search
+from coatcheck.cli.mcp import mcp
 from coatcheck.cli.operate import migrate, openapi, settings
 from coatcheck.cli.serve import serve
 
@@ -19,5 +20,5 @@ def main() -> None:
     """Coatcheck keeps bulky tool output out of a language model's context without losing it."""
 
 
-for _command in (serve, put, card, read, search, migrate, check, backup, restore, settings, openapi):
+for _command in (serve, put, card, read, search, mcp, migrate, check, backup, restore, settings, openapi):
     main.add_command(_command)

@@ -27,6 +27,8 @@ _ADVICE = {
     f"mark them as lost ({_MARK}; reading them marks them too) and run the tools again.",
     "unreadable": "the disk or its permissions refused to give bytes. Look at the system's log and the files' owner, "
     "then check again. Nothing is marked as lost for this.",
+    "elsewhere": "bytes could not be looked at. Give this command the place where they are, as the service's "
+    "settings name it: COATCHECK_DATA for files, COATCHECK_BLOB_URL for objects. Nothing is marked as lost for this.",
     "lost": "known to be lost. Readers get an integrity error; posting the same payload heals them.",
     "dangling": "rows contradict each other, which should not happen. Keep a copy of the store and report it.",
     "database": "stop the service, keep a copy of the whole directory, and restore the last good backup with "
@@ -86,7 +88,7 @@ def _tell(audited: Audited, why: str | None, *, digests: bool) -> None:
     for what in kinds:
         if not all(f.repaired for f in audited.findings if f.what == what):
             click.echo(f"What to do about {what}: {_ADVICE[what]}")
-    if why is not None and any(what not in {"orphan", "lost", "unreadable", "database"} for what in kinds):
+    if why is not None and any(what not in {"orphan", "lost", "unreadable", "elsewhere", "database"} for what in kinds):
         click.echo(f"Rows were not changed: {why}")
     for note in audited.notes:
         click.echo(f"Note: {note}")

@@ -27,20 +27,26 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--url", "service", help="Where the service is (COATCHECK_URL).")(command)
 
 
-def _client(service: str | None, key: str | None) -> httpx.Client:
+def service_settings(service: str | None, key: str | None) -> Settings:
+    """Where the service is and with which key to ask, or the end of the command."""
     try:
         settings = load(url=service, key=key)
     except ValueError as error:
         fail(Exit.WRONG, str(error))
-    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
-    timeout = httpx.Timeout(30, read=600)
     try:
-        client = httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
+        url = httpx.URL(settings.url)
     except httpx.InvalidURL as error:
         fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
-    if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
+    if url.scheme not in {"http", "https"} or not url.host:
         fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. It looks like {Settings().url}")
-    return client
+    return settings
+
+
+def _client(service: str | None, key: str | None) -> httpx.Client:
+    settings = service_settings(service, key)
+    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
+    timeout = httpx.Timeout(30, read=600)
+    return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
 
 
 def _ask(send: Callable[[], httpx.Response], client: httpx.Client) -> dict[str, Any]:

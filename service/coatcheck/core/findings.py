@@ -16,6 +16,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     - `missing`: a row without its bytes.
     - `corrupt`: bytes that are not what the row says.
     - `unreadable`: bytes that the disk would not give, nor say that they are not there.
+    - `elsewhere`: bytes in a place that the check was not given.
     - `lost`: bytes that are missing or damaged, and are marked so already.
     - `unreferenced`: a live blob that no artifact uses.
     - `stray`: stored bytes in the catalogue that belong to no blob.

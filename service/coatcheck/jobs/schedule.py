@@ -36,9 +36,11 @@ async def running(
     workers = [asyncio.create_task(_rounds("tidying", tidied, pause, stop), name="tidy")]
     if note is not None:
         workers.append(asyncio.create_task(_rounds("noting reads", note, NOTE_SECONDS, stop), name="note reads"))
+    storing: asyncio.Task[None] | None = None
     if write_through is not None:
+        # Not among the workers: a store may be silent for longer than a stop may take.
         rounds = _rounds("storing what waits", write_through, NOTE_SECONDS, stop)
-        workers.append(asyncio.create_task(rounds, name="write through"))
+        storing = asyncio.create_task(rounds, name="write through")
     try:
         yield
     finally:
@@ -46,8 +48,10 @@ async def running(
         await asyncio.wait(workers)
         if note is not None:
             await _round("noting reads", note)
-        if write_through is not None:
-            await _round("storing what waits", write_through)
+        if write_through is not None and storing is not None:
+            storing.cancel()
+            await asyncio.wait([storing])
+            await write_through.last()
 
 
 async def _rounds(what: str, work: Callable[[], Awaitable[object]], pause: float, stop: asyncio.Event) -> None:

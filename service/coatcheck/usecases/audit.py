@@ -17,6 +17,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS, Examined, Finding
 from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob, DeadBlob, StoredName, Upkeep
 from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.placed import all_stores, not_opened, store_of
 
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
@@ -126,6 +127,8 @@ class Audit:
         return Finding(what, namespace, blob.id, detail)
 
     async def _compare(self, namespace: str, blob: Blob, *, digests: bool) -> tuple[str | None, str]:
+        if blob.placement != "inline" and store_of(self._blobs, blob.placement) is None:
+            return "elsewhere", not_opened(self._blobs, blob.placement).detail
         try:
             size = await self._open.stored_size(namespace, blob)
             if size is None:
@@ -168,29 +171,40 @@ class Audit:
         return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
-        stored = removed = 0
-        batch: list[StoredName] = []
-        async for name in self._blobs.names():
-            stored += 1
-            batch.append(name)
-            if len(batch) == BATCH:
-                removed += await self._sift(batch, findings, before, apply=apply)
-                batch.clear()
-        removed += await self._sift(batch, findings, before, apply=apply)
-        return stored, removed
+        sieve = _Sieve(self._upkeep, findings, before, apply=apply)
+        for store in all_stores(self._blobs):
+            batch: list[StoredName] = []
+            async for name in store.names():
+                batch.append(name)
+                if len(batch) == BATCH:
+                    await sieve(store, batch)
+                    batch.clear()
+            await sieve(store, batch)
+        return sieve.seen, sieve.removed
 
-    async def _sift(self, batch: list[StoredName], findings: list[Finding], before: datetime, *, apply: bool) -> int:
-        removed = 0
+
+class _Sieve:
+    """Tells orphans from blobs that a row knows."""
+
+    def __init__(self, upkeep: Upkeep, findings: list[Finding], before: datetime, *, apply: bool) -> None:
+        self._upkeep = upkeep
+        self._findings = findings
+        self._before = before
+        self._apply = apply
+        self.seen = 0
+        self.removed = 0
+
+    async def __call__(self, store: BlobStore, batch: list[StoredName]) -> None:
+        self.seen += len(batch)
         known = await self._upkeep.known_blobs([(n.namespace, n.id) for n in batch])
         for name in batch:
-            if (name.namespace, name.id) in known or name.modified_at > before:
+            if (name.namespace, name.id) in known or name.modified_at > self._before:
                 continue
             size = f"{name.size:,} bytes that no row knows"
             try:
-                done = apply and await self._blobs.remove(name.namespace, name.id)
+                done = self._apply and await store.remove(name.namespace, name.id)
                 detail = f"{size}; removed." if done else f"{size}."
             except CoatcheckError as error:
                 done, detail = False, f"{size}; removing them failed: {error.detail}"
-            removed += done
-            findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=done))
-        return removed
+            self.removed += done
+            self._findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=done))

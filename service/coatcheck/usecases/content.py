@@ -1,9 +1,11 @@
 """An artifact's raw bytes, read through the frames that hold them: a range costs what it touches, wherever it lies.
 
 It verifies what it reads (each frame carries a checksum) and never gives back bytes that differ from those handed
-over. It authorises nothing (`Find` did), cuts no text, and holds at most one range in memory.
+over. What fails is read once more, past caches, before anyone is told: one spoilt answer is no damaged blob. It
+authorises nothing (`Find` did), cuts no text, and holds at most one range in memory.
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -14,7 +16,10 @@ from coatcheck.core.frames import FrameIndex
 from coatcheck.core.seekable import decode_frames
 from coatcheck.ports import BlobStore, Found, InlineBytes
 from coatcheck.usecases.lru import Lru
+from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.pool import in_pool
+
+log = logging.getLogger(__name__)
 
 BLOCK_BYTES = 1024 * 1024
 """Content in one block of a stream: eight frames, one store read."""
@@ -50,7 +55,8 @@ class OpenContent:
         """The content of an artifact that was found `with_bytes`.
 
         Raises:
-            CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged.
+            CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged;
+                `storage_unavailable` when the service was not given the place where its bytes are.
         """
         return self._open(found.artifact.namespace, found.artifact.blob, found.inline)
 
@@ -58,7 +64,7 @@ class OpenContent:
         """The content of a blob, whoever points at it; for checks.
 
         Raises:
-            CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged.
+            CoatcheckError: as when calling.
         """
         inline = await self._inline.inline_bytes(namespace, blob.id) if blob.placement == "inline" else None
         return self._open(namespace, blob, inline)
@@ -66,7 +72,7 @@ class OpenContent:
     async def stored_size(self, namespace: str, blob: Blob) -> int | None:
         """Stored bytes that are there of a blob, wherever they lie; None when there are none."""
         if blob.placement != "inline":
-            return await self._blobs.size(namespace, blob.id)
+            return await self._store(blob).size(namespace, blob.id)
         inline = await self._inline.inline_bytes(namespace, blob.id)
         return None if inline is None else len(inline)
 
@@ -85,7 +91,13 @@ class OpenContent:
             if inline is None or len(inline) != index.stored_size:
                 raise _missing()
             return index, _Inline(inline)
-        return index, _Stored(self._blobs, namespace, blob.id)
+        return index, _Stored(self._store(blob), namespace, blob.id)
+
+    def _store(self, blob: Blob) -> BlobStore:
+        store = store_of(self._blobs, blob.placement)
+        if store is None:
+            raise not_opened(self._blobs, blob.placement)
+        return store
 
 
 class Content:
@@ -167,8 +179,19 @@ class Content:
             return await self._decoded(low, high)
 
     async def _decoded(self, low: int, high: int) -> bytes:
+        try:
+            return await self._attempt(low, high, fresh=False)
+        except CoatcheckError as error:
+            if error.code is not Code.INTEGRITY or isinstance(self._source, _Inline):
+                raise
+            what = error.detail
+        content = await self._attempt(low, high, fresh=True)
+        log.warning("blob %s was whole when it was read again; at first: %s", self.blob.id, what)
+        return content
+
+    async def _attempt(self, low: int, high: int, *, fresh: bool) -> bytes:
         start, end = self.index.stored_range(low, high)
-        stored = await self._source.read(start, end - start)
+        stored = await self._source.read(start, end - start, fresh=fresh)
         self.store_reads += 1
         self.frames_read += high - low
         if self.index.frame_length(low) * (high - low) <= _INLINE_DECODE:
@@ -203,14 +226,14 @@ def _ignore(namespace: str, blob_id: str, why: str) -> None:
 
 
 class _Source(Protocol):
-    async def read(self, start: int, length: int) -> bytes: ...
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes: ...
 
 
 class _Inline:
     def __init__(self, stored: bytes) -> None:
         self._stored = stored
 
-    async def read(self, start: int, length: int) -> bytes:
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes:  # noqa: ARG002 - they are here
         return self._stored[start : start + length]
 
 
@@ -220,8 +243,10 @@ class _Stored:
         self._namespace = namespace
         self._id = blob_id
 
-    async def read(self, start: int, length: int) -> bytes:
-        return await self._blobs.read(self._namespace, self._id, start, length)
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes:
+        if not fresh:
+            return await self._blobs.read(self._namespace, self._id, start, length)
+        return await self._blobs.read(self._namespace, self._id, start, length, fresh=True)
 
 
 def _missing() -> CoatcheckError:

@@ -32,11 +32,23 @@ class Forget:
         Raises:
             CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown.
         """
+        if self._shelter is None:
+            self._answer(await self._delete(caller, number), waited=False)
+            return
+        async with self._shelter.alone_with(caller.namespace, number):
+            waited = self._shelter.find(caller.namespace, number, self._clock.now()) is not None
+            answer = await self._delete(caller, number)
+            self._shelter.forget(caller.namespace, number)
+        self._answer(answer, waited=waited)
+
+    async def _delete(self, caller: Caller, number: int) -> bool | Gone | None:
         now = self._clock.now()
-        waited = self._shelter is not None and self._shelter.forget(caller.namespace, number)
-        answer = await self._catalog.delete_artifact(
+        return await self._catalog.delete_artifact(
             DeleteArtifact(namespace=caller.namespace, number=number, now=now, tombstone_until=now + self._life)
         )
+
+    @staticmethod
+    def _answer(answer: bool | Gone | None, *, waited: bool) -> None:
         if waited and answer is not True:
             return  # it was nowhere but in memory
         if isinstance(answer, Gone):
@@ -58,7 +70,7 @@ class ForgetSession:
 
     async def __call__(self, caller: Caller, session: str) -> int:
         """Delete them, in batches; answers how many there were. A session nobody has used has none."""
-        total = 0 if self._shelter is None else self._shelter.forget_session(caller.namespace, session)
+        total = await self._of_shelter(caller, session)
         while True:
             now = self._clock.now()
             done = await self._catalog.delete_session(
@@ -73,3 +85,13 @@ class ForgetSession:
             total += done
             if done < BATCH:
                 return total
+
+    async def _of_shelter(self, caller: Caller, session: str) -> int:
+        """Let go of what waits in memory; what is being stored at this moment is stored first, and deleted after."""
+        if self._shelter is None:
+            return 0
+        total = 0
+        for entry in self._shelter.of_session(caller.namespace, session):
+            async with self._shelter.alone_with(*entry.key):
+                total += self._shelter.forget(*entry.key)
+        return total

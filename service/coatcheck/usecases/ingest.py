@@ -10,7 +10,7 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
@@ -113,6 +113,7 @@ class IngestPlaces:
     shelter: Shelter
     catalog_outage: Outage
     blobs_outage: Outage
+    afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
 class Ingest:
@@ -121,7 +122,7 @@ class Ingest:
     def __init__(self, places: IngestPlaces) -> None:
         self._p = places
         self._trust = Trust(places.catalog, places.blobs, places.clock)
-        self._settle = Settle(places.catalog, self._trust, places.catalog_outage)
+        self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage)
 
     async def __call__(
         self,
@@ -208,11 +209,14 @@ class Ingest:
         """What the commit answers, or why storage does not take it."""
         try:
             await reception.durable()
-            return await reception.settled(self._commit(caller, reception, asked, draft))
+            stored = await reception.settled(self._commit(caller, reception, asked, draft))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
+            reception.refusal = error
             return error
+        self._p.shelter.forget(caller.namespace, ids.number(draft.identity))  # it waits no more, if it did
+        return stored
 
     async def _refused(
         self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, why: CoatcheckError
@@ -221,6 +225,7 @@ class Ingest:
         held = reception.held()
         change = self._change(caller, reception, asked, draft, None)
         waits = held is not None and self._p.shelter.keep(draft.id, change, held)
+        del held
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
         cut = await in_pool(self._p.pool, self._cut, draft, asked, stored=False)
         asked = msgspec.structs.replace(asked, notices=(*asked.notices, Notice(str(why.code), _not_stored(why))))
@@ -240,7 +245,10 @@ class Ingest:
                 return None
             a = found.artifact
             known = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-            return a if known == wanted and await self._trust.holds(a.namespace, a.blob) else None
+            if known != wanted:
+                return None
+            with self._p.blobs_outage.watched():
+                return a if await self._trust.holds(a.namespace, a.blob) else None
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -360,7 +368,8 @@ def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:
 
 
 def _not_stored(why: CoatcheckError) -> str:
-    first = "The disk is full" if why.code is Code.STORAGE_FULL else "Storage does not answer"
+    reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "Storage is too busy"}
+    first = reasons.get(why.code, "Storage does not answer")
     return f"{first}: the payload is not stored, and the card says so. The card itself is complete."
 
 

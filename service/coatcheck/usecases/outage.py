@@ -1,60 +1,69 @@
-"""Whether a store answered when it was last asked, so that not every caller waits for the same silence.
+"""Whether a store answers, so that one caller waits for its silence and not every one.
 
-After a fault, calls are refused at once for a moment; then one of them may try again. Decides nothing else.
+After a fault calls are refused at once, until a probe in the background has found that the store answers again; should
+nobody probe, one caller may try after a while. Decides nothing else.
 """
 
 import logging
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Clock
-
-REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL})
-"""What a store says when it does not take something that is right in itself."""
-
-PAUSE = timedelta(seconds=2)
-"""How long a store that was silent is left alone. One that is full answers at once, and is asked each time."""
-
 
 log = logging.getLogger(__name__)
+
+REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED})
+"""What a store says when it does not take something that is right in itself. Only the first means that it is silent."""
+
+PATIENCE = 30.0
+"""Seconds after which a caller may try although no probe has succeeded. A store that is full is asked each time."""
 
 
 class Outage:
     """One store's. Says in the log when it begins and when it ends."""
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Name the store for the log; `clock` is in seconds and never steps back."""
         self._name = name
         self._clock = clock
         self._told = False
         self._fault: CoatcheckError | None = None
-        self._until: datetime | None = None
+        self._since = 0.0
+
+    @property
+    def silent(self) -> bool:
+        """Whether the store did not answer when it was last asked."""
+        return self._fault is not None
 
     @contextmanager
     def watched(self) -> Generator[None]:
         """Around a call to the store.
 
         Raises:
-            CoatcheckError: `storage_unavailable` without calling, for a moment after the store did not answer.
+            CoatcheckError: `storage_unavailable` without calling, while the store is silent.
         """
-        now = self._clock.now()
-        if self._fault is not None and self._until is not None and now < self._until:
-            raise CoatcheckError(self._fault.code, self._fault.detail)
-        if self._until is not None:
-            self._until = now + PAUSE  # the others wait for what this call finds
+        fault = self._fault
+        if fault is not None:
+            if self._clock() - self._since < PATIENCE:
+                raise CoatcheckError(fault.code, fault.detail)
+            self._since = self._clock()  # the others wait for what this call finds
         try:
             yield
         except CoatcheckError as error:
             if error.code in REFUSALS:
                 self._tell(error)
             if error.code is Code.STORAGE_UNAVAILABLE:
-                self._fault, self._until = error, self._clock.now() + PAUSE
+                self._fault, self._since = error, self._clock()
             raise
-        self._fault = self._until = None
+        self._fault = None
         if self._told:
             self._told = False
             log.info("the %s takes payloads again", self._name)
+
+    def answers(self) -> None:
+        """A probe has found that the store answers: callers may try again."""
+        self._fault = None
 
     def _tell(self, error: CoatcheckError) -> None:
         if not self._told:

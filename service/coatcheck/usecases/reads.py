@@ -10,7 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports import Catalog, Touch
 
 BATCH = 500
@@ -105,7 +104,7 @@ class NoteReads:
             for start in range(0, len(reads), BATCH):
                 try:
                     await self._catalog.touch(Touch(reads=reads[start : start + BATCH]))
-                except CoatcheckError:
+                except BaseException:
                     self._reads.restore(reads[start:])
                     raise
             self._reads.written()

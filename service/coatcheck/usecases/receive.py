@@ -28,6 +28,7 @@ from coatcheck.ports import (
 )
 from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.shelter import Shelter
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,16 @@ class Places(Protocol):
         """Whether the blob store answers."""
         ...
 
+    @property
+    def shelter(self) -> Shelter:
+        """Memory for what may have to wait for storage."""
+        ...
+
+    @property
+    def afterwards(self) -> set[asyncio.Task[None]]:
+        """What is still being undone after its caller was answered. Tasks leave it when they end."""
+        ...
+
 
 class Reception:
     """One payload being received. An async context manager: leaving it removes bytes that no commit points at."""
@@ -104,6 +115,8 @@ class Reception:
         self._writer: BlobWriter | None = None
         self._lease_until = places.clock.now()
         self._held: list[bytes] | None = []
+        self._asked = 0
+        """Bytes of memory that the shelter gave for holding them."""
         self._begun = False
         self._committing: asyncio.Future[Stored] | None = None
         self.intake = intake
@@ -116,9 +129,19 @@ class Reception:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Undo what was not kept, to its end even while the caller's task is being cancelled."""
-        if not self._kept():
-            await asyncio.shield(asyncio.ensure_future(self._undo()))
+        """Undo what was not kept, to its end even while the caller's task is being cancelled.
+
+        Where storage has refused, that may take as long as its silence: the caller is answered meanwhile.
+        """
+        self._places.shelter.let_go(self._asked)
+        if self._kept() or not (self._begun or self._pending or self._committing):
+            return
+        undoing = asyncio.ensure_future(self._undo())
+        if self.refusal is None:
+            await asyncio.shield(undoing)
+            return
+        self._places.afterwards.add(undoing)
+        undoing.add_done_callback(self._places.afterwards.discard)
 
     async def take(self, block: bytes) -> None:
         """Digest a block in the background, after the one before it. Raises what that one raised."""
@@ -162,8 +185,7 @@ class Reception:
             await writer.finish()
 
     async def _place(self, stored: bytes) -> None:
-        if self._held is not None:
-            self._held.append(stored)
+        self._hold(stored)
         if self.refusal is None:
             try:
                 await self._offer(stored)
@@ -171,8 +193,19 @@ class Reception:
                 if error.code not in REFUSALS:
                     raise
                 self.refusal = error
-        if self.intake.stored_size > HELD:
+
+    def _hold(self, stored: bytes) -> None:
+        """Hold the bytes that may go inline, and as long as there is memory those that may have to wait."""
+        if self._held is None:
+            return
+        self._held.append(stored)
+        size, free = self.intake.stored_size, self._places.inline_bytes
+        if size <= HELD and self._places.shelter.hold(max(0, size - free) - self._asked):
+            self._asked = max(0, size - free)
+        elif self._writer is not None or self.refusal is not None:  # otherwise they are about to be handed over
             self._held = None
+            self._places.shelter.let_go(self._asked)
+            self._asked = 0
 
     async def _offer(self, stored: bytes) -> None:
         """Hand the bytes to the blob store, as soon as they are too many to go inline."""
@@ -229,7 +262,7 @@ class Reception:
         return blob, self.held() if self._writer is None else None
 
     def held(self) -> bytes | None:
-        """All stored bytes, after `end`; None when they are more than HELD."""
+        """All stored bytes, after `end`; None when they are more than HELD, or than there was memory for."""
         return None if self._held is None else b"".join(self._held)
 
     async def settled(self, commit: Coroutine[None, None, Stored]) -> Stored:

@@ -19,11 +19,12 @@ from coatcheck.core.grep import PIECE, Hit, Mark, Scan
 from coatcheck.core.grep_text import CONTEXT_LINE, MATCH_SHOWN, Around, Shown, compose
 from coatcheck.core.patterns import Pattern, compile_pattern
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent
+from coatcheck.core.window import Extent, past_end, span
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view
 from coatcheck.usecases.content import BLOCK_BYTES, Content, OpenContent
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.lru import Lru
+from coatcheck.usecases.places import at_byte, place_of
 from coatcheck.usecases.pool import in_pool
 
 DEFAULT_LIMIT = 20
@@ -57,6 +58,10 @@ class SearchAsk(Struct, frozen=True, kw_only=True):
     """Lines shown before and after a match, 0 to 20."""
     offset: int = 0
     """Hits to skip."""
+    from_line: int = 1
+    """The line where the search begins, counted from 1; hits are counted from there."""
+    from_byte: int = 0
+    """Bytes of that line to pass over; where it has no more than so many, the search begins on the next."""
     limit: int = DEFAULT_LIMIT
     """Hits to show at most, 1 to 200."""
     view: str = "raw"
@@ -84,6 +89,10 @@ class SearchNext(Struct, frozen=True):
     """How to see what follows: the same call with this offset."""
 
     offset: int
+    line: int
+    """The line where the next hit may begin: the other way to go on, without counting hits."""
+    byte: int
+    """Bytes of that line that are searched already."""
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
@@ -140,14 +149,14 @@ class Search:
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
-                `invalid_pattern`, `invalid_request`, `integrity`.
+                `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`.
         """
         _check(ask)
         found = await self._find(caller, number, with_bytes=True)
         check_view(found.artifact, ask.view, ask.section)
         pattern = await self._compiled(ask)
         content = self._open(found)
-        scan = await self._scan(content, pattern, ask)
+        scan = await self._scan(content, pattern, ask, await _begin(content, found.artifact, ask))
         around = await _fetch(content, scan.hits, ask.context)
         budget = Budget(ask.max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
@@ -163,10 +172,10 @@ class Search:
             self._patterns.put(key, pattern, 1)
         return pattern
 
-    async def _scan(self, content: Content, pattern: Pattern, ask: SearchAsk) -> Scan:
-        question = (content.blob.id, ask.pattern, ask.literal, ask.ignore_case)
-        marks = self._marks.get(question) or [Mark()]
-        mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=Mark())
+    async def _scan(self, content: Content, pattern: Pattern, ask: SearchAsk, begin: Mark) -> Scan:
+        question = (content.blob.id, begin.byte, ask.pattern, ask.literal, ask.ignore_case)
+        marks = self._marks.get(question) or [begin]
+        mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
         scan = Scan(
             pattern,
             content.size,
@@ -190,7 +199,25 @@ class Search:
             self._marks.put(question, [*marks[-6:], *new], 1)
 
 
-_Question = tuple[str, str, bool, bool]
+_Question = tuple[str, int, str, bool, bool]
+
+
+async def _begin(content: Content, artifact: Artifact, ask: SearchAsk) -> Mark:
+    """Where the search begins: at a line, or inside it."""
+    if (ask.from_line, ask.from_byte) == (1, 0):
+        return Mark()
+    asked = span("line", ask.from_line, None)
+    line = await place_of(content, asked)
+    if line is None:
+        raise past_end(asked, artifact.id, artifact.measure.lines)
+    if ask.from_byte == 0:
+        return Mark(0, line.byte, line.newlines, line.byte)
+    inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
+    if inside.newlines == line.newlines:
+        return Mark(0, inside.byte, line.newlines, line.byte)
+    following = await place_of(content, span("line", ask.from_line + 1, None))
+    end = following.byte if following else content.size
+    return Mark(0, end, line.newlines + 1, end)
 
 
 def _check(ask: SearchAsk) -> None:
@@ -248,8 +275,18 @@ def _answer(artifact: Artifact, ask: SearchAsk, scan: Scan, shown: Shown) -> Sea
         tokens=shown.tokens,
         complete=stopped == "end",
         stopped=stopped,
-        next=None if stopped == "end" else SearchNext(ask.offset + len(hits)),
+        next=None if stopped == "end" else _next(ask, scan, len(hits)),
     )
+
+
+def _next(ask: SearchAsk, scan: Scan, shown: int) -> SearchNext:
+    """Where the first hit that is not shown begins, or where the scan stopped."""
+    if shown < len(scan.hits):
+        hit = scan.hits[shown]
+        again = shown > 0 and scan.hits[shown - 1].line == hit.line
+        return SearchNext(ask.offset + shown, hit.line, hit.matches[0].start - hit.line_start if again else 0)
+    at = scan.page_end or scan.mark()
+    return SearchNext(ask.offset + shown, at.newlines + 1, at.byte - at.line_start)
 
 
 def _nothing(artifact: Artifact, ask: SearchAsk, scan: Scan) -> str:

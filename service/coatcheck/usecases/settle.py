@@ -3,7 +3,7 @@
 Crash story: one transaction decides; before it there is at most an intent and a file, which the reaper takes.
 """
 
-from coatcheck.core.artifact import Gone
+from coatcheck.core.artifact import Blob, Gone
 from coatcheck.ports import Catalog, Fenced, KeyReused, StoreArtifact, Stored
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.trust import Trust
@@ -14,11 +14,12 @@ Settled = Stored | Gone | Fenced | KeyReused | None
 class Settle:
     """The step."""
 
-    def __init__(self, catalog: Catalog, trust: Trust, outage: Outage) -> None:
-        """Make the step; `outage` is the catalogue's."""
+    def __init__(self, catalog: Catalog, trust: Trust, outage: Outage, blobs_outage: Outage) -> None:
+        """Make the step; the first outage is the catalogue's."""
         self._catalog = catalog
         self._trust = trust
         self._outage = outage
+        self._blobs_outage = blobs_outage
 
     async def __call__(self, change: StoreArtifact) -> Settled:
         """Commit.
@@ -34,15 +35,21 @@ class Settle:
             with self._outage.watched():
                 same = await self._catalog.same_bytes(namespace, change.blob.sha256, change.blob.size)
             if same is not None:
-                await self._trust.holds(namespace, same)
+                await self._holds(namespace, same)
             return await self._store(change)
         answer = await self._store(change)
         if not isinstance(answer, Stored) or answer.blob_used:
             return answer
-        if await self._trust.holds(namespace, answer.artifact.blob):
+        if await self._holds(namespace, answer.artifact.blob):
             return answer
         again = await self._store(change)
         return Stored(again.artifact, answer.created, again.blob_used) if isinstance(again, Stored) else again
+
+    async def _holds(self, namespace: str, blob: Blob) -> bool:
+        if blob.condemned or blob.placement == "inline":
+            return not blob.condemned
+        with self._blobs_outage.watched():
+            return await self._trust.holds(namespace, blob)
 
     async def _store(self, change: StoreArtifact) -> Settled:
         with self._outage.watched():

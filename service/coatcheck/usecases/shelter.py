@@ -4,7 +4,9 @@ Nothing in it counts as stored: a crash loses it, and so does a newer payload wh
 bytes. Other replicas do not see it.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 import msgspec
@@ -33,24 +35,42 @@ class Sheltered(Struct, frozen=True):
         return self.artifact.namespace, ids.parse(self.artifact.id)
 
     @property
+    def stored(self) -> bytes:
+        """The stored bytes."""
+        return self.change.inline or b""
+
+    @property
     def cost(self) -> int:
         """Bytes of memory, about."""
-        return len(self.change.inline or b"") + len(self.change.blob.index) + _ROW_BYTES
+        return len(self.stored) + len(self.change.blob.index) + _ROW_BYTES
 
 
 class Shelter:
-    """Waiting payloads, oldest first."""
+    """Waiting payloads, oldest first; and memory for those that may yet have to wait."""
 
     def __init__(self, room: int) -> None:
         """`room` is in bytes; 0 keeps nothing."""
         self._room = room
         self._used = 0
+        self._held = 0
         self._waiting: dict[Key, Sheltered] = {}
+        self._one_at_a_time: dict[Key, asyncio.Lock] = {}
 
     @property
     def count(self) -> int:
         """How many wait."""
         return len(self._waiting)
+
+    def hold(self, size: int) -> bool:
+        """Ask for memory to hold so many bytes of an upload until its commit; give it back with `let_go`."""
+        if self._held + size > self._room:
+            return False
+        self._held += size
+        return True
+
+    def let_go(self, size: int) -> None:
+        """Give memory back."""
+        self._held -= size
 
     def keep(self, artifact_id: str, change: StoreArtifact, stored: bytes) -> bool:
         """Take a payload in, putting out the oldest where room is needed. False when it is larger than all the room.
@@ -79,7 +99,7 @@ class Shelter:
             return None
         return Found(entry.artifact, entry.change.inline)
 
-    def holds(self, entry: Sheltered) -> bool:
+    def waits(self, entry: Sheltered) -> bool:
         """Whether this very entry still waits."""
         return self._waiting.get(entry.key) is entry
 
@@ -90,17 +110,30 @@ class Shelter:
             self._used -= entry.cost
         return entry is not None
 
-    def forget_session(self, namespace: str, session: str) -> int:
-        """Let go of a session's; answers how many there were."""
-        keys = [
-            key for key, entry in self._waiting.items() if key[0] == namespace and entry.change.said.session == session
+    @asynccontextmanager
+    async def alone_with(self, namespace: str, number: int) -> AsyncGenerator[None]:
+        """Nobody else stores or deletes this payload through here meanwhile."""
+        key = (namespace, number)
+        lock = self._one_at_a_time.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._one_at_a_time.get(key) is lock:
+                del self._one_at_a_time[key]
+
+    def of_session(self, namespace: str, session: str) -> list[Sheltered]:
+        """Those of a session that wait."""
+        return [
+            entry
+            for (space, _), entry in self._waiting.items()
+            if space == namespace and entry.change.said.session == session
         ]
-        return sum(self.forget(*key) for key in keys)
 
     def waiting(self, now: datetime) -> Iterator[Sheltered]:
         """Those that wait at this moment, oldest first; what has expired is let go of."""
         for entry in list(self._waiting.values()):
-            if not self.holds(entry):
+            if not self.waits(entry):
                 continue
             if _is_live(entry, now):
                 yield entry

@@ -24,6 +24,7 @@ from coatcheck.ports import (
     TakeLease,
     Upkeep,
 )
+from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.reads import NoteReads, ReadLog
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,10 @@ class Tidy:
         if blob.placement == "inline":
             return True
         try:
-            await self._blobs.remove(blob.namespace, blob.id)
+            store = store_of(self._blobs, blob.placement)
+            if store is None:
+                raise not_opened(self._blobs, blob.placement)
+            await store.remove(blob.namespace, blob.id)
         except CoatcheckError as error:
             stuck[blob.id] = error.detail
             return False

@@ -10,6 +10,7 @@ import logging
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob
+from coatcheck.usecases.placed import store_of
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +27,18 @@ class Trust:
     async def holds(self, namespace: str, blob: Blob) -> bool:
         """Whether a blob may be pointed at: not condemned, and as long in its store as its row says.
 
-        It costs one look at the file's size; damage inside is found by those who read. What fails is condemned.
+        It costs one look at the file's size; damage inside is found by those who read. What fails twice is condemned.
+        A blob in a place that the service was not given is believed: nothing speaks against its bytes.
 
         Raises:
             CoatcheckError: `storage_unavailable` when the store or the catalogue cannot be asked.
         """
         if blob.condemned or blob.placement == "inline":
             return not blob.condemned
-        found = await self._blobs.size(namespace, blob.id)
+        store = store_of(self._blobs, blob.placement)
+        if store is None or await store.size(namespace, blob.id) == blob.stored_size:
+            return True
+        found = await store.size(namespace, blob.id)
         if found == blob.stored_size:
             return True
         why = "it is missing" if found is None else f"it has {found:,} bytes instead of {blob.stored_size:,}"

@@ -1,131 +1,174 @@
 """Store what waited for storage, as soon as storage answers again. Only then does it count as stored.
 
 Crash story: each payload is stored as an ingest stores it, with an intent before its file; it waits in memory until its
-commit, so that a crash loses what was never acknowledged, and nothing else.
+commit, so that a crash loses what was never acknowledged, and nothing else. A commit whose answer was lost is asked
+again with the same file.
 """
 
+import asyncio
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
 
-from coatcheck.core import ids
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports import (
-    AbandonUpload,
-    BeginUpload,
-    BlobWriter,
-    DeleteArtifact,
-    StoreArtifact,
-    Stored,
-)
+from coatcheck.core.artifact import Gone
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import AbandonUpload, BeginUpload, BlobWriter, Fenced, StoreArtifact, Stored
 from coatcheck.usecases import receive
-from coatcheck.usecases.settle import Settle
-from coatcheck.usecases.shelter import Shelter, Sheltered
+from coatcheck.usecases.outage import REFUSALS
+from coatcheck.usecases.settle import Settle, Settled
+from coatcheck.usecases.shelter import Key, Shelter, Sheltered
 from coatcheck.usecases.trust import Trust
 
 log = logging.getLogger(__name__)
 
+LAST_SECONDS = 5.0
+"""How long the last round may take, when the service stops."""
+
 
 class Places(receive.Places, Protocol):
-    """What writing through needs from the composition: what receiving needs, and the shelter."""
+    """What writing through needs from the composition: what receiving needs."""
 
-    @property
-    def shelter(self) -> Shelter:
-        """What waits."""
-        ...
+
+class _Placed(msgspec.Struct):
+    """A file that is written and whose commit is not known to have been made."""
+
+    entry: Sheltered
+    change: StoreArtifact
+    writer: BlobWriter
+    until: datetime
+    """Its intent's lease: after this it is no longer ours to commit."""
 
 
 class WriteThrough:
     """The verb."""
 
-    def __init__(self, places: Places, tombstone_life: timedelta) -> None:
+    def __init__(self, places: Places) -> None:
         """Make the verb. It shares the outages of ingest: a store that is silent is not asked for every payload."""
         self._p = places
-        self._life = tombstone_life
-        self._settle = Settle(places.catalog, Trust(places.catalog, places.blobs, places.clock), places.catalog_outage)
+        trust = Trust(places.catalog, places.blobs, places.clock)
+        self._settle = Settle(places.catalog, trust, places.catalog_outage, places.blobs_outage)
+        self._placed: dict[Key, _Placed] = {}
+
+    @property
+    def _shelter(self) -> Shelter:
+        return self._p.shelter
 
     async def __call__(self) -> int:
-        """Store what waits, oldest first; answers how many were stored.
+        """Learn which stores answer again, then store what waits, oldest first; answers how many were stored.
 
-        A payload that its store does not take yet keeps no other waiting: a catalogue may answer while the blob store
-        does not. However many wait, a silent store is waited for once.
+        A store that refuses one payload is asked for no other in this round; a catalogue may answer while the blob
+        store does not. However many wait, a silent store is waited for once.
 
         Raises:
-            CoatcheckError: what the last store that refused said, after every payload had its turn.
+            CoatcheckError: what the store that refused last said.
         """
+        await self._probe()
         done = 0
         refused: CoatcheckError | None = None
-        for entry in self._p.shelter.waiting(self._p.clock.now()):
+        for entry in self._shelter.waiting(self._p.clock.now()):
+            if self._p.catalog_outage.silent or (refused is not None and not self._is_small(entry)):
+                continue
             try:
-                await self._store(entry)
+                async with self._shelter.alone_with(*entry.key):
+                    done += await self._store(entry)
             except CoatcheckError as error:
                 refused = error
-                continue
+                if error.code not in REFUSALS or self._is_small(entry):
+                    break
             except Exception:
                 log.exception("%s waits for storage and could not be stored", entry.artifact.id)
-                continue
-            done += 1
         if done:
             log.info("%d payloads that waited for storage are stored", done)
         if refused is not None:
             raise refused
         return done
 
-    async def _store(self, entry: Sheltered) -> None:
-        change = msgspec.structs.replace(
-            entry.change, blob=msgspec.structs.replace(entry.change.blob, id=self._p.new_blob_id())
-        )
-        stored = change.inline or b""
-        answer = await (self._inline(change) if len(stored) <= self._p.inline_bytes else self._as_blob(change, stored))
-        if not isinstance(answer, Stored):
-            log.warning("%s waited for storage and was refused by it: %r", entry.artifact.id, answer)
-        elif not self._p.shelter.holds(entry):
-            await self._forget(entry)  # deleted while it was being stored
-            return
-        self._p.shelter.forget(*entry.key)
+    async def last(self) -> None:
+        """The last round, bounded in time; says what is lost with this process."""
+        try:
+            await asyncio.wait_for(self(), LAST_SECONDS)
+        except (CoatcheckError, TimeoutError) as error:
+            log.warning("storing what waits failed at the end: %s", error)
+        if self._shelter.count:
+            log.error("%d payloads that waited for storage are lost with this process", self._shelter.count)
 
-    async def _inline(self, change: StoreArtifact) -> object:
-        return await self._settle(change)
+    def _is_small(self, entry: Sheltered) -> bool:
+        return len(entry.stored) <= self._p.inline_bytes
 
-    async def _as_blob(self, change: StoreArtifact, stored: bytes) -> object:
-        blob = msgspec.structs.replace(change.blob, placement=self._p.blobs.placement)
-        change = msgspec.structs.replace(change, blob=blob, inline=None)
-        namespace, blob_id = change.namespace, blob.id
-        lease_until = self._p.clock.now() + self._p.lease
-        with self._p.catalog_outage.watched():
-            await self._p.catalog.begin_upload(
-                BeginUpload(namespace=namespace, blob_id=blob_id, placement=blob.placement, lease_until=lease_until)
-            )
-        with self._p.blobs_outage.watched():
-            writer = await self._p.blobs.create(namespace, blob_id)
+    async def _probe(self) -> None:
+        """Ask the stores that were silent; raises nothing: one that is silent still stays so."""
+        if self._p.catalog_outage.silent:
             try:
-                await writer.write(stored)
-                await writer.finish()
+                await self._p.catalog.ready()
             except CoatcheckError:
-                await self._give_up(writer, namespace, blob_id)
-                raise
-        # A commit whose answer was lost may be durable all the same: then file and intent are the reaper's business.
-        answer = await self._settle(change)
+                return
+            self._p.catalog_outage.answers()
+        if self._p.blobs_outage.silent:
+            try:
+                await self._p.blobs.size("default", self._p.new_blob_id())
+            except CoatcheckError:
+                return
+            self._p.blobs_outage.answers()
+
+    async def _store(self, entry: Sheltered) -> bool:
+        if not self._shelter.waits(entry):
+            return False
+        answer = await (self._settle(self._change(entry)) if self._is_small(entry) else self._as_blob(entry))
+        if isinstance(answer, Fenced):
+            return False  # the file took too long: the next round writes it anew
+        if not isinstance(answer, Stored | Gone):
+            log.warning("%s waited for storage and was refused by it: %r", entry.artifact.id, answer)
+        if self._shelter.waits(entry):
+            self._shelter.forget(*entry.key)
+        return isinstance(answer, Stored)
+
+    def _change(self, entry: Sheltered) -> StoreArtifact:
+        """The change, made now. What was deleted since it was handed over stays deleted."""
+        blob = msgspec.structs.replace(entry.change.blob, id=self._p.new_blob_id())
+        return msgspec.structs.replace(
+            entry.change, blob=blob, now=self._p.clock.now(), unless_buried_since=entry.change.now
+        )
+
+    async def _as_blob(self, entry: Sheltered) -> Settled:
+        placed = self._placed.pop(entry.key, None)
+        if placed is None or placed.entry is not entry or placed.until <= self._p.clock.now():
+            placed = await self._place(entry)
+        try:
+            answer = await self._settle(placed.change)
+        except CoatcheckError as error:
+            if error.code is Code.STORAGE_UNAVAILABLE:
+                self._placed = {entry.key: placed}  # the commit may have been made; asking again tells
+            else:
+                await self._give_up(placed.writer, placed.change)
+            raise
         if not (isinstance(answer, Stored) and answer.blob_used):
-            await writer.abort()
+            await placed.writer.abort()
         return answer
 
-    async def _give_up(self, writer: BlobWriter, namespace: str, blob_id: str) -> None:
+    async def _place(self, entry: Sheltered) -> _Placed:
+        p = self._p
+        change = self._change(entry)
+        blob = msgspec.structs.replace(change.blob, placement=p.blobs.placement)
+        change = msgspec.structs.replace(change, blob=blob, inline=None)
+        until = p.clock.now() + p.lease
+        intent = BeginUpload(namespace=change.namespace, blob_id=blob.id, placement=blob.placement, lease_until=until)
+        with p.catalog_outage.watched():
+            await p.catalog.begin_upload(intent)
+        with p.blobs_outage.watched():
+            writer = await p.blobs.create(change.namespace, blob.id)
+            try:
+                await writer.write(entry.stored)
+                await writer.finish()
+            except CoatcheckError:
+                await self._give_up(writer, change)
+                raise
+        return _Placed(entry, change, writer, until - timedelta(seconds=1))
+
+    async def _give_up(self, writer: BlobWriter, change: StoreArtifact) -> None:
         try:
             await writer.abort()
-            await self._p.catalog.abandon_upload(AbandonUpload(namespace=namespace, blob_id=blob_id))
+            await self._p.catalog.abandon_upload(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
         except CoatcheckError as error:
-            log.warning("upload %s is left to the reaper: %s", blob_id, error.detail)
-
-    async def _forget(self, entry: Sheltered) -> None:
-        now = self._p.clock.now()
-        await self._p.catalog.delete_artifact(
-            DeleteArtifact(
-                namespace=entry.artifact.namespace,
-                number=ids.parse(entry.artifact.id),
-                now=now,
-                tombstone_until=now + self._life,
-            )
-        )
+            log.warning("upload %s is left to the reaper: %s", change.blob.id, error.detail)

@@ -93,6 +93,11 @@ CREATE TABLE public.uploads (
     lease_until timestamp with time zone NOT NULL
 );
 ALTER TABLE ONLY public.uploads FORCE ROW LEVEL SECURITY;
+CREATE TABLE public.writers (
+    id text NOT NULL,
+    nonce bytea NOT NULL,
+    at timestamp with time zone NOT NULL
+);
 INSERT INTO public.alembic_version VALUES ('0001');
 INSERT INTO public.artifacts VALUES (1, 'acme', 844646290626490585, '\x3585ec25e30b111d22d18b79ec4917175d778c9547dd07b64d4beda6a89f4c54', 1, 's', NULL, 'text', NULL, '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', '2024-03-01 13:00:00+00', 3600, NULL, false, 1, '{"tool_call_id":"1","session":"s","title":"Über"}', '["a","b"]', '{"size":8,"lines":2,"chars":8,"tokens":{"count":2,"exact":true,"encoding":"o200k_base"},"sha256":"w/nIwoOisfLxiW8noBy+PN3Aydk/dS5GOQNaD1s29ug=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
 INSERT INTO public.artifacts VALUES (2, 'acme', 938035916176954941, '\x253c6a746a3c8a450be445df392930039d21a1b04817ff9de6525b614e5c37ee', 1, NULL, NULL, 'text', 'https://example.org/?a=1', '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', '2024-03-01 12:10:00+00', NULL, 600, false, 1, '{"tool_call_id":"2","url":"https://example.org/?a=1"}', NULL, '{"size":8,"lines":2,"chars":8,"tokens":{"count":2,"exact":true,"encoding":"o200k_base"},"sha256":"w/nIwoOisfLxiW8noBy+PN3Aydk/dS5GOQNaD1s29ug=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
@@ -107,6 +112,7 @@ INSERT INTO public.inline_bytes VALUES (1, 'acme', '\x28b52ffd24084100006f6e650a
 INSERT INTO public.inline_bytes VALUES (3, 'acme', '\x28b52ffd2404210000676f6e65547fb1bb5e2a4d181100000011000000040000000100000000b1ea928f');
 INSERT INTO public.inline_bytes VALUES (4, 'other', '\x28b52ffd24052900006f746865725a62e6a65e2a4d181100000012000000050000000100000000b1ea928f');
 INSERT INTO public.tombstones VALUES ('acme', 934077519879315292, '\xbb376c349b336d77b568c613df3f464c6ec5442edee94020e03beafe2dfd5963', 'deleted', '2024-03-01 12:00:00+00', 'bash', '2034-02-27 12:00:00+00');
+INSERT INTO public.writers VALUES ('2d11be30973cc17740041929333461f0', '\x120e06a610678efdc37c6d11c3af9659', '2026-11-22 02:51:18.064182+00');
 SELECT pg_catalog.setval('public.artifacts_seq_seq', 5, true);
 SELECT pg_catalog.setval('public.blobs_seq_seq', 4, true);
 ALTER TABLE ONLY public.alembic_version
@@ -125,6 +131,8 @@ ALTER TABLE ONLY public.tombstones
     ADD CONSTRAINT pk_tombstones PRIMARY KEY (namespace, number);
 ALTER TABLE ONLY public.uploads
     ADD CONSTRAINT pk_uploads PRIMARY KEY (blob_id);
+ALTER TABLE ONLY public.writers
+    ADD CONSTRAINT pk_writers PRIMARY KEY (id);
 CREATE INDEX ix_artifacts_blob_seq ON public.artifacts USING btree (blob_seq);
 CREATE INDEX ix_artifacts_expires_at ON public.artifacts USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX ix_artifacts_namespace_seq ON public.artifacts USING btree (namespace, seq);

@@ -94,6 +94,12 @@ CREATE TABLE uploads (
 	lease_until BIGINT NOT NULL, 
 	CONSTRAINT pk_uploads PRIMARY KEY (blob_id)
 );
+CREATE TABLE writers (
+	id TEXT NOT NULL, 
+	nonce BLOB NOT NULL, 
+	at BIGINT NOT NULL, 
+	CONSTRAINT pk_writers PRIMARY KEY (id)
+);
 CREATE UNIQUE INDEX uq_blobs_id ON blobs (id);
 CREATE INDEX ix_blobs_digest ON blobs (digest) WHERE dead_at IS NULL;
 CREATE INDEX ix_blobs_dead_at_id ON blobs (dead_at, id) WHERE dead_at IS NOT NULL;

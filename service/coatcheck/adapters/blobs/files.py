@@ -6,6 +6,8 @@ catalogue's word.
 """
 
 import asyncio
+import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -17,10 +19,12 @@ from coatcheck.adapters.blobs.filesystem import Entry, FileSystem
 from coatcheck.adapters.blobs.writer import FileWriter
 from coatcheck.core.artifact import Placement
 from coatcheck.core.blob_ids import is_blob_id
-from coatcheck.ports import StoredName
+from coatcheck.ports import BlobStore, StoredName
 
 T = TypeVar("T")
 
+MARK = "coatcheck.store"
+"""The file in the data directory that says to which database its blobs belong."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,7 +38,9 @@ class FileBlobStore:
 
         With `make` false it is taken as it is, for looking at a store that must not change.
         """
+        self.where = str(root)
         self._top = str(root / "blobs")
+        self._mark = str(root / MARK)
         self._pool = pool
         self._files = files or FileSystem()
         # Shards whose own names are known to be durable. A shard that merely exists may have been made by a
@@ -54,6 +60,11 @@ class FileBlobStore:
         """`file`."""
         return "file"
 
+    @property
+    def others(self) -> tuple[BlobStore, ...]:
+        """None."""
+        return ()
+
     async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace
         """Start a blob. Raises FileExistsError when the name is taken: that is a bug of the caller."""
         path = self._path(blob_id)
@@ -65,11 +76,23 @@ class FileBlobStore:
             raise
         return FileWriter(self._files, self._pool, path, fd)
 
-    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:  # noqa: ARG002 - as above
-        """Exactly `length` stored bytes from `start`; `integrity` when they are not all there."""
+    async def read(
+        self,
+        namespace: str,  # noqa: ARG002 - as above
+        blob_id: str,
+        start: int,
+        length: int,
+        *,
+        fresh: bool = False,
+    ) -> bytes:
+        """Exactly `length` stored bytes from `start`; `integrity` when they are not all there.
+
+        With `fresh` the system is asked to forget its copy of the file first.
+        """
         path = self._path(blob_id)
+        read = self._files.read_again if fresh else self._files.read
         try:
-            data = await self._in_thread(lambda: self._files.read(path, start, length))
+            data = await self._in_thread(lambda: read(path, start, length))
         except FileNotFoundError as error:
             raise missing(blob_id) from error
         except OSError as error:
@@ -107,6 +130,40 @@ class FileBlobStore:
             return  # no blob was ever stored, or a shard went with its last one
         except OSError as error:
             raise storage_error(error) from error
+
+    async def mark(self) -> str | None:
+        """What the mark says; None where there is none."""
+        try:
+            return await self._in_thread(lambda: self._files.read(self._mark, 0, 256).decode(errors="replace"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_error(error) from error
+
+    async def put_mark(self, text: str) -> str:
+        """Set the mark durably unless there is one; answers what it says then."""
+        try:
+            await self._in_thread(lambda: self._write_mark(text.encode()))
+        except OSError as error:
+            raise storage_error(error) from error
+        return await self.mark() or ""
+
+    def _write_mark(self, text: bytes) -> None:
+        # Whole under its own name before it gets the mark's: others may be starting on the same directory.
+        draft = f"{self._mark}.{secrets.token_hex(8)}"
+        fd = self._files.create(draft)
+        try:
+            try:
+                self._files.write(fd, memoryview(text))
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+            with contextlib.suppress(FileExistsError):
+                self._files.name_new(draft, self._mark)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.unlink(draft)
+        self._files.sync_directory(self._mark.rpartition("/")[0])
 
     def _path(self, blob_id: str) -> str:
         if not is_blob_id(blob_id):

@@ -5,8 +5,10 @@ handles no error.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """On macOS fsync leaves the bytes in the drive's own cache; only this makes them durable."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
 
 
 class Entry(NamedTuple):
@@ -77,6 +80,28 @@ class FileSystem:
             return data
         finally:
             os.close(fd)
+
+    def read_again(self, path: str, start: int, length: int) -> bytes:
+        """The same from the disk itself, where the system lets go of its copy of the file."""
+        if sys.platform == "linux":
+            fd = os.open(path, _READ)
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
+        return self.read(path, start, length)
+
+    def name_new(self, path: str, name: str) -> None:
+        """Give a file another name; raises FileExistsError when that is taken."""
+        try:
+            os.link(path, name)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # A file system without links. Two who do this at the same moment are not told apart.
+            if Path(name).exists():
+                raise FileExistsError(name) from error
+            Path(path).rename(name)
 
     def size(self, path: str) -> int:
         """Bytes of a file; raises FileNotFoundError when it is not there."""

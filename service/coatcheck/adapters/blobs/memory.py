@@ -6,7 +6,7 @@ from datetime import datetime
 from coatcheck.adapters.blobs.faults import missing, too_short
 from coatcheck.core.artifact import Placement
 from coatcheck.core.blob_ids import is_blob_id
-from coatcheck.ports import Clock, StoredName
+from coatcheck.ports import BlobStore, Clock, StoredName
 
 
 class _Blob:
@@ -29,6 +29,11 @@ class MemoryBlobStore:
         """`file`."""
         return "file"
 
+    @property
+    def others(self) -> tuple[BlobStore, ...]:
+        """None."""
+        return ()
+
     async def create(self, namespace: str, blob_id: str) -> "MemoryWriter":  # noqa: ARG002 - names carry no namespace
         """Start a blob. Raises FileExistsError when the name is taken."""
         if not is_blob_id(blob_id):
@@ -38,7 +43,15 @@ class MemoryBlobStore:
         self._blobs[blob_id] = _Blob(self._clock.now())
         return MemoryWriter(self._clock, self._blobs, blob_id)
 
-    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:  # noqa: ARG002 - as above
+    async def read(
+        self,
+        namespace: str,  # noqa: ARG002 - as above
+        blob_id: str,
+        start: int,
+        length: int,
+        *,
+        fresh: bool = False,  # noqa: ARG002 - there is no cache
+    ) -> bytes:
         """Exactly `length` bytes from `start`."""
         blob = self._blobs.get(blob_id)
         if blob is None:

@@ -4,6 +4,7 @@ The store knows no rows: what is wanted and what is garbage is the catalogue's w
 answers; whether they are the ones that were written is for the frames' checksums to say, one layer up.
 """
 
+import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from typing import Self
@@ -13,10 +14,12 @@ from coatcheck.adapters.blobs.s3_bucket import PART_BYTES, Bucket, Patience
 from coatcheck.adapters.blobs.s3_location import S3Location, parse_s3_url
 from coatcheck.adapters.blobs.s3_writer import S3Writer
 from coatcheck.core.artifact import Placement
-from coatcheck.ports import StoredName
+from coatcheck.ports import BlobStore, StoredName
 
 _PROBE = "ready-probe"
 """A name that no blob has: it is one segment, and theirs are three."""
+MARK = "coatcheck-store"
+"""The object under the prefix that says to which database the blobs belong; no blob has such a name either."""
 
 
 class S3BlobStore:
@@ -52,16 +55,40 @@ class S3BlobStore:
         """`s3`."""
         return "s3"
 
+    @property
+    def others(self) -> tuple[BlobStore, ...]:
+        """None."""
+        return ()
+
     async def create(self, namespace: str, blob_id: str) -> S3Writer:
         """Start a blob, without a request: that the name is taken comes out in `write` or `finish`."""
         return S3Writer(self._bucket, self._location.name(namespace, blob_id), secrets.token_hex(16))
 
-    async def read(self, namespace: str, blob_id: str, start: int, length: int) -> bytes:
-        """Exactly `length` stored bytes from `start`, by one request; `integrity` when they are not all there."""
+    @property
+    def where(self) -> str:
+        """The bucket and the prefix."""
+        return f"s3://{self._location.bucket}/{self._location.prefix}".rstrip("/")
+
+    async def mark(self) -> str | None:
+        """What the mark says; None where there is none."""
+        data = await self._bucket.get(f"{self._location.prefix}{MARK}", 0, 256)
+        return None if data is None else data.decode(errors="replace")
+
+    async def put_mark(self, text: str) -> str:
+        """Set the mark unless there is one, by a conditional request; answers what it says then."""
+        with contextlib.suppress(FileExistsError):
+            await self._bucket.put_new(f"{self._location.prefix}{MARK}", text.encode(), secrets.token_hex(16))
+        return await self.mark() or ""
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
+        """Exactly `length` stored bytes from `start`, by one request; `integrity` when they are not all there.
+
+        With `fresh` by a connection of its own, and caches on the way are told to ask the store.
+        """
         if length == 0:
             await self._reaches(namespace, blob_id, start)
             return b""
-        data = await self._bucket.get(self._location.name(namespace, blob_id), start, length)
+        data = await self._bucket.get(self._location.name(namespace, blob_id), start, length, fresh=fresh)
         if data is None:
             raise missing(blob_id)
         if not data:

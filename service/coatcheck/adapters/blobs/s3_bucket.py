@@ -121,6 +121,7 @@ class Bucket:
         self.part_bytes = part_bytes
         self._quick = _client(location, patience, patience.attempt)
         self._slow = _client(location, patience, patience.part)
+        self._fresh = _client(location, patience, patience.attempt, fresh=True)
 
     async def put_new(self, name: str, data: bytes, nonce: str) -> None:
         """Write an object unless its name is taken.
@@ -186,14 +187,16 @@ class Bucket:
                     return Seen(result.meta["size"], result.attributes.get(_NONCE))
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store contradicts itself. Retry the same call.")
 
-    async def get(self, name: str, start: int, length: int) -> bytes | None:
+    async def get(self, name: str, start: int, length: int, *, fresh: bool = False) -> bytes | None:
         """Up to `length` bytes from `start`, in one request; None when the store says that there is no such object.
 
-        Fewer come where the object ends, and none when it ends at `start` or before.
+        Fewer come where the object ends, and none when it ends at `start` or before. With `fresh` no connection is
+        used again, and whoever caches on the way is asked not to.
         """
+        client = self._fresh if fresh else self._quick
         async with _deadline(self._patience.call):
             try:
-                data = await obstore.get_range_async(self._quick, name, start=start, length=length)
+                data = await obstore.get_range_async(client, name, start=start, length=length)
             except _FAILURES as error:
                 if says_absent(error):
                     return None
@@ -237,7 +240,7 @@ async def _within(seconds: float, request: Awaitable[T]) -> T:
             raise s3_error(error) from error
 
 
-def _client(location: S3Location, patience: Patience, attempt: float) -> S3Store:
+def _client(location: S3Location, patience: Patience, attempt: float, *, fresh: bool = False) -> S3Store:
     config: S3Config = {
         "virtual_hosted_style_request": location.addressing == "virtual",
         # DELETE of one object instead of a POST with a list: every store knows it, and its answer is a status.
@@ -263,6 +266,9 @@ def _client(location: S3Location, patience: Patience, attempt: float) -> S3Store
         "pool_idle_timeout": timedelta(seconds=30),
         "default_content_type": "application/octet-stream",
     }
+    if fresh:
+        options["default_headers"] = {"cache-control": "no-cache"}
+        options["pool_max_idle_per_host"] = "0"
     retries: RetryConfig = {
         "max_retries": patience.retries,
         "retry_timeout": timedelta(seconds=0.8 * patience.call),

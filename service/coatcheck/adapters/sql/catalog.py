@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql import reads
+from coatcheck.adapters.sql import listing, reads
 from coatcheck.adapters.sql.changes import alter, bury, forget, leases, store, uploads
 from coatcheck.adapters.sql.work import Work
 from coatcheck.core.artifact import Artifact, Blob, Gone
@@ -53,6 +53,10 @@ class SqlCatalog(ABC):
     @abstractmethod
     async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
         """The answer to a question about a namespace; None: about all of them."""
+
+    async def _ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
+        """The same where others who ask much must not get into the way."""
+        return await self._ask(namespace, question)
 
     async def begin_upload(self, change: BeginUpload) -> None:
         """Record the intent to write a blob."""
@@ -113,8 +117,8 @@ class SqlCatalog(ABC):
         self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
     ) -> Page:
         """Live artifacts, newest first."""
-        return await self._ask(
-            namespace, lambda conn: reads.list_artifacts(conn, namespace, where, now, before=before, limit=limit)
+        return await self._ask_for_list(
+            namespace, lambda conn: listing.list_artifacts(conn, namespace, where, now, before=before, limit=limit)
         )
 
     async def expire_artifacts(self, change: ExpireArtifacts) -> int:
@@ -136,6 +140,10 @@ class SqlCatalog(ABC):
     async def take_lease(self, change: TakeLease) -> bool:
         """Become or stay the holder."""
         return await self._change(leases.apply_take, change, None)
+
+    async def lease_holder(self, name: str) -> str | None:
+        """Who took a lease last."""
+        return await self._ask(None, lambda conn: leases.holder(conn, name))
 
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
         """Blobs that died before a moment."""

@@ -5,14 +5,15 @@ one namespace, and row-level security shows it no other; upkeep sees them all.
 """
 
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.changes import store
+from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
 from coatcheck.adapters.sql.postgres_line import Limits, Session, open_engine, shown_url
 from coatcheck.adapters.sql.postgres_pool import LinePool
@@ -30,18 +31,32 @@ _SERVER = text(
 )
 
 
+class Pools(NamedTuple):
+    """Connections that read."""
+
+    questions: LinePool
+    lists: LinePool
+    """For lists alone: those who wait for them take nothing from those who store and read."""
+
+    async def close(self) -> None:
+        """Let running questions end, then close the connections."""
+        await self.questions.close()
+        await self.lists.close()
+
+
 class PostgresCatalog(SqlCatalog):
     """Catalog and Upkeep on a migrated PostgreSQL database. Make it with `open`; close it."""
 
-    def __init__(self, engine: AsyncEngine, pool: LinePool, writer: LineWriter | None, clock: DatabaseClock) -> None:
+    def __init__(self, engine: AsyncEngine, pools: Pools, writer: LineWriter | None, clock: DatabaseClock) -> None:
         self._engine = engine
-        self._pool = pool
+        self._pool = pools.questions
+        self._lists = pools.lists
         self._only_writer = writer
         self.clock = clock
         """The database's time, for everything that decides by time."""
 
     @classmethod
-    async def open(cls, url: str, *, limits: Limits | None = None, number: store.Numberer = ids.number) -> Self:
+    async def open(cls, url: str, *, limits: Limits | None = None, number: Numberer = ids.number) -> Self:
         """Open a database that `migrate` has made.
 
         Args:
@@ -61,7 +76,7 @@ class PostgresCatalog(SqlCatalog):
         return await cls._open(url, limits or Limits(), ids.number, read_only=True)
 
     @classmethod
-    async def _open(cls, url: str, limits: Limits, number: store.Numberer, *, read_only: bool) -> Self:
+    async def _open(cls, url: str, limits: Limits, number: Numberer, *, read_only: bool) -> Self:
         session = Session(
             statement=limits.statement,
             lock=limits.lock,
@@ -70,7 +85,8 @@ class PostgresCatalog(SqlCatalog):
             read_only=read_only,
         )
         engine = open_engine(url, session)
-        pool = LinePool(engine, limits)
+        pools = _pools(url, engine, session, limits)
+        pool = pools.questions
         try:
             version, _, _, _ = await pool.run(None, _server)
             _refuse_old(version)
@@ -80,13 +96,13 @@ class PostgresCatalog(SqlCatalog):
             await engine.dispose()
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, f"The database's URL cannot be used: {error}") from error
         except CoatcheckError as error:
-            await pool.close()
+            await pools.close()
             await engine.dispose()
             cause = error.__cause__
             why = f" ({cause})" if cause is not None and str(cause) else ""
             raise CoatcheckError(error.code, f"{shown_url(url)}: {error.detail}{why}") from error
         clock.start()
-        return cls(engine, pool, None if read_only else LineWriter(engine, limits, number), clock)
+        return cls(engine, pools, None if read_only else LineWriter(engine, limits, number), clock)
 
     async def close(self) -> None:
         """Commit what is waiting, then let go of everything."""
@@ -94,6 +110,7 @@ class PostgresCatalog(SqlCatalog):
         if self._only_writer is not None:
             await self._only_writer.close()
         await self._pool.close()
+        await self._lists.close()
         await self._engine.dispose()
 
     async def ready(self) -> None:
@@ -135,6 +152,23 @@ class PostgresCatalog(SqlCatalog):
     @override
     async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
         return await self._pool.run(namespace, question)
+
+    @override
+    async def _ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
+        return await self._lists.run(namespace, question)
+
+
+def _pools(url: str, engine: AsyncEngine, session: Session, limits: Limits) -> Pools:
+    half = limits.connections // 2
+    if not half:
+        pool = LinePool(engine, limits)
+        return Pools(pool, pool)
+    # Engines that keep no connections: what differs is how connections begin.
+    listing = open_engine(url, replace(session, statement=min(limits.listing, limits.statement)))
+    return Pools(
+        LinePool(engine, replace(limits, connections=limits.connections - half)),
+        LinePool(listing, replace(limits, connections=half)),
+    )
 
 
 def _refuse_old(version: int) -> None:

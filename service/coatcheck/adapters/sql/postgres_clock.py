@@ -1,11 +1,13 @@
 """The database's time, known without asking: replicas whose own clocks differ agree by it.
 
 It is this machine's steady clock plus what the database's was ahead of it when it was last asked. It never runs
-backwards. While the database is away it goes on by what it knew.
+backwards by a little; a clock that was wrong by more and has been put right is followed, and said so in the log. While
+the database is away it goes on by what it knew.
 """
 
 import asyncio
 import contextlib
+import logging
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -17,8 +19,12 @@ from coatcheck.core.errors import CoatcheckError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ASK = text("SELECT clock_timestamp()")
 _EVERY = 30.0
+_STEP = timedelta(seconds=5)
+"""What a slow answer or a clock that is being adjusted cannot make: the database's clock was set."""
 # Linux's CLOCK_MONOTONIC stands still while the machine sleeps.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+log = logging.getLogger(__name__)
 
 
 class DatabaseClock:
@@ -36,13 +42,21 @@ class DatabaseClock:
         """The moment by the database's clock, aware, in UTC, to the microsecond."""
         if self._ahead is None:
             raise RuntimeError("the clock was not learnt")
-        moment = _EPOCH + timedelta(microseconds=(time.clock_gettime_ns(_STEADY) + self._ahead) // 1000)
-        self._last = max(self._last, moment)
+        self._last = max(self._last, self._moment(self._ahead))
         return self._last
 
     async def learn(self) -> None:
         """Ask the database. Raises what asking raises; what was known stays."""
-        self._ahead = await self._pool.run(None, _ahead)
+        before, self._ahead = self._ahead, await self._pool.run(None, _ahead)
+        if before is None:
+            return
+        step = timedelta(microseconds=(self._ahead - before) // 1000)
+        if abs(step) > _STEP:
+            log.warning(
+                "the database's clock was set by %+.0f s: whatever expires goes by the new time", step.total_seconds()
+            )
+        if self._last - self._moment(self._ahead) > _STEP:
+            self._last = _EPOCH
 
     def start(self) -> None:
         """Ask again from time to time, until `stop`."""
@@ -55,6 +69,10 @@ class DatabaseClock:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    @staticmethod
+    def _moment(ahead: int) -> datetime:
+        return _EPOCH + timedelta(microseconds=(time.clock_gettime_ns(_STEADY) + ahead) // 1000)
 
     async def _keep(self) -> None:
         while True:

@@ -74,6 +74,13 @@ def unavailable(why: str) -> CoatcheckError:
     )
 
 
+def overloaded() -> CoatcheckError:
+    """The database answers, but others have kept every connection busy for too long."""
+    return CoatcheckError(
+        Code.OVERLOADED, "Too many questions wait for the catalogue's database. Retry the same call in a moment."
+    )
+
+
 def _original(error: BaseException) -> BaseException:
     """What the driver raised, under SQLAlchemy's wrappings."""
     found = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

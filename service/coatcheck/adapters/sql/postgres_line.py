@@ -6,12 +6,14 @@ piece of work, after which the connection is cut. A line that is cut or in doubt
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, Self, TypeVar, cast
+from urllib.parse import unquote
 
 import asyncpg
 from msgspec import Struct
-from sqlalchemy import Connection, NullPool, make_url
+from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 T = TypeVar("T")
@@ -42,17 +44,22 @@ _connect = cast("Callable[..., Awaitable[Driver]]", asyncpg.connect)  # pyright:
 _ENTER = "SELECT set_config('coatcheck.namespace', $1, false), set_config('coatcheck.upkeep', $2, false)"
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 _CLOSE_SECONDS = 2.0
+_HIDDEN = "***"
+_SECRET = re.compile("pass|key|secret|token|service")
+"""In the name of an option: `password`, `passfile`, `sslpassword`, `sslkey`, `servicefile` and their like."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
     """How much of the server one process asks for, and for how long it waits."""
 
     connections: int = 8
-    """Most connections that read; one more writes."""
+    """Most connections that read, half of them for lists alone; one more writes."""
     connect: float = 3.0
     """Seconds until a new connection has been made or refused."""
     statement: float = 4.0
     """Seconds that one statement may take on the server."""
+    listing: float = 1.5
+    """The same for one of a list: those who list must not keep the server from those who store and read."""
     lock: float = 2.0
     """Seconds that a statement may wait for another transaction."""
     answer: float = 8.0
@@ -92,8 +99,18 @@ def plain_url(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """The URL for messages: without its password."""
-    return make_url(plain_url(url)).render_as_string(hide_password=True)
+    """The URL for messages: without its password, and without values of options that are, or lead to, a secret."""
+    head, mark, query = plain_url(url).partition("?")
+    scheme, _, rest = head.partition("//")
+    user, at, place = rest.rpartition("@")
+    if not at and "@" in query:
+        return f"{scheme}//{_HIDDEN}"  # a password with a question mark that is not escaped, for all one knows
+    name, colon, _ = user.partition(":")
+    options = [
+        f"{key}={_HIDDEN}" if equals and _SECRET.search(unquote(key).lower()) else key + equals + value
+        for key, equals, value in (option.partition("=") for option in query.split("&"))
+    ]
+    return f"{scheme}//{name}{colon}{_HIDDEN if colon else ''}{at}{place}{mark}{'&'.join(options)}"
 
 
 def open_engine(url: str, session: Session) -> AsyncEngine:

@@ -2,7 +2,8 @@
 
 A question runs in a task that the caller's cancellation does not reach, so that no connection is left in the middle of
 something; its time is bounded, so that no such task stays. A connection that broke while nobody used it is replaced
-once for the question that finds out.
+once for the question that finds out. Who waits in vain for a connection is told whether it is the database that does
+not answer, or others who are answered all the time.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coatcheck.adapters.sql.faults import closed
-from coatcheck.adapters.sql.postgres_faults import is_worth_a_retry, known_postgres_fault, unavailable
+from coatcheck.adapters.sql.postgres_faults import is_worth_a_retry, known_postgres_fault, overloaded, unavailable
 from coatcheck.adapters.sql.postgres_line import Limits, Line
 
 T = TypeVar("T")
@@ -55,6 +56,8 @@ class LinePool:
         self._idle: list[Line] = []
         self._tasks = Tasks()
         self._closed = False
+        self._heard = 0.0
+        """When the database last said something to somebody."""
 
     async def run(self, namespace: str | None, call: Callable[[Connection], T]) -> T:
         """Call this with a connection that has entered a namespace; None: that sees all of them."""
@@ -71,12 +74,15 @@ class LinePool:
             await line.close(politely=True)
 
     async def _run(self, namespace: str | None, call: Callable[[Connection], T]) -> T:
-        end = time.monotonic() + self._limits.answer
+        began = time.monotonic()
+        end = began + self._limits.answer
         try:
             async with asyncio.timeout(self._limits.answer / 2):
                 await self._free.acquire()
         except TimeoutError:
-            raise unavailable("all connections are busy") from None
+            if self._heard > began:
+                raise overloaded() from None
+            raise unavailable("all connections wait for it") from None
         try:
             return await self._ask(namespace, call, end)
         except Exception as error:
@@ -100,6 +106,7 @@ class LinePool:
                 answer = await line.work(entered, end - time.monotonic())
             except Exception as error:
                 cut, again = line.lost, is_worth_a_retry(error)
+                self._heard = self._heard if cut else time.monotonic()
                 if again:
                     line.cut()  # its prepared statements are out of date
                 await self._back(line)
@@ -109,6 +116,7 @@ class LinePool:
                     raise unavailable("the connection was lost") from error
                 raise
             else:
+                self._heard = time.monotonic()
                 await self._back(line)
                 return answer
 

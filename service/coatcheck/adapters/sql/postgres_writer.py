@@ -2,7 +2,7 @@
 
 There is no timer: while one group is being committed the next one gathers. A group that fails is undone and its changes
 are tried again one by one, unless the database itself is what fails. A commit whose answer is lost is asked after by
-its transaction's number: nobody is told that a change is durable, or that it is not, before that is known.
+the mark that it left: nobody is told that a change is durable, or that it is not, before that is known.
 """
 
 import asyncio
@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Connection, Text, func, literal_column, select, text
-from sqlalchemy import cast as cast_to
+from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coatcheck.adapters.sql.changes.store import Numberer
+from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.faults import closed
 from coatcheck.adapters.sql.postgres_faults import (
     DEADLOCK,
@@ -26,7 +25,7 @@ from coatcheck.adapters.sql.postgres_faults import (
     unavailable,
 )
 from coatcheck.adapters.sql.postgres_line import Limits, Line
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.postgres_marks import Mark, Marks
 from coatcheck.adapters.sql.work import Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError
 
@@ -36,13 +35,8 @@ _MOST_CHANGES = 256
 _MOST_BYTES = 8 * 1024 * 1024
 _TRIES = 5
 """Of a transaction that meets another replica's: each try meets a later state of the rows."""
-_TIMELINE = func.left(func.pg_walfile_name(func.pg_current_wal_lsn()), literal_column("8"))
 _PAUSE = 0.1
 """Seconds between two questions what became of a commit."""
-_CURRENT = Prepared(select(cast_to(func.pg_current_xact_id(), Text()), _TIMELINE))
-_FATE = text(
-    "SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8)), left(pg_walfile_name(pg_current_wal_lsn()), 8)"
-)
 
 
 class _Job(NamedTuple):
@@ -59,14 +53,6 @@ class _Failure(NamedTuple):
     error: Exception
 
 
-class _Transaction(NamedTuple):
-    """By what a transaction is found again."""
-
-    number: str
-    timeline: str
-    """A server that was promoted in another's place has another one, and knows nothing of this number."""
-
-
 class LineWriter:
     """The only one of this process who writes to the database."""
 
@@ -76,6 +62,7 @@ class LineWriter:
         self._limits = limits
         self._number = number
         self._line: Line | None = None
+        self._marks = Marks()
         self._jobs: deque[_Job] = deque()
         self._there = asyncio.Event()
         self._closed = False
@@ -182,13 +169,14 @@ class LineWriter:
             raise unavailable("it took too long")
         line = await self._connected()
         fresh = not line.used
+        mark = self._marks.next()
 
-        def work(conn: Connection) -> tuple[list[object], _Transaction]:
-            transaction = _Transaction._make(_CURRENT.rows(conn, {})[0])
-            return carry_out(conn, group, line.enter, self._number), transaction
+        def work(conn: Connection) -> list[object]:
+            mark.leave(conn)
+            return carry_out(conn, group, line.enter, self._number)
 
         try:
-            answers, transaction = await line.work(work, end - time.monotonic())
+            answers = await line.work(work, end - time.monotonic())
         except Exception as error:
             if not line.lost:
                 await line.undo(end - time.monotonic())
@@ -205,34 +193,31 @@ class LineWriter:
                 await line.undo(end - time.monotonic())
                 raise
             await self._disconnect()
-            return answers if await self._was_committed(transaction, error) else None
+            return answers if await self._was_committed(mark, error) else None
         return answers
 
-    async def _was_committed(self, transaction: _Transaction, error: Exception) -> bool:
+    async def _was_committed(self, mark: Mark, error: Exception) -> bool:
         """What became of a transaction whose commit was not answered."""
         end = time.monotonic() + self._limits.answer / 4
         while time.monotonic() < end:
             try:
                 line = await self._connected()
-                status, timeline = await line.work(lambda conn: _fate(conn, transaction), end - time.monotonic())
+                there = await line.work(mark.is_there, end - time.monotonic())
                 await line.undo(end - time.monotonic())
             except Exception as failure:  # noqa: BLE001 - as long as nobody says, nobody knows
                 await self._disconnect()
                 if _fault(failure) is None:
                     break
                 await asyncio.sleep(_PAUSE)
-                continue
-            if timeline != transaction.timeline or status not in {"committed", "aborted", "in progress"}:
-                break
-            if status != "in progress":
-                return status == "committed"
-            await asyncio.sleep(_PAUSE)
+            else:
+                return there
         raise unavailable("the connection was lost during the commit, which may have succeeded") from error
 
     async def _connected(self) -> Line:
         if self._line is not None and self._line.lost:
             await self._disconnect()
         if self._line is None:
+            self._marks = Marks()
             self._line = await Line.connect(self._engine, autocommit=False)
         return self._line
 
@@ -240,11 +225,6 @@ class LineWriter:
         line, self._line = self._line, None
         if line is not None:
             await line.close()
-
-
-def _fate(conn: Connection, transaction: _Transaction) -> tuple[str | None, str]:
-    status, timeline = conn.execute(_FATE, {"number": transaction.number}).one()
-    return status, timeline
 
 
 def _fault(error: Exception) -> CoatcheckError | None:

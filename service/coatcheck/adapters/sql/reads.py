@@ -1,4 +1,4 @@
-"""Everything that is asked of the catalogue and changes nothing. Each question is one statement, and so one moment."""
+"""What is asked of the catalogue and changes nothing, lists aside. Each question is one statement: one moment."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -25,9 +25,9 @@ from coatcheck.adapters.sql.changes.bury import NOW, is_live
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
 from coatcheck.adapters.sql.types import Many, UtcDateTime
-from coatcheck.adapters.sql.words import among, by_now, has_label
+from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.core.artifact import Blob, Gone
-from coatcheck.ports import DeadBlob, Filter, Found, KeyRecord, Page
+from coatcheck.ports import DeadBlob, Found, KeyRecord
 
 _WIDTH = rows.WIDTH
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -76,13 +76,6 @@ _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempot
     idempotency_keys.c.namespace == _NAMESPACE,
     idempotency_keys.c.key == bindparam("key"),
     idempotency_keys.c.expires_at > NOW,
-)
-_LIST = (
-    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS, artifacts.c.seq)
-    .join_from(artifacts, blobs)
-    .where(artifacts.c.namespace == _NAMESPACE, is_live())
-    .order_by(artifacts.c.seq.desc())
-    .limit(bindparam("most"))
 )
 _DEAD = (
     select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at)
@@ -139,29 +132,6 @@ def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRe
     """What an idempotency key stands for."""
     row = conn.execute(_KEY, {"namespace": namespace, "key": key, "now": now}).first()
     return None if row is None else KeyRecord(*row)
-
-
-def list_artifacts(
-    conn: Connection, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
-) -> Page:
-    """Live artifacts, newest first."""
-    statement = _LIST
-    values: dict[str, Any] = {"namespace": namespace, "now": now, "most": limit + 1}
-    conditions: list[tuple[str, ColumnElement[bool], object]] = [
-        ("session", artifacts.c.session == bindparam("session"), where.session),
-        ("kind", artifacts.c.kind == bindparam("kind"), None if where.kind is None else where.kind.value),
-        ("tool_name", artifacts.c.tool_name == bindparam("tool_name"), where.tool_name),
-        ("url", artifacts.c.url == bindparam("url"), where.url),
-        ("label", has_label(artifacts.c.labels, bindparam("label")), where.label),
-        ("before", artifacts.c.seq < bindparam("before"), before),
-    ]
-    for name, condition, value in conditions:
-        if value is not None:
-            statement = statement.where(condition)
-            values[name] = value
-    found = conn.execute(statement, values).all()
-    page = found[:limit]
-    return Page([rows.artifact(row) for row in page], page[-1].seq if len(found) > limit else None)
 
 
 def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None) -> list[DeadBlob]:

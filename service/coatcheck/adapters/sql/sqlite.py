@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.changes import store
+from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
@@ -35,7 +35,7 @@ class SqliteCatalog(SqlCatalog):
         self._lock = lock
 
     @classmethod
-    def open(cls, path: Path, *, threads: int = 4, number: store.Numberer = ids.number) -> Self:
+    def open(cls, path: Path, *, threads: int = 4, number: Numberer = ids.number) -> Self:
         """Open a database file that `migrate` has made. Blocks for a moment.
 
         Args:

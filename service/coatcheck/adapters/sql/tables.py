@@ -147,6 +147,14 @@ idempotency_keys = Table(
 )
 Index("ix_idempotency_keys_expires_at", idempotency_keys.c.expires_at)
 
+writers = Table(  # PostgreSQL's only: see `postgres_marks`. No index but the key, so that rewriting a row is cheap.
+    "writers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("nonce", LargeBinary, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+)
+
 leases = Table(
     "leases",
     metadata,

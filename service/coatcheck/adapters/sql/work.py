@@ -7,7 +7,8 @@ from sqlalchemy import Connection
 
 from coatcheck.adapters.sql.changes.bury import lock_ahead
 from coatcheck.adapters.sql.changes.lane import apply_stores
-from coatcheck.adapters.sql.changes.store import Numberer, apply_store
+from coatcheck.adapters.sql.changes.place import Numberer
+from coatcheck.adapters.sql.changes.store import apply_store
 from coatcheck.ports import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
-from coatcheck.adapters.sql.changes.store import Numberer
+from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.faults import closed, known_fault
 from coatcheck.adapters.sql.work import Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError, Code

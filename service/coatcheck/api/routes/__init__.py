@@ -15,7 +15,10 @@ from coatcheck.api.routes.artifacts import (
 from coatcheck.api.routes.document import openapi_json
 from coatcheck.api.routes.health import live, ready
 from coatcheck.api.routes.ingest import store, store_batch, store_raw
+from coatcheck.api.routes.json import read_json
 from coatcheck.api.routes.reading import read_artifact, search_artifact
+from coatcheck.api.routes.tools import call_tool, get_tools
+from coatcheck.api.routes.windows import find_windows
 
 ROUTES: Final[list[HTTPRouteHandler]] = [
     store,
@@ -28,7 +31,11 @@ ROUTES: Final[list[HTTPRouteHandler]] = [
     get_card,
     read_artifact,
     search_artifact,
+    find_windows,
+    read_json,
     delete_session,
+    get_tools,
+    call_tool,
     live,
     ready,
     openapi_json,

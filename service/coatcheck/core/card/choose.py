@@ -64,7 +64,7 @@ class Chooser:
         whole = Spot(0, sample.size)
         if self._may_fit(budget) and self._cost(whole) + 2 <= budget:
             return [whole]
-        share = max(plan.spots, 0.6) if extra else plan.spots
+        share = max(plan.spots, 0.8) if extra else plan.spots
         spots = self._spots((*extra, *plan.wanted), int(budget * share))
         segments = self._merge(self._ends(spots, budget - self.cost(spots), plan.tail))
         for _ in range(_FILLS):

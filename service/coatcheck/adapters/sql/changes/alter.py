@@ -1,14 +1,17 @@
 """What may change of a live artifact: its expiry, its pin, its labels, and the moment of its last read."""
 
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
-from sqlalchemy import ColumnElement, Connection, bindparam, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import is_live, tombstone_of
+from coatcheck.adapters.sql.changes.bury import tombstone_of
 from coatcheck.adapters.sql.tables import artifacts, blobs
+from coatcheck.adapters.sql.types import Many
+from coatcheck.adapters.sql.words import among
 from coatcheck.core.artifact import Artifact, Gone
 from coatcheck.core.expiry import expiry
 from coatcheck.ports import PatchArtifact, Touch
@@ -32,10 +35,19 @@ class _State(NamedTuple):
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
 _STATE = select(*_COLUMNS).where(_HERE).with_for_update()
 _FULL = select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS).join_from(artifacts, blobs).where(_HERE)
-_IDLE = (
-    select(artifacts.c.seq, artifacts.c.created_at, artifacts.c.read_at, artifacts.c.ttl, artifacts.c.idle_ttl)
-    .where(_HERE, artifacts.c.pinned.is_(False), artifacts.c.idle_ttl.is_not(None), is_live())
-    .with_for_update()
+_MOVABLE = artifacts.c.pinned.is_(False) & artifacts.c.idle_ttl.is_not(None)
+_NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+_WANTED = func.unnest(bindparam("spaces", type_=Many(Text())), _NUMBERS).table_valued("space", "at").render_derived()
+# By their rows, as everybody locks them: no two replicas wait for each other in a circle.
+_READ_OF_ALL = (
+    select(artifacts.c.namespace, artifacts.c.number, *_COLUMNS)
+    .join_from(artifacts, _WANTED, (artifacts.c.namespace == _WANTED.c.space) & (artifacts.c.number == _WANTED.c.at))
+    .where(_MOVABLE)
+    .order_by(artifacts.c.seq)
+    .with_for_update(of=artifacts)
+)
+_READ_OF_ONE = select(artifacts.c.namespace, artifacts.c.number, *_COLUMNS).where(
+    artifacts.c.namespace == bindparam("space"), among(artifacts.c.number, _NUMBERS), _MOVABLE
 )
 _BY_SEQ = update(artifacts).where(artifacts.c.seq == bindparam("row"))
 _TOUCH = _BY_SEQ.values(
@@ -85,10 +97,33 @@ def _patched(change: PatchArtifact, row: _State) -> dict[str, Any]:
 
 def apply_touch(conn: Connection, change: Touch) -> None:
     """Move idle expiries. A read counts if the artifact was live when it was read."""
-    # In one order in every replica, which spares them waiting for each other in a circle.
+    reads: dict[tuple[str, int], list[datetime]] = {}
     for namespace, number, moment in sorted(change.reads):
-        row = conn.execute(_IDLE, {"space": namespace, "at": number, "now": moment}).first()
-        if row is None or row.read_at >= moment:
-            continue
-        expires_at = expiry(row.created_at, moment, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
-        conn.execute(_TOUCH, {"row": row.seq, "read": moment, "expires": expires_at})
+        reads.setdefault((namespace, number), []).append(moment)
+    moved: list[dict[str, object]] = []
+    for namespace, number, *columns in _movable(conn, reads):
+        row = _State._make(columns)
+        read_at, expires_at = row.read_at, row.expires_at
+        for moment in reads[namespace, number]:
+            if read_at < moment and (expires_at is None or expires_at > moment):
+                read_at = moment
+                expires_at = expiry(row.created_at, moment, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
+        if read_at != row.read_at:
+            moved.append({"row": row.seq, "read": read_at, "expires": expires_at})
+    if moved:
+        conn.execute(_TOUCH, moved)
+
+
+def _movable(conn: Connection, wanted: Collection[tuple[str, int]]) -> Sequence[Any]:
+    """The rows of these that have an idle expiry: namespace, number, state."""
+    if conn.dialect.name != "sqlite":
+        spaces, numbers = zip(*wanted, strict=True) if wanted else ((), ())
+        return conn.execute(_READ_OF_ALL, {"spaces": spaces, "numbers": numbers}).all()
+    by_namespace: dict[str, list[int]] = {}
+    for namespace, number in wanted:
+        by_namespace.setdefault(namespace, []).append(number)
+    return [
+        row
+        for namespace, numbers in by_namespace.items()
+        for row in conn.execute(_READ_OF_ONE, {"space": namespace, "numbers": numbers})
+    ]

@@ -7,9 +7,24 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, bindparam, delete, exists, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
+from coatcheck.adapters.sql.changes.unsettled import Unsettled
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.rows import Reason, gone
 from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones
@@ -73,10 +88,16 @@ _EXPIRED = (
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
 )
-_TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name).where(
-    tombstones.c.namespace == bindparam("namespace"),
-    tombstones.c.number == bindparam("number"),
-    tombstones.c.until > NOW,
+# In one statement, and so of one moment: between two, a re-post takes the tombstone away and puts an artifact there.
+_TOMBSTONE = union_all(
+    select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name).where(
+        tombstones.c.namespace == bindparam("namespace"),
+        tombstones.c.number == bindparam("number"),
+        tombstones.c.until > NOW,
+    ),
+    select(null(), null(), null()).where(
+        artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
+    ),
 )
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _REMOVE = delete(artifacts).where(among(artifacts.c.seq, _SEQS))
@@ -150,9 +171,14 @@ def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
 
 
 def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
-    """The tombstone at a number, while it lasts."""
-    row = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).first()
-    return None if row is None else gone(number, *row)
+    """The tombstone at a number where no artifact was found, while it lasts.
+
+    Raises Unsettled when there is an artifact after all: another replica has put one there since.
+    """
+    rows = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).all()
+    if any(row.reason is None for row in rows):
+        raise Unsettled
+    return gone(number, *rows[0]) if rows else None
 
 
 def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:

@@ -1,16 +1,27 @@
 """Rows whose time is over: dead blobs that were swept, tombstones, idempotency keys; and blobs to trust no more."""
 
-from sqlalchemy import Connection, bindparam, delete, select, tuple_, update
+import logging
+from datetime import timedelta
+
+from sqlalchemy import Connection, Text, bindparam, delete, exists, func, select, tuple_, update
 
 from coatcheck.adapters.sql.changes.bury import NOW
-from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones
-from coatcheck.adapters.sql.words import by_now
+from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones, writers
+from coatcheck.adapters.sql.types import Many
+from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.ports import CondemnBlob, ForgetBlobs, PurgeRecords
 
+log = logging.getLogger(__name__)
+
+_USED = exists().where(artifacts.c.blob_seq == blobs.c.seq).correlate(blobs)
 _FORGET = delete(blobs).where(
     blobs.c.id == bindparam("id"),
     blobs.c.namespace == bindparam("space"),
     blobs.c.dead_at.is_not(None),
+    ~_USED,
+)
+_WRONGLY_USED = select(blobs.c.namespace, blobs.c.id).where(
+    among(blobs.c.id, bindparam("ids", type_=Many(Text()))), blobs.c.dead_at.is_not(None), _USED
 )
 _CONDEMN = (
     update(blobs)
@@ -47,12 +58,23 @@ _DROP_KEYS = (
     .where(tuple_(idempotency_keys.c.namespace, idempotency_keys.c.key).in_(select(_STALE.cte("over_now"))))
     .returning(idempotency_keys.c.number)
 )
+_MARKS_LAST = timedelta(hours=1)
+"""Nobody asks after a commit for longer than seconds."""
+_DROP_MARKS = delete(writers).where(writers.c.at < func.clock_timestamp() - _MARKS_LAST)
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
-    """Drop the rows of dead blobs; live ones are left alone."""
-    if change.blobs:
-        conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
+    """Drop the rows of dead blobs; live ones are left alone, and, with a warning, those that an artifact points at."""
+    if not change.blobs:
+        return
+    conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
+    for namespace, blob_id in conn.execute(_WRONGLY_USED, {"ids": [blob_id for _, blob_id in change.blobs]}):
+        log.warning(
+            "blob %s of namespace %r is dead and swept, but an artifact points at it: its row is kept. "
+            "Run `coatcheck check`, and send the payload again.",
+            blob_id,
+            namespace,
+        )
 
 
 def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
@@ -62,6 +84,8 @@ def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
-    """Drop tombstones and idempotency keys that are over."""
+    """Drop tombstones and idempotency keys that are over, and, uncounted, marks that nobody asks for any more."""
+    if conn.dialect.name != "sqlite":
+        conn.execute(_DROP_MARKS)
     limits = {"now": change.now, "limit": change.limit}
     return sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))

@@ -2,7 +2,8 @@
 
 What it answers and leaves behind is what `apply_store` would, one change after the other: the changes of a group wait
 for the same commit, so that any order of them is a true one. What is not simple (an idempotency key, a tombstone or
-an expired row in the way, condemned bytes, a twin in the group) goes one by one, after the others.
+an expired row in the way, condemned bytes, a twin in the group, a change that a deletion may outdo) goes one by one,
+after the others.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, in
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import store
+from coatcheck.adapters.sql.changes.place import PROBES, Numberer
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads
 from coatcheck.adapters.sql.types import Many
@@ -86,7 +88,7 @@ class _Known(NamedTuple):
     condemned: set[tuple[bytes, int]]
 
 
-def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: store.Numberer) -> "list[store.Answer]":
+def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> "list[store.Answer]":
     """Store artifacts of one namespace; an answer for each."""
     answers: dict[int, store.Answer] = {}
     _take_intents(conn, changes, answers)
@@ -121,11 +123,11 @@ def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: "
 
 
 def _find_places(
-    conn: Connection, changes: Sequence[StoreArtifact], number: store.Numberer, answers: "dict[int, store.Answer]"
+    conn: Connection, changes: Sequence[StoreArtifact], number: Numberer, answers: "dict[int, store.Answer]"
 ) -> tuple[list[_New], dict[int, int]]:
     """The changes that make an artifact under a free number, and the rows of those that are there and live."""
     wanted = {
-        at: [number(change.identity, probe) for probe in range(store.PROBES)]
+        at: [number(change.identity, probe) for probe in range(PROBES)]
         for at, change in enumerate(changes)
         if at not in answers
     }
@@ -145,7 +147,8 @@ def _find_places(
         mine = next((holders[n] for n in candidates if n in holders and holders[n][0] == change.identity), None)
         free = next((n for n in candidates if n not in taken), None)
         twin = change.identity in twins or _content(change) in twins
-        if change.key is not None or twin or not left.isdisjoint(candidates):
+        late = change.unless_buried_since is not None
+        if change.key is not None or late or twin or not left.isdisjoint(candidates):
             left.update(candidates)
         elif mine is None and free is not None:
             taken.add(free)

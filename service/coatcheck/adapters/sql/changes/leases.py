@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Interval, bindparam, func, or_
+from sqlalchemy import ColumnElement, Connection, Interval, bindparam, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.tables import leases
@@ -33,6 +33,15 @@ def _take(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of stateme
 
 
 _TAKE = {dialect: _take(dialect) for dialect in _NOW}
+
+
+_HOLDER = select(leases.c.holder).where(leases.c.name == bindparam("name"))
+
+
+def holder(conn: Connection, name: str) -> str | None:
+    """Who took a lease last, whether or not it is over."""
+    found: str | None = conn.execute(_HOLDER, {"name": name}).scalar_one_or_none()
+    return found
 
 
 def apply_take(conn: Connection, change: TakeLease) -> bool:

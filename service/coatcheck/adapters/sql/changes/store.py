@@ -4,9 +4,8 @@ What the caller must have done before: made the bytes durable. What it must do a
 `blob_used` says that they are referenced now.
 """
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -15,15 +14,14 @@ from sqlalchemy import (
     bindparam,
     delete,
     insert,
-    literal,
-    null,
     select,
-    union_all,
     update,
 )
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import release, tombstone_of
+from coatcheck.adapters.sql.changes.place import Numberer, Place, find_place
+from coatcheck.adapters.sql.changes.unsettled import Unsettled
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
 from coatcheck.adapters.sql.types import Many, RowNumber
@@ -33,19 +31,14 @@ from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.expiry import expiry
 from coatcheck.ports import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreArtifact, Stored
 
-Numberer = Callable[[bytes, int], int]
-"""The number of an identity's n-th candidate ID."""
-
-PROBES = 4
-"""Candidates looked at together. Among them an identity is found again even after the one that held its first
-number has gone; a chain of more needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
+_LOOKS = 8
+"""For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""
 
 
 def _without_seq(table: Table) -> list[str]:
     return [column.name for column in table.c if column.name != "seq"]
 
 
-_NUMBERS = [bindparam(f"n{i}", type_=BigInteger()) for i in range(PROBES)]
 _TAKE_INTENT = Prepared(
     delete(uploads).where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
 )
@@ -59,26 +52,6 @@ _REMOVE_KEY = delete(idempotency_keys).where(
     idempotency_keys.c.namespace == bindparam("namespace"), idempotency_keys.c.key == bindparam("key")
 )
 _ADD_KEY = insert(idempotency_keys)
-_TAKEN = Prepared(
-    union_all(
-        select(
-            artifacts.c.number,
-            artifacts.c.identity,
-            artifacts.c.seq,
-            artifacts.c.expires_at,
-            artifacts.c.blob_seq,
-            literal(value=True).label("present"),
-        ).where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number.in_(_NUMBERS)),
-        select(
-            tombstones.c.number,
-            tombstones.c.identity,
-            null(),
-            null(),
-            null(),
-            literal(value=False),
-        ).where(tombstones.c.namespace == bindparam("namespace"), tombstones.c.number.in_(_NUMBERS)),
-    )
-)
 _BY_SEQ = Prepared(
     select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
     .join_from(artifacts, blobs)
@@ -86,6 +59,16 @@ _BY_SEQ = Prepared(
 )
 _BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name).where(
     artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
+)
+_HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
+_BURIED = (
+    select(tombstones.c.at)
+    .where(
+        tombstones.c.namespace == bindparam("namespace"),
+        tombstones.c.number == bindparam("number"),
+        tombstones.c.identity == bindparam("identity"),
+    )
+    .with_for_update()
 )
 _REMOVE_ARTIFACT = Prepared(delete(artifacts).where(artifacts.c.seq == bindparam("seq")))
 _REMOVE_TOMBSTONE = Prepared(
@@ -115,17 +98,6 @@ _ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
 _ADD_ARTIFACT = Prepared(insert(artifacts), columns=_without_seq(artifacts))
 
 
-class _Place(NamedTuple):
-    """Where an identity's artifact is or may be."""
-
-    number: int
-    seq: int | None
-    """The row of this identity that is there already, live or expired."""
-    expires_at: datetime | None
-    blob_seq: int | None
-    tombstone: bool
-
-
 Answer = Stored | Gone | Fenced | KeyReused | None
 
 
@@ -143,29 +115,49 @@ def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer
         same = known.fingerprint == change.key.fingerprint
         answer = _replay(conn, change, known) if same else KeyReused()
     else:
-        place = _find_place(conn, change, number)
-        if place.seq is not None and _is_live(place.expires_at, change):
-            answer = _there(conn, change, place.seq, created=False)
-        else:
-            answer = _create(conn, change, place)
-        if change.key is not None:
+        place, answer = _place_and_store(conn, change, number)
+        if change.key is not None and isinstance(answer, Stored):
             _remember(conn, change, change.key, place.number, created=answer.created)
     if not (isinstance(answer, Stored) and answer.blob_used):
         _bury_ours(conn, change)
     return answer
 
 
+def _place_and_store(conn: Connection, change: StoreArtifact, number: Numberer) -> tuple[Place, Stored | Gone]:
+    """Store it, or answer what is there. Looks again when another replica has changed the place since it was found."""
+    for _ in range(_LOOKS):
+        place = find_place(conn, change, number)
+        if place.seq is not None and _is_live(place.expires_at, change):
+            answer = _there(conn, change, place.seq, created=False)
+        else:
+            answer = _outdone(change, place) or _create(conn, change, place)
+        if answer is not None:
+            return place, answer
+    raise Unsettled
+
+
 def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
     return expires_at is None or expires_at > change.now
 
 
-def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> Stored:
-    """What is there already; when its bytes are lost, ours take their place."""
-    artifact = rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0])
+def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> Stored | None:
+    """What is there already; when its bytes are lost, ours take their place. None: it was deleted meanwhile."""
+    found = _BY_SEQ.rows(conn, {"seq": seq})
+    if not found:
+        return None
+    artifact = rows.artifact(found[0])
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
         return Stored(artifact, created=created, blob_used=False)
+    if not _HOLD.rows(conn, {"seq": seq}):
+        return None
     _, _, used = _settle_blob(conn, change)
     return Stored(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
+
+
+def _outdone(change: StoreArtifact, place: Place) -> Gone | None:
+    """The tombstone of who was deleted, or expired, after the moment from which that outdoes this change."""
+    since = change.unless_buried_since
+    return place.buried if since is not None and place.buried is not None and place.buried.at > since else None
 
 
 def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored | Gone | None:
@@ -175,7 +167,10 @@ def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored
         return tombstone_of(conn, change.namespace, known.number, change.now)
     if not _is_live(row.expires_at, change):
         return rows.gone(known.number, "expired", row.expires_at, row.tool_name)
-    return _there(conn, change, row.seq, created=known.created)
+    answer = _there(conn, change, row.seq, created=known.created)
+    if answer is None:
+        raise Unsettled
+    return answer
 
 
 def _bury_ours(conn: Connection, change: StoreArtifact) -> None:
@@ -214,33 +209,33 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
     )
 
 
-def _find_place(conn: Connection, change: StoreArtifact, number: Numberer) -> _Place:
-    first = 0
-    free: int | None = None
-    while free is None:
-        candidates = [number(change.identity, probe) for probe in range(first, first + PROBES)]
-        parameters: dict[str, Any] = {f"n{i}": candidate for i, candidate in enumerate(candidates)}
-        taken = _TAKEN.rows(conn, {"namespace": change.namespace, **parameters})
-        for at, identity, seq, expires_at, blob_seq, present in taken:
-            if identity == change.identity:
-                return _Place(at, seq, expires_at, blob_seq, tombstone=not present)
-        occupied = {row[0] for row in taken}
-        free = next((candidate for candidate in candidates if candidate not in occupied), None)
-        first += PROBES
-    return _Place(free, None, None, None, tombstone=False)
-
-
-def _create(conn: Connection, change: StoreArtifact, place: _Place) -> Stored:
-    if place.seq is not None:
-        _REMOVE_ARTIFACT.run(conn, {"seq": place.seq})  # expired, and not swept yet
-    if place.tombstone:
-        _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
+def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | None:
+    """Store it at this place. None: another replica was there first, and nothing is changed."""
+    # Who removes what is in the way has the place for itself until its transaction ends.
+    if place.seq is not None and not _REMOVE_ARTIFACT.run(conn, {"seq": place.seq}):
+        return None
+    if place.buried is not None:
+        _expect_unburied(conn, change, place.number)
+        removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
+        if place.seq is None and not removed:
+            return None
     blob_seq, blob, used = _settle_blob(conn, change)
     artifact = artifact_of(change, place.number, blob)
     _ADD_ARTIFACT.run(conn, artifact_row(change, artifact, place.number, blob_seq))
     if place.blob_seq is not None and place.blob_seq != blob_seq:
         release(conn, [place.blob_seq], change.now)
+    _expect_unburied(conn, change, place.number)
     return Stored(artifact, created=True, blob_used=used)
+
+
+def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:
+    """Begin again when another replica stored and deleted the same after we had looked and before we inserted ours."""
+    if change.unless_buried_since is None:
+        return
+    wanted = {"namespace": change.namespace, "number": number, "identity": change.identity}
+    at = conn.execute(_BURIED, wanted).scalar()
+    if at is not None and at > change.unless_buried_since:
+        raise Unsettled
 
 
 def _settle_blob(conn: Connection, change: StoreArtifact) -> tuple[int, Blob, bool]:

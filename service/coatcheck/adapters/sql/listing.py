@@ -1,0 +1,96 @@
+"""Lists of live artifacts, newest first.
+
+No index serves most filters: each would make deletion slower. So a list looks at one stretch of rows after the other,
+and stops when its page is full or its time is over. Where it stopped the next page goes on: a page may hold less than
+was asked for, even nothing, and not be the last.
+"""
+
+import time
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import astuple
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes.bury import is_live
+from coatcheck.adapters.sql.tables import artifacts, blobs
+from coatcheck.adapters.sql.words import has_label
+from coatcheck.ports import Filter, Page
+
+STRETCH = 5_000
+"""Rows that one statement looks at: a few tens of milliseconds."""
+SECONDS = 0.5
+"""After which no further stretch is begun."""
+
+_MINE = artifacts.c.namespace == bindparam("namespace")
+_LIST = (
+    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS, artifacts.c.seq)
+    .join_from(artifacts, blobs)
+    .where(_MINE, is_live())
+    .order_by(artifacts.c.seq.desc())
+    .limit(bindparam("most"))
+)
+_END = select(artifacts.c.seq).where(_MINE).order_by(artifacts.c.seq.desc()).limit(1).offset(bindparam("stretch"))
+_OF_SESSION = artifacts.c.session == bindparam("session")
+_BEFORE = artifacts.c.seq < bindparam("before")
+_FROM = artifacts.c.seq >= bindparam("first")
+_CONDITIONS: dict[str, ColumnElement[bool]] = {
+    "session": _OF_SESSION,
+    "kind": artifacts.c.kind == bindparam("kind"),
+    "tool_name": artifacts.c.tool_name == bindparam("tool_name"),
+    "url": artifacts.c.url == bindparam("url"),
+    "label": has_label(artifacts.c.labels, bindparam("label")),
+}
+
+
+def list_artifacts(
+    conn: Connection,
+    namespace: str,
+    where: Filter,
+    now: datetime,
+    *,
+    before: int | None,
+    limit: int,
+    stretch: int = STRETCH,
+    seconds: float = SECONDS,
+) -> Page:
+    """Live artifacts that meet all conditions; see the module for what `before` of a page means."""
+    end = time.monotonic() + seconds
+    wanted = {
+        name: value for name, value in zip(where.__struct_fields__, astuple(where), strict=True) if value is not None
+    }
+    values: dict[str, Any] = {"namespace": namespace, "now": now, **wanted}
+    found: list[Row[Any]] = []
+    while True:
+        first = _end_of_stretch(conn, wanted, values, before, stretch) if wanted.keys() - {"session"} else None
+        found += _stretch(conn, wanted, values, before, first, limit + 1 - len(found))
+        if len(found) > limit:
+            return Page([rows.artifact(row) for row in found[:limit]], found[limit - 1].seq)
+        if first is None or time.monotonic() >= end:
+            return Page([rows.artifact(row) for row in found], first)
+        before = first
+
+
+def _end_of_stretch(
+    conn: Connection, wanted: dict[str, Any], values: dict[str, Any], before: int | None, stretch: int
+) -> int | None:
+    """The oldest row of the stretch that begins before a row; None when it reaches the oldest of all."""
+    statement = _END
+    if "session" in wanted:
+        statement = statement.where(_OF_SESSION)
+    if before is not None:
+        statement = statement.where(_BEFORE)
+    found: int | None = conn.execute(statement, {**values, "before": before, "stretch": stretch - 1}).scalar()
+    return found
+
+
+def _stretch(
+    conn: Connection, wanted: dict[str, Any], values: dict[str, Any], before: int | None, first: int | None, most: int
+) -> list[Row[Any]]:
+    statement = _LIST.where(*(_CONDITIONS[name] for name in wanted))
+    if before is not None:
+        statement = statement.where(_BEFORE)
+    if first is not None:
+        statement = statement.where(_FROM)
+    return list(conn.execute(statement, {**values, "before": before, "first": first, "most": most}).all())

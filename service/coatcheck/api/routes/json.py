@@ -1,0 +1,33 @@
+"""Reading JSON by path: the values that a JSONPath query or a JSON Pointer finds."""
+
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from coatcheck.api import docs
+from coatcheck.api.asking import caller
+from coatcheck.api.fields import JsonQuery
+from coatcheck.api.query import read_query
+from coatcheck.api.services import Desk
+from coatcheck.api.views import answer
+from coatcheck.core import ids
+
+
+@get("/v1/artifacts/{artifact_id:str}/json", opt={"doc": docs.JSON_PATH})
+async def read_json(
+    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+) -> Response[bytes]:
+    """Values of a JSON document by path, within a budget."""
+    asked = read_query(request.scope, JsonQuery)
+    found = await desk.services.read_json(
+        caller(request.scope),
+        ids.parse(artifact_id),
+        path=asked.path,
+        limit=asked.limit,
+        max_tokens=asked.max_tokens,
+        cursor=asked.cursor,
+        fields=tuple(name.strip() for name in asked.fields.split(",")) if asked.fields is not None else (),
+    )
+    return answer(found)

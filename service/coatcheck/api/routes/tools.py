@@ -1,0 +1,44 @@
+"""The tools for models: how to declare them, and what a call of them answers."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+
+from coatcheck.api import docs
+from coatcheck.api.asking import caller, require_json
+from coatcheck.api.body import body_too_large, content_length, open_body
+from coatcheck.api.fields import ToolCallAsk, ToolsAsk
+from coatcheck.api.json_body import decode_aside
+from coatcheck.api.limits import MIB
+from coatcheck.api.query import read_query
+from coatcheck.api.services import Desk
+from coatcheck.api.views import ToolsView, answer
+
+_BODY = MIB
+"""Bytes of a body with calls: no payload is in it."""
+
+
+@get("/v1/tools", opt={"doc": docs.TOOLS})
+async def get_tools(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """The tools as a provider wants them declared."""
+    asked = read_query(request.scope, ToolsAsk)
+    declared = desk.services.tools.declare(asked.format, strict=asked.strict, listing=asked.listing)
+    return answer(ToolsView(tuple(declared)))
+
+
+@post("/v1/tools/call", status_code=200, opt={"doc": docs.CALL_TOOL})
+async def call_tool(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Execute a call, or several. What a call asks for is always answered, also that it cannot be had."""
+    scope = request.scope
+    asked = read_query(scope, ToolCallAsk)
+    require_json(scope)
+    length = content_length(scope)
+    if length is not None and length > _BODY:
+        raise body_too_large(_BODY)
+    with desk.budget.room() as room:
+        data = await open_body(scope, request.receive, desk.limits).whole(_BODY, room)
+        body, _ = await decode_aside(data, object)
+        results = await desk.services.tools.answer(caller(scope), body, asked.format, asked.max_tokens)
+    return Response(content=msgspec.json.encode(results), media_type="application/json")

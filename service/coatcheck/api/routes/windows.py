@@ -1,0 +1,31 @@
+"""Reading by meaning: the passages that answer a query."""
+
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from coatcheck.api import docs
+from coatcheck.api.asking import caller
+from coatcheck.api.fields import WindowsQuery
+from coatcheck.api.query import read_query
+from coatcheck.api.services import Desk
+from coatcheck.api.views import answer
+from coatcheck.core import ids
+
+
+@get("/v1/artifacts/{artifact_id:str}/windows", opt={"doc": docs.WINDOWS})
+async def find_windows(
+    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+) -> Response[bytes]:
+    """The passages that best answer a query, within a budget."""
+    asked = read_query(request.scope, WindowsQuery)
+    found = await desk.services.windows(
+        caller(request.scope),
+        ids.parse(artifact_id),
+        query=asked.query,
+        max_tokens=asked.max_tokens,
+        view=asked.view,
+    )
+    return answer(found)

@@ -1,0 +1,65 @@
+"""The place of the bytes of a store on PostgreSQL: a bucket or a shared directory, after a look at whose it is."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.s3 import S3BlobStore
+from coatcheck.adapters.blobs.switched import SwitchedBlobStore
+from coatcheck.bootstrap.embedded import explained
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import BlobStore
+from coatcheck.settings import Settings
+from coatcheck.usecases.belong import Belong
+from coatcheck.usecases.pool import in_pool
+
+
+async def open_bytes(
+    settings: Settings, pool: ThreadPoolExecutor, belong: Belong, *, make: bool
+) -> tuple[BlobStore, list[str]]:
+    """The place that the settings name, with the files of before where there are any; and what should be known of it.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a URL that is none and for a place that is not this database's;
+            `storage_unavailable`.
+    """
+    if not settings.blob_url:
+        await _refuse_without_bucket(belong)
+        files = await in_pool(pool, _files, Path(settings.data), pool, make=make)
+        await belong(files)
+        return files, []
+    try:
+        bucket = S3BlobStore.open(settings.blob_url)
+    except ValueError as error:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
+    await bucket.ready()
+    await belong(bucket)
+    before = await in_pool(pool, _files, Path(settings.data), pool, make=False)
+    if await belong.holds(before):
+        return SwitchedBlobStore(bucket, before), []
+    return bucket, await _unopened_files(belong, settings.data)
+
+
+async def _refuse_without_bucket(belong: Belong) -> None:
+    """A forgotten setting would put new bytes into a directory that nobody shares, and that may go with a container."""
+    if await belong.bound("s3"):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "This database keeps its bytes in an S3-compatible store, and COATCHECK_BLOB_URL names none. Name it; "
+            "files of before are still read from COATCHECK_DATA.",
+        )
+
+
+async def _unopened_files(belong: Belong, data: str) -> list[str]:
+    told = (
+        f"This database has kept bytes as files, and {Path(data)} is not the directory that has them: what is still in "
+        "files cannot be read or removed. Name that directory with COATCHECK_DATA, beside COATCHECK_BLOB_URL."
+    )
+    return [told] if await belong.bound("file") else []
+
+
+def _files(root: Path, pool: ThreadPoolExecutor, *, make: bool) -> FileBlobStore:
+    with explained(root):
+        if make:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return FileBlobStore(root, pool, make=make)

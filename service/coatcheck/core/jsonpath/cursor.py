@@ -1,0 +1,77 @@
+"""Cursors of readings by path: where the next page begins, bound to one artifact and one question.
+
+URL-safe, checked, no secret: it grants nothing and holds no state of the server.
+"""
+
+import base64
+import binascii
+import hashlib
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath.hits import Resume
+
+LENGTH_LIMIT: Final = 96
+_CHECK_BYTES: Final = 5
+
+
+class Inside(Struct, frozen=True, tag="i", array_like=True):
+    """The next page lies inside one value: its bytes from `byte` to before `end`."""
+
+    byte: int
+    end: int
+    text: bool
+    """The value is a string; what is shown is its characters, without quotes and escapes."""
+
+
+class Page(Struct, frozen=True, tag="p", array_like=True):
+    """The next page begins at a value."""
+
+    byte: int
+    index: int
+    skip: int
+    seen: int
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(Inside | Page)
+
+
+def write(at: Resume | Inside, artifact: int, question: str) -> str:
+    """The cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
+    packed = Page(at.byte, at.index, at.skip, at.seen) if isinstance(at, Resume) else at
+    body = msgspec.msgpack.encode(packed)
+    return base64.urlsafe_b64encode(body + _check(body, artifact, question)).rstrip(b"=").decode()
+
+
+def read(text: str, artifact: int, question: str) -> Resume | Inside:
+    """What `write` wrote.
+
+    Raises:
+        CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.
+    """
+    found = _unpacked(text, artifact, question) if len(text) <= LENGTH_LIMIT else None
+    if found is None:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR,
+            "This cursor is not one of this artifact's with this path. Use the `next` of the last answer as it is, "
+            "with the same path and fields, or leave it out.",
+        )
+    return found if isinstance(found, Inside) else Resume(found.byte, found.index, found.skip, found.seen)
+
+
+def _unpacked(text: str, artifact: int, question: str) -> Inside | Page | None:
+    try:
+        packed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        body, check = packed[:-_CHECK_BYTES], packed[-_CHECK_BYTES:]
+        return _DECODER.decode(body) if check == _check(body, artifact, question) else None
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        return None
+
+
+def _check(body: bytes, artifact: int, question: str) -> bytes:
+    key = artifact.to_bytes(8, "big")
+    said = question.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(body + b"\0" + said, digest_size=_CHECK_BYTES, key=key, person=b"json").digest()

@@ -1,0 +1,105 @@
+"""JSON text as values, forgiving where a reader can be: NaN, long numbers, half surrogates, a cut end.
+
+What was forgiven is said (`Decoded.notices`), so that an answer can be marked as partial or odd. It never guesses at
+text that is not JSON.
+"""
+
+import json
+from typing import Final, cast
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from coatcheck.core.jsonpath.location import Step
+from coatcheck.core.jsonpath.structure import COMMA, Structure
+
+_OPENERS: Final = {ord("["): b"]", ord("{"): b"}"}
+_CLOSERS: Final = b"]}"
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_DIGITS: Final = 4_000
+"""Digits of an integer beyond which it becomes a double; CPython refuses to convert more than 4,300."""
+
+ODD: Final = "The document is not strict JSON (NaN, Infinity, a lone surrogate, or bytes that are not UTF-8)."
+
+
+class BrokenError(Exception):
+    """This is not JSON."""
+
+
+class TooDeepError(Exception):
+    """Nested deeper than values in memory may be (about 1,000 levels)."""
+
+
+class Decoded(Struct, frozen=True):
+    """A value, and whether it is more than strict JSON can say."""
+
+    value: object
+    odd: bool = False
+
+
+def decode(raw: bytes) -> Decoded:
+    """The value that `raw` is.
+
+    Raises:
+        BrokenError: it is not JSON, or cut short.
+        TooDeepError: it is nested too deeply.
+    """
+    try:
+        return Decoded(msgspec.json.decode(raw))
+    except RecursionError:
+        raise TooDeepError from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        text = raw.decode("utf-8", "replace")
+        return Decoded(json.loads(text, parse_int=_int), odd=True)
+    except RecursionError:
+        raise TooDeepError from None
+    except ValueError:
+        raise BrokenError from None
+
+
+def _int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
+def mended(data: bytes) -> bytes | None:
+    """The whole part of a document that was cut off: up to its last whole child, with what is open closed.
+
+    None when nothing is open at its end, so that it is not cut but broken.
+    """
+    marks = Structure().feed(data, 0)
+    if not len(marks.at) or marks.depth[-1] <= 0:
+        return None
+    cut = int(marks.at[-1]) + (0 if marks.char[-1] == COMMA else 1)
+    closing: list[bytes] = []
+    for octet in marks.char.tolist():
+        if octet in _OPENERS:
+            closing.append(_OPENERS[octet])
+        elif octet in _CLOSERS and closing:
+            closing.pop()
+    return data[:cut] + b"".join(reversed(closing))
+
+
+def span_of(data: bytes, path: list[Step]) -> tuple[int, int] | None:
+    """Where in `data`, one JSON value, the value at `path` is written; None where strict JSON does not say.
+
+    It does not decode what lies beside the path. Of members with the same name the last counts.
+    """
+    origin = _address(data)
+    raw: bytes | msgspec.Raw = data
+    try:
+        for step in path:
+            raw = _ELEMENTS.decode(raw)[step] if isinstance(step, int) else _MEMBERS.decode(raw)[step]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError):
+        return None
+    if raw is data:
+        return len(data) - len(data.lstrip()), len(data.rstrip())
+    start = _address(raw) - origin
+    return start, start + len(memoryview(raw))
+
+
+def _address(raw: bytes | msgspec.Raw) -> int:
+    return cast("int", np.frombuffer(raw, np.uint8).__array_interface__["data"][0])

@@ -1,0 +1,226 @@
+"""From the beginning of a document to the value that a path's first steps lead to, and why there is none.
+
+It recognises what a document is: one JSON value, or a JSON value on each line. It decodes nothing but names.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath import walk
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
+from coatcheck.core.jsonpath.hits import kind_of
+from coatcheck.core.jsonpath.location import Step, normalized
+from coatcheck.core.jsonpath.query import Index, Name
+from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk
+
+LINE_LIMIT: Final = 8 * 1024 * 1024
+"""Bytes of a line in a document of lines."""
+_BOM: Final = b"\xef\xbb\xbf"
+_NAMES_SHOWN: Final = 12
+_SNIFF: Final = 1024 * 1024
+_BLANK: Final = b" \t\r\n"
+_SCALAR = rb"(?:true|false|null|NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,\]}]|$)"
+_BEGINS: Final = re.compile(
+    rb"\s*(?:\[\s*(?:[\[{\"\]]|$|" + _SCALAR + rb"|[0-9]{400})|\{\s*(?:[\"}]|$)|\"|" + _SCALAR + rb"|-?[0-9]{400})"
+)
+"""What JSON begins with, as far as the first 512 bytes tell."""
+
+
+class Document(NamedTuple):
+    """What there is to walk over."""
+
+    source: Source
+    start: int
+    """Its first significant byte."""
+
+
+class Place(NamedTuple):
+    """Where the descent ended."""
+
+    at: int
+    kind: str
+    path: list[Step]
+    """Normalized steps."""
+    lines: bool
+    """Here is no value but all the lines, as the elements of an array."""
+    missing: Step | None = None
+    """The step that leads nowhere."""
+
+
+def sniff(size: int, *, last: bool) -> Walk[Document]:
+    """What the document is.
+
+    Raises:
+        CoatcheckError: `not_json` when it cannot be JSON.
+    """
+    head = yield walk.Want(0, walk.FIRST_WINDOW)
+    start = len(_BOM) if head.startswith(_BOM) else 0
+    source = Source(size, last)
+    try:
+        start, first = yield from walk.significant(source, start)
+    except CutShortError:
+        raise not_json("it is empty") from None
+    if kind_of(first) is None:
+        raise not_json(f"it begins with {ascii(chr(first)) if first < 128 else f'byte 0x{first:02x}'}")  # noqa: PLR2004 - ASCII
+    beginning = yield walk.Want(start, start + 512)
+    if not _BEGINS.match(beginning):
+        shown = ascii(beginning[:20].decode("utf-8", "replace"))
+        raise not_json(f"it begins with {shown}")
+    if start < len(head) and b"\n" not in head[start:] and size > len(head):
+        head = yield walk.Want(0, _SNIFF)
+    return Document(source._replace(lines=_is_lines(head[start:])), start)
+
+
+def _is_lines(head: bytes) -> bool:
+    line, _, rest = head.partition(b"\n")
+    rest = rest.lstrip(_BLANK)
+    if not rest or kind_of(rest[0]) is None:
+        return False
+    try:
+        decode(line)
+    except BrokenError:
+        return False
+    except TooDeepError:
+        pass
+    return True
+
+
+def not_json(why: str) -> CoatcheckError:
+    """The refusal of what is no JSON."""
+    return CoatcheckError(
+        Code.NOT_JSON,
+        f"This artifact is not JSON: {why}. Use a pattern (search) or lines (read) instead of a path.",
+    )
+
+
+def descend(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[Place]:
+    """Follow names and indices.
+
+    Raises:
+        CutShortError: the document ends first.
+        CoatcheckError: `json_too_large` for a line over LINE_LIMIT.
+    """
+    at, done = start, list[Step]()
+    if source.lines:
+        if not path:
+            return Place(start, "array", [], lines=True)
+        index = path[0].index
+        at = -1
+        if index is not None:
+            at, index = yield from _line(source, start, index)
+        if index is None or at < 0:
+            return Place(start, "array", done, lines=True, missing=_step(path[0]))
+        done.append(index)
+        path = path[1:]
+    for step in path:
+        at, first = yield from walk.significant(source, at)
+        kind = kind_of(first) or "number"
+        found, named = yield from _child(source, at, kind, step)
+        if found is None:
+            return Place(at, kind, done, lines=False, missing=_step(step))
+        at = found
+        done.append(named)
+    at, first = yield from walk.significant(source, at)
+    return Place(at, kind_of(first) or "number", done, lines=False)
+
+
+def _step(step: Name | Index) -> Step:
+    return step.name if isinstance(step, Name) else step.index
+
+
+def _child(source: Source, at: int, kind: str, step: Name | Index) -> Walk[tuple[int | None, Step]]:
+    if kind == "object" and isinstance(step, Name):
+        return (yield from walk.member(source, at, step.name)), step.name
+    index = step.index
+    if kind != "array" or index is None:
+        return None, ""
+    if index < 0:
+        index += yield from walk.count(source, at)
+    return (None if index < 0 else (yield from walk.element(source, at, index))), index
+
+
+def _line(source: Source, start: int, index: int) -> Walk[tuple[int, int]]:
+    """Where line `index` begins (-1 when there is none), and its index from 0."""
+    if index < 0:
+        index += yield from count_lines(source, start)
+    seen = 0
+    found = -1
+
+    def take(batch: Batch) -> bool:
+        nonlocal seen, found
+        if 0 <= index - seen < len(batch.starts):
+            found = batch.starts[index - seen]
+        seen += len(batch.starts)
+        return found >= 0
+
+    if index >= 0:
+        yield from _all_lines(source, start, take)
+    return found, index
+
+
+def count_lines(source: Source, start: int) -> Walk[int]:
+    """How many lines hold something.
+
+    Raises:
+        CoatcheckError: `json_too_large` for a line over LINE_LIMIT.
+    """
+    seen = 0
+
+    def take(batch: Batch) -> bool:
+        nonlocal seen
+        seen += len(batch.starts)
+        return False
+
+    yield from _all_lines(source, start, take)
+    return seen
+
+
+def _all_lines(source: Source, start: int, take: "walk.Take") -> Walk[None]:
+    try:
+        yield from walk.lines(source, start, take, longest=LINE_LIMIT)
+    except TooLongError:
+        raise too_large("a line of this document", f"over {LINE_LIMIT >> 20} MiB") from None
+
+
+def too_large(where: str, size: str) -> CoatcheckError:
+    """The refusal of what does not fit into memory."""
+    return CoatcheckError(
+        Code.JSON_TOO_LARGE,
+        f"This path needs {where[:300]} ({size}) in memory, and at most {LINE_LIMIT >> 20} MiB may be. Go further "
+        "down by names and indices first, or use one filter, slice or * over records ($.items[?@.id == 7].name), which "
+        "may be any number; `read` and `search` work at any size.",
+    )
+
+
+def miss(source: Source, place: Place) -> Walk[str]:
+    """A sentence that says why a step leads nowhere, and what there is instead."""
+    where = normalized(place.path)[:300]
+    wanted = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
+    if place.kind == "array":
+        if isinstance(place.missing, str):
+            each = "a document on each line" if place.lines else "an array"
+            return f"No match: {where} is {each}, not an object; use an index, [*] or a filter before {wanted}."
+        length = yield from (count_lines(source, place.at) if place.lines else walk.count(source, place.at))
+        return f"No match: {where} has {length:,} elements, so there is no [{wanted}]."
+    if place.kind != "object":
+        return f"No match: {where} is a {place.kind}, which has nothing in it."
+    if isinstance(place.missing, int):
+        return f"No match: {where} is an object; use a name, or [*], in place of [{wanted}]."
+    names = yield from _names(source, place.at)
+    return f"No match: {where} has no member {wanted}. It has: {', '.join(names) or 'none'}."
+
+
+def _names(source: Source, at: int) -> Walk[list[str]]:
+    out: list[str] = []
+
+    def take(batch: Batch) -> bool:
+        for opening, closing in (batch.names or [])[: _NAMES_SHOWN + 1 - len(out)]:
+            out.append(walk.name_of(batch.data[opening + 1 - batch.base : closing - batch.base])[:60])
+        return len(out) > _NAMES_SHOWN
+
+    try:
+        yield from walk.children(source, at + 1, take, is_object=True, longest=walk.WINDOW)
+    except (TooLongError, CutShortError):
+        out.append("…")
+    return out[:_NAMES_SHOWN] + (["…"] if len(out) > _NAMES_SHOWN else [])

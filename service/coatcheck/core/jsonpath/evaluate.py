@@ -1,0 +1,272 @@
+"""RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's budget stops.
+
+Recursion follows the path, which is bounded, and never the document. It parses nothing and reads no clock: `Effort`
+is handed in. Strings are compared and measured in Unicode scalar values, booleans are no numbers.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final, TypeGuard, cast
+
+from coatcheck.core.jsonpath.iregexp import compiled
+from coatcheck.core.jsonpath.location import Location
+from coatcheck.core.jsonpath.query import (
+    All,
+    Call,
+    Comparable,
+    Compare,
+    Expression,
+    Filter,
+    Index,
+    Literal,
+    Name,
+    Not,
+    Query,
+    Segment,
+    Selector,
+    Slice,
+    Some,
+    Test,
+    Wildcard,
+)
+
+Node = tuple[Location, object]
+
+
+class OutOfEffortError(Exception):
+    """The budget of steps or time is spent."""
+
+
+class Effort:
+    """How much work an evaluation may be. `spend` is called for each node that is looked at."""
+
+    def __init__(self, over: Callable[[], bool], every: int = 512) -> None:
+        """Make a budget that asks `over` whether it is spent, once in `every` steps."""
+        self._over = over
+        self._every = every
+        self._left = every
+
+    def spend(self, steps: int = 1) -> None:
+        """Note steps.
+
+        Raises:
+            OutOfEffortError: when the budget is spent.
+        """
+        self._left -= steps
+        if self._left <= 0:
+            self._left = self._every
+            if self._over():
+                raise OutOfEffortError
+
+
+class Nothing:
+    """The result of a comparable that has no value. Equal to itself alone."""
+
+
+NOTHING: Final = Nothing()
+
+
+def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterator[Node]:
+    """The nodes that the segments lead to from a node, in the RFC's order.
+
+    Raises:
+        OutOfEffortError: while iterating, when the budget is spent.
+    """
+    at = 0
+    while at < len(segments) and segments[at].singular:
+        effort.spend()
+        found = _child(node, segments[at].selectors[0])
+        if found is None:
+            return
+        node = found
+        at += 1
+    if at == len(segments):
+        yield node
+        return
+    segment, rest = segments[at], segments[at + 1 :]
+    for visited in _descendants(node, effort) if segment.descendant else (node,):
+        for selector in segment.selectors:
+            for found in _select(visited, selector, root, effort):
+                if rest:
+                    yield from evaluate(rest, found, root, effort)
+                else:
+                    yield found
+
+
+def is_array(value: object) -> TypeGuard[list[object]]:
+    """Whether a value is a JSON array."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether a value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def _child(node: Node, selector: Selector) -> Node | None:
+    location, value = node
+    if isinstance(selector, Name):
+        if is_object(value):
+            return ((location, selector.name), value[selector.name]) if selector.name in value else None
+        index = selector.index
+        if index is None:
+            return None
+    else:
+        index = cast("Index", selector).index
+    if not is_array(value):
+        return None
+    index = index if index >= 0 else index + len(value)
+    return ((location, index), value[index]) if 0 <= index < len(value) else None
+
+
+def _children(node: Node) -> Iterator[Node]:
+    location, value = node
+    if is_object(value):
+        for name, member in value.items():
+            yield (location, name), member
+    elif is_array(value):
+        for index, element in enumerate(value):
+            yield (location, index), element
+
+
+def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
+    """The node and everything below it, parents first, in document order; a stack instead of recursion."""
+    stack = [iter((node,))]
+    while stack:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+            continue
+        effort.spend()
+        yield found
+        if isinstance(found[1], dict | list):
+            stack.append(_children(found))
+
+
+def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Iterator[Node]:
+    match selector:
+        case Wildcard():
+            for child in _children(node):
+                effort.spend()
+                yield child
+        case Filter():
+            for child in _children(node):
+                effort.spend()
+                if holds(selector.expression, child[1], root, effort):
+                    yield child
+        case Slice():
+            location, value = node
+            if is_array(value):
+                for index in selector.of(len(value)):
+                    effort.spend()
+                    yield (location, index), value[index]
+        case _:
+            effort.spend()
+            found = _child(node, selector)
+            if found is not None:
+                yield found
+
+
+# -------------------------------------------------------------------------------------------------- expressions
+
+
+def holds(expression: Expression, current: object, root: object, effort: Effort) -> bool:
+    """Whether a filter's expression holds for a value."""
+    match expression:
+        case Compare():
+            return _compare(expression, current, root, effort)
+        case Test():
+            of = expression.of
+            if isinstance(of, Call):
+                return _value(of, current, root, effort) is True
+            return next(_nodes(of, current, root, effort), None) is not None
+        case Not():
+            return not holds(expression.of, current, root, effort)
+        case All():
+            return all(holds(e, current, root, effort) for e in expression.of)
+        case Some():
+            return any(holds(e, current, root, effort) for e in expression.of)
+
+
+def _nodes(query: Query, current: object, root: object, effort: Effort) -> Iterator[Node]:
+    return evaluate(query.segments, (None, root if query.absolute else current), root, effort)
+
+
+def _value(of: Comparable, current: object, root: object, effort: Effort) -> object:
+    match of:
+        case Literal():
+            return of.value
+        case Query():
+            found = next(_nodes(of, current, root, effort), None)
+            return NOTHING if found is None else found[1]
+        case Call():
+            return _call(of, current, root, effort)
+
+
+def _call(call: Call, current: object, root: object, effort: Effort) -> object:
+    if call.name in {"count", "value"}:
+        nodes = _nodes(cast("Query", call.arguments[0]), current, root, effort)
+        if call.name == "count":
+            return sum(1 for _ in nodes)
+        first = list(islice(nodes, 2))
+        return first[0][1] if len(first) == 1 else NOTHING
+    values = [_value(a, current, root, effort) for a in call.arguments]
+    if call.name == "length":
+        of = values[0]
+        return len(of) if isinstance(of, str) or is_array(of) or is_object(of) else NOTHING
+    text, pattern = values
+    if not isinstance(text, str) or not isinstance(pattern, str):
+        return False
+    matcher = compiled(pattern, whole=call.name == "match")
+    effort.spend(1 + len(text) // 64)
+    return matcher is not None and matcher(text)
+
+
+def _compare(of: Compare, current: object, root: object, effort: Effort) -> bool:
+    left = _value(of.left, current, root, effort)
+    right = _value(of.right, current, root, effort)
+    match of.operator:
+        case "==":
+            return same(left, right, effort)
+        case "!=":
+            return not same(left, right, effort)
+        case "<":
+            return _less(left, right)
+        case ">":
+            return _less(right, left)
+        case "<=":
+            return _less(left, right) or same(left, right, effort)
+        case ">=":
+            return _less(right, left) or same(left, right, effort)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _less(left: object, right: object) -> bool:
+    if _is_number(left) and _is_number(right):
+        return left < right
+    return isinstance(left, str) and isinstance(right, str) and left < right
+
+
+def same(left: object, right: object, effort: Effort) -> bool:
+    """Whether two values are equal as JSON values; iterative, however deep they are."""
+    pairs = [(left, right)]
+    while pairs:
+        a, b = pairs.pop()
+        effort.spend()
+        if is_array(a):
+            if not is_array(b) or len(a) != len(b):
+                return False
+            pairs.extend(zip(a, b, strict=True))
+        elif is_object(a):
+            if not is_object(b) or a.keys() != b.keys():
+                return False
+            pairs.extend((value, b[name]) for name, value in a.items())
+        elif _is_number(a):
+            if not _is_number(b) or a != b:
+                return False
+        elif type(a) is not type(b) or a != b:
+            return False
+    return True

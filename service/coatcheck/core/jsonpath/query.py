@@ -1,0 +1,147 @@
+"""A path as values: segments, selectors and filter expressions of RFC 9535, and what can be said of them.
+
+It parses nothing (`parse.py`) and evaluates nothing (`evaluate.py`).
+"""
+
+from typing import Literal as Either
+
+from msgspec import Struct
+
+Operator = Either["==", "!=", "<=", ">=", "<", ">"]
+Function = Either["length", "count", "match", "search", "value"]
+
+
+class Name(Struct, frozen=True):
+    """A member by its name; with `index`, also the element at that index (a reference token of RFC 6901)."""
+
+    name: str
+    index: int | None = None
+
+
+class Wildcard(Struct, frozen=True):
+    """Every member or element."""
+
+
+class Index(Struct, frozen=True):
+    """An element; negative counts from the end."""
+
+    index: int
+
+
+class Slice(Struct, frozen=True):
+    """Elements from `start` to before `stop`."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+
+    def of(self, length: int) -> range:
+        """The indices in an array of this length, in order; none for step 0."""
+        if self.step == 0:
+            return range(0)
+        return range(*slice(self.start, self.stop, self.step).indices(length))
+
+
+class Filter(Struct, frozen=True):
+    """Members or elements for which an expression holds."""
+
+    expression: "Expression"
+
+
+Selector = Name | Wildcard | Index | Slice | Filter
+
+
+class Segment(Struct, frozen=True):
+    """Selectors that apply to each node, or with `descendant` to each node and all below it."""
+
+    selectors: tuple[Selector, ...]
+    descendant: bool = False
+
+    @property
+    def singular(self) -> bool:
+        """Whether it gives one node at most."""
+        return not self.descendant and len(self.selectors) == 1 and isinstance(self.selectors[0], Name | Index)
+
+
+class Query(Struct, frozen=True):
+    """Segments from the root (`$`), or from the node that a filter looks at (`@`)."""
+
+    segments: tuple[Segment, ...]
+    absolute: bool = True
+
+    @property
+    def singular(self) -> bool:
+        """Whether it gives one node at most, whatever the document."""
+        return all(segment.singular for segment in self.segments)
+
+
+class Literal(Struct, frozen=True):
+    """A constant of a filter: text, number, true, false, null."""
+
+    value: str | int | float | bool | None
+
+
+class Call(Struct, frozen=True):
+    """One of the five functions of RFC 9535."""
+
+    name: Function
+    arguments: tuple["Comparable", ...]
+
+
+Comparable = Literal | Query | Call
+
+
+class Compare(Struct, frozen=True):
+    """Two values compared."""
+
+    operator: Operator
+    left: Comparable
+    right: Comparable
+
+
+class Test(Struct, frozen=True):
+    """Whether a query finds anything, or a function says yes."""
+
+    of: Query | Call
+
+
+class Not(Struct, frozen=True):
+    """Negation."""
+
+    of: "Expression"
+
+
+class All(Struct, frozen=True):
+    """Conjunction."""
+
+    of: tuple["Expression", ...]
+
+
+class Some(Struct, frozen=True):
+    """Disjunction."""
+
+    of: tuple["Expression", ...]
+
+
+Expression = Compare | Test | Not | All | Some
+
+
+def looks_at_root(segments: tuple[Segment, ...]) -> bool:
+    """Whether a filter in these segments refers to the whole document by `$`."""
+    return any(_in_filter(s.expression) for g in segments for s in g.selectors if isinstance(s, Filter))
+
+
+def _in_filter(expression: Expression | Comparable) -> bool:
+    match expression:
+        case Compare():
+            return _in_filter(expression.left) or _in_filter(expression.right)
+        case Test() | Not():
+            return _in_filter(expression.of)
+        case All() | Some():
+            return any(_in_filter(e) for e in expression.of)
+        case Query():
+            return expression.absolute or looks_at_root(expression.segments)
+        case Call():
+            return any(_in_filter(a) for a in expression.arguments)
+        case Literal():
+            return False

@@ -1,0 +1,158 @@
+"""An answer that a model reads: a heading with what the locations share, one line a value, within a budget.
+
+All text of the document goes through `inert`; our own words stand behind its mark, which no document can write. It
+cuts long values and says so; it leaves out no value silently.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.core.jsonpath.hits import Hit, Page
+from coatcheck.core.jsonpath.location import Step, bracketed, normalized
+from coatcheck.core.text.inert import MARK, inert
+from coatcheck.core.tokens import Tokenizer
+
+MIN_TOKENS: Final = 128
+"""What a heading and the shortest form of one value need."""
+_CLIPS: Final = (4_000, 1_000, 300, 80, 20)
+"""Ever less of each value."""
+_FEW_CHARS: Final = 3
+"""Characters that a token holds at least, usually."""
+_LOCATION: Final = 160
+"""Characters of a location in the text."""
+
+_CUT: Final = f"…{MARK}"
+_FOOT: Final = f"{MARK} …{MARK}+n: cut by n characters; ask for this value alone, by its path, to read all of it."
+
+Cut = Literal["max_tokens", "max_characters"]
+
+
+class Rendered(Struct, frozen=True):
+    """The values that the budget holds."""
+
+    text: str
+    tokens: int
+    shown: int
+    clip: int
+    """Characters of each value that are shown at most."""
+    cut: Cut | None
+
+
+def render(page: Page, first: int, fields: tuple[str, ...], tokens: int, chars: int, tokenizer: Tokenizer) -> Rendered:
+    """As many of the page's values as the budget holds, at least one where there is one.
+
+    Args:
+        page: the values.
+        first: the number of the first, from 1.
+        fields: the names of the cells, where the values are shown as rows.
+        tokens: budget.
+        chars: budget.
+        tokenizer: counts.
+    """
+    share = min(tokens * _FEW_CHARS, chars) // max(1, len(page.hits))
+    best = Rendered("", 0, 0, 0, None)
+    for clip in [c for c in _CLIPS if c <= max(share, 300)]:
+        best = _fit(page, first, fields, clip, tokens, chars, tokenizer)
+        if best.shown or not page.hits:
+            return best
+    return best
+
+
+def _fit(
+    page: Page, first: int, fields: tuple[str, ...], clip: int, tokens: int, chars: int, tokenizer: Tokenizer
+) -> Rendered:
+    pattern = shared([h.path for h in page.hits])
+    rows = [_row(hit, pattern, clip) for hit in page.hits]
+    notices = said(page.notices, brief=clip == _CLIPS[-1])
+    fixed = "\n".join([_heading(page, pattern, first, len(rows), fields, clip), *notices])
+    left, room, keep = tokens - tokenizer.count(fixed), chars - len(fixed), 0
+    cut: Cut | None = None
+    for row in rows:
+        left -= tokenizer.count(row) + 1
+        room -= len(row) + 1
+        if left < 0 or room < 0:
+            cut = "max_tokens" if left < 0 else "max_characters"
+            break
+        keep += 1
+    while keep:
+        lines = [_heading(page, pattern, first, keep, fields, clip), *rows[:keep]]
+        if any(_CUT in row for row in rows[:keep]):
+            lines.append(_FOOT)
+        text = "\n".join([*lines, *notices])
+        used = tokenizer.count(text)
+        if used <= tokens and len(text) <= chars:
+            return Rendered(text, used, keep, clip, cut)
+        cut = "max_tokens" if used > tokens else "max_characters"
+        keep -= 1
+    return Rendered("", 0, 0, clip, cut)
+
+
+def said(notices: list[str], *, brief: bool = False) -> list[str]:
+    """Notices as lines of ours."""
+    if brief and notices:
+        return [f"{MARK} This is not everything: part of the document could not be read."]
+    return [f"{MARK} {inert(notice)}" for notice in notices]
+
+
+def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
+    """A sentence of ours as the whole answer, and its tokens."""
+    line = f"{MARK} {inert(text)}".replace("\n", " ")
+    used = tokenizer.count(line)
+    while used > tokens:
+        line = _clip(line, len(line) * 3 // 4)
+        used = tokenizer.count(line)
+    return line, used
+
+
+def title(hit: Hit, what: str) -> str:
+    """The heading of one value by itself."""
+    return f"{MARK} {inert(_clip(normalized(hit.path), _LOCATION))} {what}"
+
+
+def shared(paths: list[list[Step]]) -> list[Step | None] | None:
+    """What the locations have in common, None where they differ; None as a whole where their lengths differ."""
+    if not paths or any(len(p) != len(paths[0]) for p in paths):
+        return None
+    return [first if all(p[n] == first for p in paths) else None for n, first in enumerate(paths[0])]
+
+
+def _heading(
+    page: Page, pattern: list[Step | None] | None, first: int, shown: int, fields: tuple[str, ...], clip: int
+) -> str:
+    where = "" if pattern is None else _clip(_pattern(pattern), min(_LOCATION, clip)) + " "
+    total = f"{page.total:,}" if page.exact else f"at least {page.total:,}"
+    last = first + shown - 1
+    numbers = f"value {first:,} of {total}" if first == last else f"values {first:,}-{last:,} of {total}"
+    columns = _clip(" | ".join(inert(f) for f in fields), 4 * clip)
+    return f"{MARK} {where}{numbers}{'; ' if columns else ''}{columns}"
+
+
+def _pattern(pattern: list[Step | None]) -> str:
+    return inert("$" + "".join("[*]" if step is None else bracketed(step) for step in pattern))
+
+
+def _row(hit: Hit, pattern: list[Step | None] | None, clip: int) -> str:
+    width = min(_LOCATION, clip)
+    if pattern is None:
+        label = f"{inert(_clip(normalized(hit.path), width))}: "
+    else:
+        own = [step for step, common in zip(hit.path, pattern, strict=True) if common is None]
+        label = _clip(", ".join(str(s) if isinstance(s, int) else inert(bracketed(s)[1:-1]) for s in own), width)
+        label = f"{label}: " if label else ""
+    if hit.cells is None:
+        return label + _shown(hit.text, clip, whole=hit.whole)
+    if clip == _CLIPS[-1]:
+        return label + _shown(" | ".join(hit.cells), clip, whole=True)
+    return label + " | ".join(_shown(cell, clip, whole=True) for cell in hit.cells)
+
+
+def _shown(text: str, clip: int, *, whole: bool) -> str:
+    if whole and len(text) <= clip:
+        return inert(text)
+    hidden = f"+{len(text) - clip:,}{'' if whole else ' or more'}" if len(text) > clip else "+"
+    return f"{inert(text[:clip])}…{MARK}{hidden}"
+
+
+def _clip(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,141 @@
+"""A page that fills: values that are kept while there is room, counted afterwards, and what must be said beside them.
+
+It reads no document and evaluates nothing.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.jsonpath.decode import ODD, span_of
+from coatcheck.core.jsonpath.evaluate import Effort
+from coatcheck.core.jsonpath.hits import HOLD, HOLD_ALONE, Hit, Page, Resume, cells_of, cut, kind_of_value
+from coatcheck.core.jsonpath.location import Location, Step, steps
+from coatcheck.core.jsonpath.plan import Plan
+
+PATIENCE_SECONDS: Final = 1.0
+COUNT_ON_SECONDS: Final = 0.3
+"""How long a full page's values are counted on, for `total`."""
+_LOCATE_BYTES: Final = 32 * 1024 * 1024
+"""Bytes that are read again to say where values are."""
+_ROW: Final = 8
+"""Characters that a row costs beside its value."""
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """A page that is asked for."""
+
+    plan: Plan
+    size: int
+    limit: int
+    chars: int
+    """Characters of values that are certainly enough."""
+    fields: tuple[str, ...] = ()
+    resume: Resume | None = None
+    patience: float = PATIENCE_SECONDS
+
+
+class Tally:
+    """What was found so far.
+
+    Attributes:
+        start: where this page begins.
+        found: values of this and all earlier pages.
+        full_at: the first value that the page has no room for.
+        spent_at: where the time was over.
+        broken: children that are no JSON.
+        odd: whether something was read that strict JSON cannot say.
+        cut_short: whether the document ends before its JSON does.
+        notices: sentences for the caller.
+    """
+
+    def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._deadline = clock() + ask.patience
+        self.effort = Effort(lambda: clock() > self._deadline)
+        self.start = ask.resume or Resume()
+        self.found = self.start.seen
+        self.hits: list[Hit] = []
+        self.full_at: Resume | None = None
+        self.spent_at: Resume | None = None
+        self.broken = 0
+        self.odd = False
+        self.cut_short = False
+        self.notices: list[str] = []
+        self._chars = 0
+        self._locating = _LOCATE_BYTES
+
+    def room(self, resume: Resume) -> bool:
+        """Whether the page takes another value; if not, it is noted where the next page begins."""
+        if len(self.hits) < self._ask.limit and self._chars <= self._ask.chars:
+            return True
+        if self.full_at is None:
+            self.full_at = resume
+            self._deadline = min(self._deadline, self._clock() + COUNT_ON_SECONDS)
+        return False
+
+    @property
+    def keep(self) -> int:
+        """Characters to keep of the next value."""
+        return HOLD if self.hits else HOLD_ALONE
+
+    def add(self, path: list[Step], value: object, span: Callable[[], tuple[int, int] | None], resume: Resume) -> None:
+        """Count a value, and keep it if there is room."""
+        if self.room(resume):
+            text, whole = cut(value, self.keep)
+            cells = cells_of(value, self._ask.fields, self.keep) if self._ask.fields else None
+            self.put(Hit(path, kind_of_value(value), text, whole, span(), resume, cells))
+        self.found += 1
+
+    def put(self, hit: Hit) -> None:
+        """Keep a value."""
+        self._chars += sum(map(len, hit.cells)) if hit.cells is not None else min(len(hit.text), HOLD)
+        self._chars += _ROW
+        self.hits.append(hit)
+
+    def span(self, raw: bytes, location: Location, base: int) -> tuple[int, int] | None:
+        """Where a value inside `raw`, which begins at `base`, is written; None when looking would take too long."""
+        if self._locating < len(raw):
+            return None
+        self._locating -= len(raw)
+        found = span_of(raw, steps(location))
+        return None if found is None else (found[0] + base, found[1] + base)
+
+    def page(self, message: str | None = None) -> Page:
+        """The page as it stands."""
+        following = self.full_at or self.spent_at
+        exact = self.spent_at is None and not self.cut_short
+        if self.full_at is None and self.spent_at is not None and not self.hits and self._stuck(self.spent_at):
+            following = None
+            self.notices.append(
+                "One step of this path takes more work than one call may, so the answer is incomplete. Use a narrower "
+                "path: fewer `..`, no filter inside a filter, or an index in place of *."
+            )
+        return Page(
+            hits=self.hits,
+            total=self.found,
+            exact=exact,
+            stopped="limit" if self.full_at is not None else "deadline" if self.spent_at is not None else "end",
+            next=following,
+            notices=[*self.notices, *self._said()],
+            partial=self.cut_short or self.broken > 0 or (self.spent_at is not None and following is None),
+            message=message,
+        )
+
+    def _stuck(self, at: Resume) -> bool:
+        return (at.byte, at.skip) == (self.start.byte, self.start.skip)
+
+    def _said(self) -> list[str]:
+        out: list[str] = []
+        if self.cut_short:
+            out.append(
+                f"The document is cut off: its {self._ask.size:,} bytes end before its JSON does. What is whole counts."
+            )
+        if self.broken:
+            ending = "s" if self.broken > 1 else ""
+            out.append(f"Left out as invalid JSON or nested too deeply: {self.broken:,} element{ending}.")
+        if self.odd:
+            out.append(ODD)
+        return out

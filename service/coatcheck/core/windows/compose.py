@@ -1,0 +1,163 @@
+"""Passages that answer a query, as a model reads them: verbatim, made inert, under lines of ours that say where.
+
+The text is counted whole and shrunk until it is within its budget, whatever the estimates were. Every window is an
+exact range of the document; where its text had to be made inert it says so.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.clip import Budget
+from coatcheck.core.text.excerpt import fit_head
+from coatcheck.core.text.inert import MARK, inert
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Window, decode, window
+from coatcheck.core.windows.choose import Chooser, Run
+from coatcheck.core.windows.rank import Part, Rated
+
+BRIEF: Final = 300
+"""Budget in tokens under which every word counts, as in cards: ranges by lines alone."""
+_SEAM: Final = 14
+_BRIEF_SEAM: Final = 8
+"""About what the line before a window costs."""
+_LEAST: Final = 8
+"""Tokens under which a piece of a unit is not worth showing."""
+
+
+class Passage(Struct, frozen=True):
+    """One window that is shown."""
+
+    text: str
+    exact: bool
+    """False: control characters or tags were changed in `text`, or its bytes are not UTF-8."""
+    window: Window
+    """Exactly what `text` stands for."""
+    score: float
+    """How well its best sentence or line answers: comparable within one answer only."""
+
+
+class Composed(Struct, frozen=True):
+    """An answer's text and what it is made of."""
+
+    text: str
+    tokens: int
+    passages: list[Passage]
+
+
+def compose(
+    rated: list[Rated], parts: list[Part], size: int, budget: Budget, tokenizer: Tokenizer, last: str
+) -> Composed:
+    """The best passages within the budget, in document order, and the line `last` of ours after them, if any.
+
+    Args:
+        rated: the units of the parts, in order.
+        parts: the bytes that they lie in.
+        size: of the whole document.
+        budget: tokens and characters of the text.
+        tokenizer: what counts.
+        last: without its mark; dropped where only that makes anything fit.
+    """
+    return _Composing(rated, parts, size, budget, tokenizer).run(f"{MARK} {last}" if last else "")
+
+
+class _Composing:
+    def __init__(self, rated: list[Rated], parts: list[Part], size: int, budget: Budget, tokenizer: Tokenizer) -> None:
+        self._rated = rated
+        self._parts = parts
+        self._size = size
+        self._budget = budget
+        self._tokenizer = tokenizer
+        self._brief = budget.tokens < BRIEF
+
+    def run(self, last: str) -> Composed:
+        budget = self._budget
+        room = Budget(
+            budget.tokens - self._tokenizer.count(f"\n{last}") if last else budget.tokens, budget.chars - len(last)
+        )
+        chooser = Chooser(self._rated, self._cost, room, _BRIEF_SEAM if self._brief else _SEAM)
+        runs = chooser.choose()
+        while runs:
+            made = self._render([self._passage(*self._edges(run)) for run in runs], last)
+            over = made.tokens - budget.tokens, len(made.text) - budget.chars
+            if max(over) <= 0:
+                return made
+            runs = chooser.less(*over)
+        return self._piece(last) or self._render([], last)
+
+    def _cost(self, unit: Rated) -> tuple[int, int]:
+        text = _shown(self._bytes(unit.part, unit.start, unit.end))
+        return self._tokenizer.count(text), len(text)
+
+    def _bytes(self, part: int, start: int, end: int) -> bytes:
+        at = self._parts[part].place.byte
+        return self._parts[part].data[start - at : end - at]
+
+    def _edges(self, run: Run) -> tuple[int, int, int, float]:
+        """Part, start and end of a run without the blanks around it, and its score."""
+        units = self._rated[run.first : run.end]
+        part, start, end = units[0].part, units[0].start, units[-1].end
+        data = self._bytes(part, start, end)
+        blank = len(data) - len(data.lstrip(b" \t\r\n"))
+        return (
+            part,
+            start + data.rfind(b"\n", 0, blank) + 1,
+            max(end - len(data) + len(data.rstrip(b" \t\r\n")), start + 1),
+            max(unit.score for unit in units),
+        )
+
+    def _passage(self, part: int, start: int, end: int, score: float) -> Passage:
+        data = self._bytes(part, start, end)
+        text = _shown(data)
+        whole = self._parts[part]
+        at = whole.place.byte
+        first = whole.place.after(whole.data[: start - at])
+        return Passage(
+            text=text,
+            exact=text.encode("utf-8", "replace") == data,
+            window=window(first, first.after(data), ends_line=data.endswith(b"\n")),
+            score=round(score, 3),
+        )
+
+    def _render(self, passages: list[Passage], last: str) -> Composed:
+        lines = [line for passage in passages for line in (self._seam(passage), passage.text.removesuffix("\n"))]
+        text = "\n".join([*lines, last] if last else lines)
+        return Composed(text, self._tokenizer.count(text), passages)
+
+    def _seam(self, passage: Passage) -> str:
+        lines, where = passage.window.lines, passage.window.bytes
+        span = f"line {lines.first}" if lines.first >= lines.last else f"lines {lines.first}-{lines.last}"
+        if not self._whole_lines(where.start, where.end):
+            part = "part" if lines.first >= lines.last else "ends cut"
+            span += f", {part}" if self._brief else f", bytes {where.start}-{where.end}"
+        if not (passage.exact or self._brief):
+            span += ", control characters or tags changed"
+        return f"{MARK} {span}"
+
+    def _whole_lines(self, start: int, end: int) -> bool:
+        part = next(p for p in self._parts if p.place.byte <= start < p.place.byte + len(p.data))
+        at = part.place.byte
+        before = start == 0 or part.data.startswith(b"\n", start - at - 1)
+        after = end == self._size or part.data[end - at :].lstrip(b" \t\r").startswith(b"\n")
+        return before and after
+
+    def _piece(self, last: str) -> Composed | None:
+        """As much of the best unit as fits, from its first term on; without the last line if need be."""
+        best = max(self._rated, key=lambda unit: (unit.score, -unit.start), default=None)
+        if best is None or best.score <= 0:
+            return None
+        data = self._bytes(best.part, best.hit, best.end)
+        for after in dict.fromkeys((last, "")):
+            ask = self._budget.tokens - _SEAM - self._tokenizer.count(after)
+            while ask >= _LEAST:
+                piece, _ = fit_head(data, ask, self._tokenizer, lines=False)
+                if piece:
+                    made = self._render([self._passage(best.part, best.hit, best.hit + len(piece), best.score)], after)
+                    if made.tokens <= self._budget.tokens and len(made.text) <= self._budget.chars:
+                        return made
+                ask = ask * 3 // 4
+        return None
+
+
+def _shown(data: bytes) -> str:
+    return inert(decode(data))

@@ -1,0 +1,165 @@
+"""Where the terms of a query stand in content that streams past: one pass of RE2, positions only.
+
+Memory and time are bounded by the number of hits that are kept: when there are too many, the most frequent terms are
+given up, because a word that is everywhere tells no place from another. It ranks nothing and holds no bytes but the
+last few of a block, across whose end a term may lie.
+"""
+
+from array import array
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.windows.fold import fold
+from coatcheck.core.windows.terms import Term
+
+MAX_HITS: Final = 8_000
+"""Hits that are kept of any content: some 20 ms of looking."""
+DENSEST: Final = 1_024
+"""Bytes for one hit more in large content."""
+_OVERLAP: Final = 1_024
+"""Bytes at a block's end that are looked at with the next: more than a term with all its marks takes."""
+_BEHIND: Final = 4
+"""Bytes before a match that decide whether a word begins there."""
+_KNOWN: Final = 4_096
+"""Spellings remembered."""
+
+Ints = npt.NDArray[np.int64]
+
+
+class Hits(Struct, frozen=True):
+    """Where terms begin, in order of place: term number `terms[n]` at byte `at[n]`."""
+
+    at: Ints
+    terms: Ints
+    end: int
+    """Bytes from 0 on that were looked at."""
+    everywhere: frozenset[int]
+    """Terms that were too frequent to be kept."""
+
+
+@final
+class Finder:
+    """Finds any of some terms. Not safe to use from several threads at once: it remembers spellings."""
+
+    def __init__(self, terms: tuple[Term, ...], without: frozenset[int] = frozenset()) -> None:
+        self._numbers = {term.stem: number for number, term in enumerate(terms) if number not in without}
+        self._known: dict[bytes, tuple[int, ...]] = {}
+        live = [term for number, term in enumerate(terms) if number not in without]
+        ordered = sorted(live, key=lambda term: (-len(term.stem), term.stem))  # of two that begin alike, the longer
+        pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
+        self._find = Scan(pattern, ignore_case=True).find if live else _nowhere
+
+    def next(self, data: bytes, at: int, end: int | None = None) -> tuple[int, tuple[int, ...]] | None:
+        """The first place at or after `at` where terms begin, and the numbers of those terms."""
+        found = self._find(data, at, end)
+        if found is None:
+            return None
+        spelling = data[found[0] : found[1]]
+        numbers = self._known.get(spelling)
+        return found[0], self._learn(spelling) if numbers is None else numbers
+
+    def _learn(self, spelling: bytes) -> tuple[int, ...]:
+        """The terms that a spelling begins with: the one that was matched, and shorter ones."""
+        text = spelling.decode("utf-8", "replace")
+        prefixes = {form[:size] for form in (text, fold(text)) for size in range(1, len(form) + 1)}
+        numbers = tuple(sorted(self._numbers[prefix] for prefix in prefixes if prefix in self._numbers))
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[spelling] = numbers
+        return numbers
+
+
+def _nowhere(data: bytes, start: int = 0, end: int | None = None) -> None:
+    """Find nothing: there is nothing to look for."""
+
+
+@final
+class Scanner:
+    """One pass. `feed` it blocks that follow each other from byte 0 on, the last with `last=True`.
+
+    Attributes:
+        full: the one term that is left is everywhere; looking further would tell nothing.
+        fed: bytes that were handed in: where the next block begins.
+    """
+
+    def __init__(self, terms: tuple[Term, ...], *, most: int = MAX_HITS) -> None:
+        self.full = False
+        self.fed = 0
+        self._terms = terms
+        self._most = most
+        self._at = array("q")
+        self._term = array("q")
+        self._everywhere: frozenset[int] = frozenset()
+        self._finder = Finder(terms)
+        self._carry = b""
+        self._base = 0
+        self._next = 0
+
+    @property
+    def end(self) -> int:
+        """Bytes that were looked at."""
+        return self._next
+
+    def feed(self, block: bytes, *, last: bool = False) -> None:
+        """Look at the next bytes."""
+        self.fed += len(block)
+        data = self._carry + block if self._carry else block
+        stop = len(data) if last else len(data) - _OVERLAP
+        at = self._next - self._base
+        while at < stop and not self.full:
+            at = self._look(data, at, stop)
+            if len(self._at) > self._room(at):
+                self._thin(self._room(at))
+        self._next = self._base + at
+        keep = max(0, at - _BEHIND)
+        self._carry = data[keep:]
+        self._base += keep
+
+    def hits(self) -> Hits:
+        """What was found so far."""
+        at, terms = np.array(self._at, dtype=np.int64), np.array(self._term, dtype=np.int64)
+        return Hits(at, terms, self._next, self._everywhere)
+
+    def _look(self, data: bytes, at: int, stop: int) -> int:
+        """Note the matches that begin before `stop`, until there are too many; answer where to look on."""
+        following, base = self._finder.next, self._base
+        add_at, add_term = self._at.append, self._term.append
+        room = self._room(at)
+        while len(self._at) <= room:
+            found = following(data, at)
+            if found is None or found[0] >= stop:
+                return stop
+            start, numbers = found
+            for number in numbers:
+                add_at(base + start)
+                add_term(number)
+            at = start + 1  # pairs of characters overlap, and so do a name and its parts
+        return at
+
+    def _room(self, at: int) -> int:
+        """Hits that may be kept of what comes before a place."""
+        return self._most + (self._base + at) // DENSEST
+
+    def _thin(self, room: int) -> None:
+        """Give up the most frequent terms, until half the room is free or one term is left."""
+        terms = np.array(self._term, dtype=np.int64)
+        counts = np.bincount(terms, minlength=len(self._terms))
+        order = [int(number) for number in np.argsort(-counts, kind="stable")]
+        left = len(terms)
+        given_up = set(self._everywhere)
+        for number in order:
+            if left <= room // 2 or len(given_up) == len(self._terms) - 1:
+                break
+            if number not in given_up:
+                left -= int(counts[number])
+                given_up.add(number)
+        keep = ~np.isin(terms, list(given_up))
+        self.full = left > room // 2
+        self._everywhere = frozenset(given_up)
+        self._at = array("q", np.array(self._at, dtype=np.int64)[keep].tobytes())
+        self._term = array("q", terms[keep].tobytes())
+        self._finder = Finder(self._terms, self._everywhere)

@@ -1,0 +1,109 @@
+"""The text of an answer: first line, body, last line; and the bounds that no answer exceeds.
+
+The body is verbatim but for what could mislead (`inert`), and for rows: a line over 2,000 characters goes on in rows
+that begin with the mark that no payload can write. What was changed is said in the last line.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.read_answer import MAX_CHARS, first_line
+from coatcheck.core.text.inert import MARK, inert
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.usecases.pool import in_pool
+
+DEFAULT_TOKENS: Final = 4_000
+MAX_TOKENS: Final = 8_000
+LEAST_TOKENS: Final = 800
+"""The smallest bound of an answer that a host may ask for: the first and last line take up to 300, and the 128 tokens
+that the use cases need at least can become three times as many when they are made safe."""
+ROW: Final = 2_000
+"""Characters of a line after which it goes on in another row."""
+GOES_ON: Final = f"\n{MARK} "
+"""Between two rows of one line."""
+_AROUND: Final = 200
+"""Tokens kept for the first and the last line."""
+_TRIES: Final = 12
+_NOTES: Final = 600
+"""Characters of all notes."""
+
+
+class ToolAnswer(Struct, frozen=True, kw_only=True):
+    """What a call answers, whatever happened."""
+
+    text: str
+    tokens: int
+    """Of `text`."""
+    is_error: bool = False
+
+
+class Shown(Struct, frozen=True):
+    """A payload's text as a model may see it."""
+
+    body: str
+    said: tuple[str, ...]
+    """What was done to it."""
+
+
+def show(text: str) -> Shown:
+    """Text made safe, its long lines in rows."""
+    safe = inert(text)
+    changed = safe != text
+    said: list[str] = []
+    if len(safe) > ROW and any(len(line) > ROW for line in safe.split("\n")):
+        safe = "\n".join(_rows(line) for line in safe.split("\n"))
+        said.append(f"Rows after {MARK} continue the line above.")
+    if changed:
+        said.append("Control characters or tags were changed to be safe to show.")
+    return Shown(safe, tuple(said))
+
+
+def _rows(line: str) -> str:
+    if len(line) <= ROW:
+        return line
+    return GOES_ON.join(line[at : at + ROW] for at in range(0, len(line), ROW))
+
+
+def answer(artifact: Artifact, part: str, body: str, last: Iterable[str], *, view: str = "raw") -> str:
+    """First line, body, last line."""
+    said = artifact.said
+    name = said.title or artifact.facts.title or said.tool_name or artifact.facts.kind.value
+    head = first_line(artifact.id, name, part, view)
+    gap = "" if not body or body.endswith("\n") else "\n"
+    return f"{head}\n{body}{gap}({' '.join(last)})"
+
+
+def clipped(notes: Iterable[str]) -> list[str]:
+    """As many notes as there is room for."""
+    kept: list[str] = []
+    for note in notes:
+        if sum(map(len, kept)) + len(note) > _NOTES:
+            kept.append("More was wrong with the arguments.")
+            break
+        kept.append(note)
+    return kept
+
+
+async def fitted(
+    attempt: Callable[[int], Awaitable[str]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
+) -> tuple[str, int] | None:
+    """An answer within the bounds, and its tokens.
+
+    What makes a text safe can make it longer, so the whole answer is counted, and asked for again with less in it until
+    it fits. `attempt` answers with at most so many tokens of payload. None when not even the least fits.
+    """
+    ask = max(least, tokens - _AROUND)
+    for _ in range(_TRIES):
+        text = await attempt(ask)
+        count = await in_pool(pool, tokenizer.count, text)
+        if count <= tokens and len(text) <= MAX_CHARS:
+            return text, count
+        if ask == least:
+            break
+        share = min(tokens / count, MAX_CHARS / len(text))
+        ask = max(least, int(min(ask, count) * share * 0.95) - 8)
+    return None

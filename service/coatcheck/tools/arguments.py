@@ -1,0 +1,277 @@
+"""A call's arguments as they were meant, whatever they are called and however they are written.
+
+Forgiving in what it takes, exact in what it says: everything that was changed, ignored or could not be read becomes a
+note in the answer. Conflicts are settled in one order:
+
+1. A parameter's own name comes before its other names, in the order of the table below.
+2. `offset` (or a place to begin under another name) comes before a range, a range before `head` and `tail`.
+3. `limit` comes before an end.
+4. `pattern` comes before `query`, `query` before `path`; none of them reads lines.
+
+Nothing here raises but for an artifact that is not named, and nothing looks at an artifact.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.inert import one_line
+from coatcheck.tools import values
+from coatcheck.tools.table import MAX_LINES
+from coatcheck.tools.values import Position
+
+MAX_CONTEXT: Final = 20
+_SHOWN: Final = 40
+"""Characters of a caller's word that a note repeats."""
+_NAMED: Final = 5
+"""Unknown arguments that a note names."""
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "artifact_id": ("artifact_id", "id", "artifact", "key", "artifactid", "uri", "file_path", "file", "filename"),
+    "section": ("section", "section_id", "part"),
+    "offset": ("offset", "start_line", "from_line", "first_line", "line", "line_number", "start", "from", "begin"),
+    "end": ("end_line", "to_line", "last_line", "end", "to", "stop"),
+    "range": ("range", "line_range", "lines", "view_range"),
+    "head": ("head",),
+    "tail": ("tail",),
+    "limit": ("limit", "max_lines", "num_lines", "line_count", "count", "head_limit", "max_results", "max_count"),
+    "pattern": ("pattern", "regex", "regexp", "search", "grep", "search_pattern", "search_term", "find"),
+    "query": ("query", "question", "q"),
+    "path": ("path", "json_path", "jsonpath"),
+    "context": ("context", "context_lines", "c", "before", "after", "a", "b"),
+    "ignore_case": ("ignore_case", "case_insensitive", "i"),
+    "case_sensitive": ("case_sensitive",),
+    "literal": ("literal", "fixed_strings", "fixed_string"),
+}
+"""What a parameter is called by readers that models know. The order is the order of precedence."""
+_LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "session": ("session", "session_id"),
+    "kind": ("kind", "type"),
+    "tool_name": ("tool_name", "tool"),
+    "label": ("label",),
+    "limit": _NAMES["limit"],
+    "cursor": ("cursor",),
+}
+_ID_HOLDERS: Final = ("path", "query", "section", "pattern", "range")
+"""Where an ID may have landed when `artifact_id` is not there."""
+
+
+class ReadArguments(Struct, frozen=True, kw_only=True):
+    """What `read_artifact` is asked, at most one of pattern, query and path."""
+
+    artifact_id: str
+    section: str | None = None
+    offset: Position | None = None
+    place: str | None = None
+    """With a path: `offset` as it was written, which is where an answer said that the values go on."""
+    limit: int | None = None
+    pattern: str | None = None
+    query: str | None = None
+    path: str | None = None
+    context: int | None = None
+    ignore_case: bool = False
+    literal: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class ListArguments(Struct, frozen=True, kw_only=True):
+    """What `list_artifacts` is asked."""
+
+    session: str | None = None
+    kind: str | None = None
+    tool_name: str | None = None
+    label: str | None = None
+    limit: int | None = None
+    cursor: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
+    """What a call of `read_artifact` means. `notes` are what unpacking it had to say.
+
+    Raises:
+        CoatcheckError: `invalid_request` when no artifact is named.
+    """
+    said = _Said(given, notes)
+    artifact_id, section = _artifact(said)
+    words = {name: said.text(name) for name in ("pattern", "query", "path")}
+    used = next((name for name, word in words.items() if word is not None), None)
+    offset, limit = (None, said.integer("limit")) if used == "path" else _span(said)
+    context = said.integer("context")
+    if limit is not None and limit < 1:
+        said.notes.append("limit must be at least 1 and was left out.")
+        limit = None
+    for name, word in words.items():
+        if word is not None and name != used:
+            said.notes.append(f"{used} was used, {name} was not: give one of them.")
+            words[name] = None
+    return ReadArguments(
+        artifact_id=artifact_id,
+        section=said.text("section") or section,
+        offset=offset,
+        place=said.place() if used == "path" else None,
+        limit=None if limit is None else min(limit, MAX_LINES),
+        pattern=words["pattern"],
+        query=words["query"],
+        path=words["path"],
+        context=None if context is None else max(0, min(context, MAX_CONTEXT)),
+        ignore_case=said.switch("ignore_case") or (said.has("case_sensitive") and not said.switch("case_sensitive")),
+        literal=said.switch("literal"),
+        notes=said.all_notes(),
+    )
+
+
+def list_arguments(given: dict[str, object], notes: list[str]) -> ListArguments:
+    """What a call of `list_artifacts` means."""
+    said = _Said(given, notes, _LIST_NAMES)
+    return ListArguments(
+        session=said.text("session"),
+        kind=said.text("kind"),
+        tool_name=said.text("tool_name"),
+        label=said.text("label"),
+        limit=said.integer("limit"),
+        cursor=said.text("cursor"),
+        notes=said.all_notes(),
+    )
+
+
+class _Said:
+    """The arguments under our names."""
+
+    def __init__(
+        self, given: dict[str, object], notes: list[str], names: Mapping[str, tuple[str, ...]] = _NAMES
+    ) -> None:
+        self.notes = list(notes)
+        self._values: dict[str, object] = {}
+        self.called: dict[str, str] = {}
+        plain = {_plain(name): value for name, value in reversed(given.items()) if not values.is_nothing(value)}
+        for name, aliases in names.items():
+            found = [alias for alias in aliases if alias in plain]
+            for alias in found:
+                value = plain.pop(alias)
+                if name not in self._values:
+                    self._values[name], self.called[name] = value, alias
+                elif value != self._values[name]:
+                    self.notes.append(f"{self.called[name]} was used, {alias} was not.")
+        unknown = [_shown(name) for name in reversed(plain)]
+        if unknown:
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            self.notes.append(f"Unknown arguments ignored: {', '.join(unknown[:_NAMED])}{more}.")
+
+    def has(self, name: str) -> bool:
+        return name in self._values
+
+    def raw(self, name: str) -> object:
+        return self._values.get(name)
+
+    def drop(self, name: str) -> None:
+        self._values.pop(name, None)
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name)
+        if value is None:
+            return None
+        if values.is_placeholder(value):
+            self.notes.append(f"{name}={value} stands for words of your own, and was left out.")
+            self.drop(name)
+            return None
+        word = values.text(value)
+        if word is None:
+            self._unreadable(name)
+        return word
+
+    def integer(self, name: str) -> int | None:
+        value = self._values.get(name)
+        number = values.integer(value)
+        if value is not None and number is None and not _none_word(value):
+            self._unreadable(name)
+        return number
+
+    def position(self, name: str) -> Position | None:
+        value = self._values.get(name)
+        place = values.position(value)
+        if value is not None and place is None and not _none_word(value):
+            self._unreadable(name)
+        return place
+
+    def place(self) -> str | None:
+        """Where an answer said that the values of a path go on: not a line."""
+        if values.position(self._values.get("offset")) is None:
+            return self.text("offset")
+        self.notes.append("offset counts lines, which the values of a path do not have, and was left out.")
+        return None
+
+    def switch(self, name: str) -> bool:
+        return values.truth(self._values.get(name))
+
+    def all_notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.notes))
+
+    def _unreadable(self, name: str) -> None:
+        self.notes.append(f"{self.called.get(name, name)} could not be read and was left out.")
+
+
+def _artifact(said: _Said) -> tuple[str, str | None]:
+    """The artifact's ID as it was written, and the section that a citation of it names."""
+    value = said.raw("artifact_id")
+    found = values.named(value)
+    if found is None:
+        for name in _ID_HOLDERS:
+            found = values.named(said.raw(name)) if isinstance(said.raw(name), str) else None
+            if found is not None:
+                said.drop(name)
+                break
+    if found is not None:
+        if found.others:
+            said.notes.append("Several artifacts were named; this is the first. Read one in each call.")
+        return found.text, found.section
+    written = values.text(value)
+    if written is None or values.is_placeholder(written) or "…" in written:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            'artifact_id is missing. Copy it from the card: read_artifact(artifact_id="art_…"), with its 18 digits.',
+        )
+    return written, None
+
+
+def _span(said: _Said) -> tuple[Position | None, int | None]:
+    """Where to begin, and how many lines."""
+    offset, range_ = said.position("offset"), said.position("range")
+    head, tail = said.integer("head"), said.integer("tail")
+    limit, end = said.integer("limit"), said.integer("end")
+    if offset is None:
+        offset = range_
+    if offset is None and tail is not None and tail > 0:
+        return Position(-tail), limit or tail
+    if head is not None and head > 0:
+        limit = limit or head
+    if offset is None and end is not None:
+        offset = Position(1)
+    if offset is None:
+        return None, limit
+    end = end if offset.last is None else offset.last
+    line = offset.line or 1
+    around = said.integer("context") if not any(said.has(name) for name in ("pattern", "query", "path")) else None
+    if said.called.get("offset") in {"line", "line_number"} and around and around > 0 and limit is None and line > 0:
+        return Position(max(1, line - around)), min(line, around + 1) + around
+    if end is not None and end > 0 and line > 0:
+        first, last = min(line, end), max(line, end)
+        return Position(first, offset.inside if first == line else 0), limit or last - first + 1
+    return Position(line, offset.inside), limit
+
+
+def _plain(name: str) -> str:
+    """A name without the differences between styles of writing it."""
+    return _CAMEL.sub("_", str(name).strip().lstrip("-")).replace("-", "_").replace(" ", "_").lower()
+
+
+def _shown(name: str) -> str:
+    return one_line(name[:_SHOWN]).replace("(", "").replace(")", "") or "(unnamed)"
+
+
+def _none_word(value: object) -> bool:
+    return isinstance(value, str) and value.strip().lower() in {"none", "nil", "undefined", "n/a", "default"}

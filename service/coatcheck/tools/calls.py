@@ -1,0 +1,196 @@
+"""Calls in whatever form they come: a name and arguments, or a provider's own call object, alone or several.
+
+Recognised by shape. A form names what the result must look like; IDs are kept to be echoed. Arguments that are JSON in
+a string, once or twice, wrapped in another object, or hardly JSON at all are taken apart as far as they go.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.tools import values
+from coatcheck.tools.table import TOOLS
+
+Form = Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"]
+MAX_CALLS: Final = 32
+"""Calls of one request."""
+_DEEP: Final = 4
+"""How often arguments are unwrapped."""
+_WRAPPERS: Final = ("arguments", "input", "parameters", "params", "args", "kwargs")
+_LISTS: Final = ("tool_calls", "calls", "output", "content", "parts")
+"""Where a whole message of a provider keeps its calls."""
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One call."""
+
+    name: str
+    arguments: object
+    form: Form = "text"
+    id: str | None = None
+    snake: bool = False
+    """Gemini: the call's members are spelled as Python's SDK does."""
+    rpc: bool = False
+    """MCP: the call came as a JSON-RPC request."""
+    rpc_id: str | int | None = None
+
+
+def calls(body: object) -> tuple[list[Call], bool]:
+    """The calls of a request, and whether there was a list of them.
+
+    Raises:
+        CoatcheckError: `invalid_request` when there is none, or more than 32.
+    """
+    if isinstance(body, dict):
+        node = cast("dict[str, Any]", body)
+        one = _call(node)
+        if one is not None:
+            return [one], False
+        for name in _LISTS:
+            if isinstance(node.get(name), list):
+                body = node[name]
+                break
+        else:
+            raise _no_call()
+    if not isinstance(body, list):
+        raise _no_call()
+    items = cast("list[object]", body)
+    found = [_call(cast("dict[str, Any]", item)) if isinstance(item, dict) else None for item in items]
+    several = [call for call in found if call is not None]
+    if not several:
+        raise _no_call()
+    if len(several) > MAX_CALLS:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MAX_CALLS} calls are executed in one request.")
+    return several, True
+
+
+def _call(node: dict[str, Any]) -> Call | None:
+    """One call object; None for anything else."""
+    for key, read in _HOLDERS.items():
+        inner = node.get(key)
+        if isinstance(inner, dict):
+            return read(node, cast("dict[str, Any]", inner))
+    return _named_call(node)
+
+
+def _json_rpc(node: dict[str, Any], params: dict[str, Any]) -> Call:
+    name, arguments = _text(params.get("name")), params.get("arguments")
+    if not isinstance(node.get("jsonrpc"), str):
+        return Call(name=name or _text(node.get("name")), arguments=arguments if name else params)
+    rpc_id = node.get("id")
+    rpc_id = rpc_id if isinstance(rpc_id, str | int) and not isinstance(rpc_id, bool) else None
+    return Call(name=name, arguments=arguments, form="mcp", rpc=True, rpc_id=rpc_id)
+
+
+def _chat(node: dict[str, Any], function: dict[str, Any]) -> Call:
+    name, arguments = _text(function.get("name")), function.get("arguments")
+    return Call(name=name, arguments=arguments, form="openai-chat", id=_id(node.get("id")))
+
+
+def _named_call(node: dict[str, Any]) -> Call | None:
+    """A call whose name stands beside its arguments."""
+    kind, name = node.get("type"), _text(node.get("name"))
+    if kind == "function_call":
+        call_id = _id(node.get("call_id")) or _id(node.get("id"))
+        return Call(name=name, arguments=node.get("arguments"), form="openai-responses", id=call_id)
+    if kind == "tool_use":
+        return Call(name=name, arguments=node.get("input"), form="anthropic", id=_id(node.get("id")))
+    if name:
+        if "args" in node and "arguments" not in node and kind is None:
+            return _gemini(node, snake=False)
+        return Call(name=name, arguments=_wrapped(node), id=_id(node.get("id")))
+    return None
+
+
+def _gemini(inner: dict[str, Any], *, snake: bool) -> Call:
+    name, arguments = _text(inner.get("name")), inner.get("args", inner.get("arguments"))
+    return Call(name=name, arguments=arguments, form="gemini", id=_id(inner.get("id")), snake=snake)
+
+
+_HOLDERS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], Call]]] = {
+    "params": _json_rpc,
+    "functionCall": lambda _, inner: _gemini(inner, snake=False),
+    "function_call": lambda _, inner: _gemini(inner, snake=True),
+    "function": _chat,
+}
+"""Members that hold a call, and how it is read."""
+
+
+def _wrapped(node: dict[str, Any]) -> object:
+    for name in _WRAPPERS:
+        if node.get(name) is not None:
+            return cast("object", node[name])
+    return {key: value for key, value in node.items() if key not in {"name", "type", "id", *_WRAPPERS}}
+
+
+def tool_name(written: str) -> str | None:
+    """The tool that a name means, without the prefixes that hosts and models put before it; None for none of ours."""
+    plain = "".join(c for c in written.lower() if c.isalnum())
+    for tool in TOOLS:
+        if plain.endswith(tool.name.replace("_", "")):
+            return tool.name
+    return None
+
+
+def arguments_of(given: object, notes: list[str]) -> dict[str, object]:
+    """Arguments as an object, whatever they were wrapped in. What could not be understood becomes a note."""
+    for _ in range(_DEEP):
+        if given is None:
+            return {}
+        if isinstance(given, dict):
+            node = cast("dict[object, object]", given)
+            if len(node) == 1 and (name := next(iter(node))) in _WRAPPERS and isinstance(node[name], dict | str):
+                given = node[name]
+                continue
+            return {str(key): value for key, value in node.items()}
+        if isinstance(given, list):
+            items = cast("list[object]", given)
+            if len(items) != 1:
+                break
+            given = items[0]
+            continue
+        if not isinstance(given, str) or not given.strip():
+            break
+        loaded = _loaded(given)
+        if loaded is None or isinstance(loaded, int | float):
+            break
+        given = loaded
+    return _hardly(cast("object", given), notes)
+
+
+def _hardly(given: object, notes: list[str]) -> dict[str, object]:
+    if given is None or given in ("", []):
+        return {}
+    found = values.named(given)
+    if found is None:
+        notes.append("The arguments are not a JSON object, and were left out.")
+        return {}
+    if isinstance(given, str) and any(mark in given for mark in '{":'):
+        notes.append("The arguments are not valid JSON; only the artifact's ID was understood.")
+    section: dict[str, object] = {} if found.section is None else {"section": found.section}
+    return {"artifact_id": found.text, **section}
+
+
+def _loaded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text.strip().encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _id(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _no_call() -> CoatcheckError:
+    return CoatcheckError(
+        Code.INVALID_REQUEST,
+        "The body holds no tool call. Send {name, arguments}, a provider's call object, or a list of them.",
+    )

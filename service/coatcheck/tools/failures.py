@@ -1,0 +1,66 @@
+"""A failure as a sentence for a model: what happened, and the one thing to do next, in the tool's own words.
+
+HTTP callers learn codes and parameters that the tool does not have (`unit=byte`, `literal=true`); a model must not be
+sent after those. Refuses to tell anything of an internal error but that there was one.
+"""
+
+from typing import Final
+
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.errors import CoatcheckError, Code
+
+_PASSING: Final = frozenset(
+    {Code.COUNT_PENDING, Code.UPLOAD_FENCED, Code.OVERLOADED, Code.STORAGE_UNAVAILABLE, Code.SCHEMA_OUTDATED}
+)
+_RETRY: Final = "Retry the same call"
+_LITERAL: Final = " To search for the text as it is, use literal=true."
+_LENGTH: Final = 1_000
+"""Characters of the longest sentence: patterns and IDs that it repeats come from callers."""
+_ELSEWHERE: Final = (
+    "This is no place that an answer gave. Copy it from the last answer, keep the other arguments the same, or leave "
+    "it out to begin again."
+)
+INTERNAL: Final = (
+    "Something went wrong in the artifact service; it was logged. Retry the same call once; if it fails again, go on "
+    "without this artifact or run the tool again."
+)
+
+
+def sentence(error: CoatcheckError) -> str:
+    """An expected failure."""
+    detail = error.detail.strip()
+    if error.code is Code.INTERNAL:
+        return INTERNAL
+    if error.code in _PASSING:
+        known = _RETRY.lower() in detail.lower()
+        detail = detail if known else f"{detail} {_RETRY} in a few seconds."
+    elif error.code is Code.INTEGRITY and "again" not in detail:
+        detail = f"{detail} Run the tool again if you need its output."
+    elif error.code is Code.INVALID_CURSOR:
+        detail = _ELSEWHERE
+    elif error.code is Code.INVALID_PATTERN:
+        detail = detail.replace(_LITERAL, " Correct it, or put a backslash before each sign that is meant as it is.")
+    return detail if len(detail) <= _LENGTH else f"{detail[: _LENGTH - 1]}…"
+
+
+def not_text(artifact: Artifact) -> CoatcheckError:
+    """For images and other binaries."""
+    what = artifact.said.media_type or artifact.facts.media_type or artifact.facts.kind.value
+    return CoatcheckError(
+        Code.NOT_TEXT,
+        f"{artifact.id} is not text ({what}, {artifact.measure.size:,} bytes), so there are no lines to read. "
+        f"A program can fetch its bytes from GET /v1/artifacts/{artifact.id}/content.",
+    )
+
+
+def absent_feature(what: str) -> CoatcheckError:
+    """For a use case that this release does not have."""
+    return CoatcheckError(
+        Code.INVALID_REQUEST, f"{what} is not available in this release. Use pattern to search, or offset to read."
+    )
+
+
+def unknown_tool(name: str, known: tuple[str, ...]) -> CoatcheckError:
+    """For a call of a tool that is not ours."""
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])
+    return CoatcheckError(Code.INVALID_REQUEST, f'There is no tool "{shown}" here. There is {" and ".join(known)}.')

@@ -1,0 +1,70 @@
+"""Execute `list_artifacts`: a page of what is stored, one line each."""
+
+from concurrent.futures import Executor
+
+from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.inert import one_line
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.ports import Filter
+from coatcheck.tools.answers import ToolAnswer, clipped, fitted
+from coatcheck.tools.arguments import ListArguments
+from coatcheck.tools.table import DEFAULT_LISTED, MAX_LISTED
+from coatcheck.usecases.browse import Browse
+
+_NAME = 80
+"""Characters of a name from outside."""
+_LEAST = 1
+
+
+class ListArtifacts:
+    """The tool."""
+
+    def __init__(self, browse: Browse, tokenizer: Tokenizer, pool: Executor) -> None:
+        self._browse = browse
+        self._tokenizer = tokenizer
+        self._pool = pool
+
+    async def __call__(self, caller: Caller, asked: ListArguments, tokens: int) -> ToolAnswer:
+        """A page, newest first, in at most so many tokens.
+
+        Raises:
+            CoatcheckError: whatever the list raises; `invalid_request` for a kind that there is not.
+        """
+        where = Filter(
+            session=asked.session, kind=_kind(asked.kind), tool_name=asked.tool_name, url=None, label=asked.label
+        )
+        limit = max(1, min(DEFAULT_LISTED if asked.limit is None else asked.limit, MAX_LISTED))
+
+        async def attempt(room: int) -> str:
+            page = await self._browse(caller, where, asked.cursor, max(1, min(limit, room // 40)))
+            lines = [_line(artifact) for artifact in page.items]
+            count = f"{len(lines)} {'artifact' if len(lines) == 1 else 'artifacts'}, newest first."
+            first = count if lines else "No artifact is stored that fits."
+            on = f' There are more: cursor="{page.next}".' if page.next else ""
+            return "\n".join([*lines, f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"])
+
+        got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
+        if got is None:
+            raise CoatcheckError(Code.INVALID_REQUEST, "The list does not fit into an answer. Ask for fewer: limit=1.")
+        return ToolAnswer(text=got[0], tokens=got[1])
+
+
+def _kind(word: str | None) -> Kind | None:
+    if word is None:
+        return None
+    try:
+        return Kind(word.strip().lower().replace(" ", "_").replace("-", "_"))
+    except ValueError:
+        known = ", ".join(kind.value for kind in Kind)
+        raise CoatcheckError(Code.INVALID_REQUEST, f"There is no such kind. The kinds are {known}.") from None
+
+
+def _line(artifact: Artifact) -> str:
+    said, facts, measure = artifact.said, artifact.facts, artifact.measure
+    name = one_line((said.title or facts.title or said.url or facts.url or "")[: _NAME * 2])
+    name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    lines = f"{measure.lines} {'line' if measure.lines == 1 else 'lines'}, {measure.size} bytes"
+    tool = one_line((said.tool_name or "")[:_NAME])
+    when = artifact.created_at.strftime("%Y-%m-%d %H:%M UTC")
+    return " · ".join(part for part in (artifact.id, facts.kind.value, name, lines, tool, when) if part)

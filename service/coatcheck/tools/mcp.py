@@ -1,0 +1,99 @@
+"""The tools as an MCP server, over any transport: streamable HTTP in the service, stdio in the command line.
+
+Text answers only: hosts differ in whether they hand the text or the structured copy to the model, and some hand over
+both. Failures are results marked as errors, which a model can act on; protocol errors are for what no model wrote.
+Importing the SDK takes a second of computing, so this module is imported when the first client comes.
+"""
+
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from coatcheck.tools.answers import ToolAnswer
+from coatcheck.tools.calls import tool_name
+from coatcheck.tools.declare import declarations
+from coatcheck.tools.table import READ
+
+Context = ServerRequestContext[Any, Any]
+Execute = Callable[[Context, str, dict[str, Any]], Awaitable[ToolAnswer]]
+"""Executes a call of a tool: the request it came with, the tool's name, the arguments."""
+
+INSTRUCTIONS: Final = (
+    "Coatcheck keeps large tool outputs outside the conversation. Cards in tool results carry an artifact_id; read "
+    "further with read_artifact, preferring pattern, query or path to paging."
+)
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_SCHEME: Final = "artifact"
+TEMPLATE: Final = types.ResourceTemplate(
+    name="artifact",
+    title="Artifact",
+    uri_template="artifact://{id}{?section,offset,limit}",
+    description="A part of a stored tool output as text: lines from offset on, or a section.",
+    mime_type="text/plain",
+)
+
+
+def server(execute: Execute) -> Server[Any]:
+    """An MCP server whose calls `execute` answers."""
+
+    async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in declarations("mcp")])
+
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        name = tool_name(params.name)
+        if name is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:60]}")
+        got = await execute(context, name, params.arguments or {})
+        return types.CallToolResult(content=[types.TextContent(type="text", text=got.text)], is_error=got.is_error)
+
+    async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[])  # the list of artifacts is a tool: hosts fetch this one unasked
+
+    async def list_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
+
+    async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        got = await execute(context, READ.name, _arguments(uri))
+        if got.is_error:
+            raise MCPError(types.INVALID_PARAMS, got.text, {"uri": uri})
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=uri, mime_type="text/plain", text=got.text)]
+        )
+
+    return Server(
+        "coatcheck",
+        title="Coatcheck",
+        version=version("coatcheck"),
+        instructions=INSTRUCTIONS,
+        cache_hints={
+            "tools/list": CacheHint(_DAY_MS, "public"),
+            "resources/list": CacheHint(_DAY_MS, "public"),
+            "resources/templates/list": CacheHint(_DAY_MS, "public"),
+        },
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+    )
+
+
+def _arguments(uri: str) -> dict[str, Any]:
+    """The arguments that a resource's URI stands for."""
+    try:
+        parts = urlsplit(uri)
+        query = dict(parse_qsl(parts.query, max_num_fields=20))
+    except ValueError:
+        parts, query = None, {}
+    if parts is None or parts.scheme != _SCHEME:
+        raise MCPError(types.INVALID_PARAMS, f"A resource here is artifact://art_… and its 18 digits, not {uri[:80]}")
+    named = {"artifact_id": parts.netloc + parts.path}
+    return named | {name: query[name] for name in ("section", "offset", "limit") if name in query}

@@ -1,0 +1,140 @@
+"""One value of a call as it was meant: numbers from text, positions, IDs inside other words. None: not there.
+
+Models send "3" for 3, 3.0, "line 12", "null", an ID in brackets. What can only mean one thing is taken as that; what
+cannot be read is None, and whoever asked says so. Nothing here raises, whatever it is given.
+"""
+
+import math
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.window import NUMBER_LIMIT
+
+_NOTHING: Final = frozenset({"", "null", "none", "nil", "undefined", "n/a", "default"})
+_PLACEHOLDER: Final = frozenset({"…", "...", "<…>", "<...>"})
+"""What a card shows where a word of one's own belongs."""
+_NUMBER: Final = re.compile(r"([-+]?)([0-9][0-9,_ ]{0,40})(?:\.[0-9]{0,20})?")
+_POSITION: Final = re.compile(
+    r"(?:lines?|l|#)?\s*(-?[0-9][0-9,_]{0,40})(?:\.0*)?(?:\s*\+\s*([0-9][0-9,_]{0,40}))?"
+    r"(?:\s*(?:-|\u2013|\.\.|to|:|,)\s*l?([0-9][0-9,_]{0,40}))?",
+    re.IGNORECASE,
+)
+_ID: Final = re.compile(r"art[_ -]?((?:[0-9] ?){17}[0-9])(?![0-9])(?:#([A-Za-z0-9_.-]{1,64}))?", re.IGNORECASE)
+_DIGITS: Final = re.compile(r"(?<![0-9])([0-9]{18})(?![0-9])(?:#([A-Za-z0-9_.-]{1,64}))?")
+_LONE: Final = re.compile("[\ud800-\udfff]")
+_DIGITS_LIMIT: Final = 16
+_LOOKED_AT: Final = 4_000
+"""Characters of a text that are searched for an ID."""
+_PAIR: Final = 2
+
+
+class Position(Struct, frozen=True):
+    """Where to read from."""
+
+    line: int
+    """Counted from 1; negative from the end."""
+    inside: int = 0
+    """Bytes into that line."""
+    last: int | None = None
+    """The last line, where a range was given."""
+
+    def __str__(self) -> str:
+        return f"{self.line}+{self.inside}" if self.inside else str(self.line)
+
+
+class Named(Struct, frozen=True):
+    """An artifact as it was named in a call: not checked."""
+
+    text: str
+    section: str | None = None
+    others: bool = False
+    """More than one was named."""
+
+
+def text(value: object) -> str | None:
+    """Any text that is not blank. Halves of surrogate pairs become U+FFFD; a list becomes alternatives."""
+    if isinstance(value, list | tuple):
+        several: list[Any] = [v for v in value if isinstance(v, str) and v]  # pyright: ignore[reportUnknownVariableType]
+        return text("|".join(several[:50]))
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    whole = _LONE.sub("\ufffd", value) if isinstance(value, str) else _number_text(value)
+    return whole if whole.strip() else None
+
+
+def is_placeholder(value: object) -> bool:
+    """Whether a value is the ellipsis that a card shows where one's own words belong."""
+    return isinstance(value, str) and value.strip() in _PLACEHOLDER
+
+
+def is_nothing(value: object) -> bool:
+    """Whether a value stands for none at all."""
+    return value is None or value in ([], {}) or (isinstance(value, str) and value.strip().lower() in {"", "null"})
+
+
+def integer(value: object) -> int | None:
+    """A whole number, in any of the ways that models write one; what no payload has is the largest that is sane."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return max(-NUMBER_LIMIT, min(value, NUMBER_LIMIT))
+    if isinstance(value, float):
+        return int(max(-NUMBER_LIMIT, min(value, NUMBER_LIMIT))) if math.isfinite(value) else None
+    if isinstance(value, str) and value.strip().lower() not in _NOTHING:
+        found = _NUMBER.fullmatch(value.strip())
+        if found is not None:
+            return -_digits(found[2]) if found[1] == "-" else _digits(found[2])
+    return None
+
+
+def truth(value: object) -> bool:
+    """Whether a switch is on."""
+    if isinstance(value, str):
+        return value.strip().lower() in {"true", "yes", "1", "on", "i"}
+    return bool(value)
+
+
+def position(value: object) -> Position | None:
+    """A line, a place inside one (`12+4000`), or a range of lines (`201-400`, a list of two)."""
+    if isinstance(value, list | tuple):
+        numbers = [integer(v) for v in value[:_PAIR]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        first = numbers[0] if numbers else None
+        return None if first is None else Position(first, 0, numbers[1] if len(numbers) == _PAIR else None)
+    if isinstance(value, str) and (found := _POSITION.fullmatch(value.strip())) is not None:
+        first = _digits(found[1].lstrip("-")) * (-1 if found[1].startswith("-") else 1)
+        inside = _digits(found[2]) if found[2] and first > 0 else 0
+        return Position(first, inside, _digits(found[3]) if found[3] else None)
+    number = integer(value)
+    return None if number is None else Position(number)
+
+
+def named(value: object) -> Named | None:
+    """The artifact that a value names, with the section of a citation (`art_…#r3`); None when it names none."""
+    if isinstance(value, list | tuple):
+        found = [n for n in map(named, value[:50]) if n is not None]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return msgspec.structs.replace(found[0], others=len({n.text for n in found}) > 1) if found else None
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
+        return Named(f"art_{value:018d}")
+    if not isinstance(value, str):
+        return None
+    short = value[:_LOOKED_AT]
+    for pattern in (_ID, _DIGITS):
+        ids = pattern.findall(short)
+        if ids:
+            digits = [number.replace(" ", "") for number, _ in ids]
+            return Named(f"art_{digits[0]}", ids[0][1] or None, others=len(set(digits)) > 1)
+    return None
+
+
+def _digits(found: str) -> int:
+    digits = re.sub("[,_ ]", "", found).lstrip("0") or "0"
+    return int(digits) if len(digits) <= _DIGITS_LIMIT else NUMBER_LIMIT
+
+
+def _number_text(value: int | float) -> str:  # noqa: PYI041 - they are written differently
+    if isinstance(value, int):
+        return str(value) if abs(value) <= NUMBER_LIMIT else ""
+    return str(int(value)) if math.isfinite(value) and value.is_integer() and abs(value) < NUMBER_LIMIT else str(value)

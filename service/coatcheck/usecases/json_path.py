@@ -1,0 +1,330 @@
+"""Read JSON by path: the values that an RFC 9535 query or an RFC 6901 pointer finds, with where they are, in a budget.
+
+A document is walked over, not loaded: names, indices, slices, wildcards and filters over records work at any size, and
+at most 8 MiB are decoded at a time. Following `next` gives every value, and all of one long value. A call takes about a
+second at most; what it had no time for is where `next` begins. It changes nothing but the note of a read.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath import cursor as cursors
+from coatcheck.core.jsonpath.collect import collect
+from coatcheck.core.jsonpath.cursor import Inside
+from coatcheck.core.jsonpath.decode import ODD
+from coatcheck.core.jsonpath.descend import not_json
+from coatcheck.core.jsonpath.hits import Hit, Kind, Page, Resume, compact
+from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.parse import parse_path
+from coatcheck.core.jsonpath.part import Part, part_of
+from coatcheck.core.jsonpath.plan import Plan, plan_of
+from coatcheck.core.jsonpath.render import MIN_TOKENS, Rendered, render, said, sentence, title
+from coatcheck.core.jsonpath.tally import PATIENCE_SECONDS, Ask
+from coatcheck.core.text.inert import MARK
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Extent
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, is_binary
+from coatcheck.usecases.content import Content, OpenContent
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.json_path_walk import walk_over
+from coatcheck.usecases.pool import in_pool
+
+MAX_LIMIT = 1_000
+"""Values on a page; the budget usually holds fewer."""
+MAX_FIELDS = 20
+_LOCATION_LIMIT = 2_000
+"""Characters of a value's normalized path in the answer."""
+_TITLE_TOKENS = 100
+_NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
+
+Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
+
+
+class JsonValue(Struct, frozen=True, kw_only=True):
+    """A value that is shown."""
+
+    location: str | None
+    """Its normalized path (RFC 9535 section 2.7); null where that is longer than 2,000 characters."""
+    kind: Kind
+    bytes: Extent | None
+    """Where it is written in the raw payload, for `read?unit=byte`; null where that is not known."""
+    complete: bool
+    """All of it is shown."""
+    value: msgspec.Raw | UnsetType = UNSET
+    """The value itself, where it is complete; with `fields`, the object of these."""
+
+
+class JsonAnswer(Struct, frozen=True, kw_only=True):
+    """Values that a path finds."""
+
+    id: str
+    text: str
+    """What a model reads: one line a value, or a part of one long value."""
+    tokens: int
+    """Of `text`."""
+    values: list[JsonValue]
+    """The shown values, in order."""
+    total: int
+    """Values that were found."""
+    total_exact: bool
+    """False: there may be more than `total`; not all was looked at."""
+    complete: bool
+    """Everything from the cursor on, or from the beginning, is shown."""
+    stopped: Stop
+    """Why the text ends where it ends."""
+    next: str | None
+    """The cursor with which the same path goes on."""
+    partial: bool
+    """Something of the document could not be read or evaluated; `notices` says what."""
+    notices: list[str]
+    message: str | None
+    """A sentence where there is nothing to show: why, and what there is instead."""
+
+
+class ReadJson:
+    """The verb."""
+
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._find = find
+        self._open = open_content
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = patience
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        path: str,
+        limit: int | None = None,
+        max_tokens: int = DEFAULT_TOKENS,
+        cursor: str | None = None,
+        fields: tuple[str, ...] = (),
+    ) -> JsonAnswer:
+        """The values that `path` finds, from the beginning or from `cursor` on.
+
+        Args:
+            caller: who asks.
+            number: the artifact.
+            path: RFC 9535 (`$.items[?@.ok].id`) or RFC 6901 (`/items/0/id`), at most 4,096 characters.
+            limit: values on a page, 1 to 1,000; None: as many as the budget holds, at most 1,000.
+            max_tokens: budget of `text`, 128 to 8,000.
+            cursor: `next` of the answer before, with the same path and fields.
+            fields: members (`name`, or `a.b` for one inside another) to which objects are reduced, at most 20.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
+                `invalid_request`, `not_json`, `json_too_large`, `integrity`.
+        """
+        _check(limit, max_tokens, fields)
+        plan = await in_pool(self._pool, _planned, path)
+        question = "\0".join((path, *fields))
+        at = None if cursor is None else cursors.read(cursor, number, question)
+        found = await self._find(caller, number, with_bytes=True)
+        if is_binary(found.artifact):
+            raise not_json("it is binary")
+        content = self._open(found)
+        asking = _Asking(found.artifact, number, question, content, max_tokens)
+        if isinstance(at, Inside):
+            return await self._inside(asking, at)
+        ask = Ask(
+            plan=plan,
+            size=content.size,
+            limit=limit or MAX_LIMIT,
+            chars=MAX_CHARS,
+            fields=fields,
+            resume=at,
+            patience=self._patience,
+        )
+        page = await walk_over(content, collect(ask, self._clock), self._pool)
+        alone = at is None and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
+        if alone:
+            answer = await self._alone(asking, page)
+            if answer is not None:
+                return answer
+        if not page.hits:
+            return await self._none(asking, page)
+        first = (at.seen if at else 0) + 1
+        budget = (max_tokens, MAX_CHARS)
+        shown = await in_pool(self._pool, render, page, first, fields, *budget, self._tokenizer)
+        return _answer(asking, page, shown, fields)
+
+    async def _alone(self, asking: "_Asking", page: Page) -> JsonAnswer | None:
+        """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
+        hit = page.hits[0]
+        fits = hit.whole and (await in_pool(self._pool, self._tokenizer.count, hit.text)) <= (
+            asking.max_tokens - _TITLE_TOKENS
+        )
+        if hit.span is None or (fits and hit.kind != "string"):
+            return None
+        start, end = hit.span
+        text = hit.kind == "string"
+        cut_short = page.partial
+        at = Inside(start + 1, end if cut_short else end - 1, text=True) if text else Inside(start, end, text=False)
+        what = f"({hit.kind}, {end - start:,} bytes)"
+        part = await self._part(asking, at, "\n".join([title(hit, what), *said(page.notices)]))
+        shown = JsonValue(
+            location=_location(hit),
+            kind=hit.kind,
+            bytes=Extent(start, end),
+            complete=at.byte + part.used >= at.end,
+            value=_raw(hit.text, odd=ODD in page.notices) if hit.whole and at.byte + part.used >= at.end else UNSET,
+        )
+        return _part_answer(asking, at, part, [shown], page)
+
+    async def _none(self, asking: "_Asking", page: Page) -> JsonAnswer:
+        """No values, in a sentence."""
+        message = page.message or ("No match." if page.next is None else _NOT_YET)
+        whole = " ".join((message, *page.notices))
+        text, tokens = await in_pool(self._pool, sentence, whole, asking.max_tokens, self._tokenizer)
+        answer = _answer(asking, page, Rendered(text, tokens, 0, 0, None), ())
+        return structs.replace(answer, message=message)
+
+    async def _inside(self, asking: "_Asking", at: Inside) -> JsonAnswer:
+        """The next part of one long value."""
+        if not 0 <= at.byte <= at.end <= asking.content.size:
+            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
+        part = await self._part(asking, at, f"{MARK} continued; {at.end - at.byte:,} bytes are left")
+        return _part_answer(asking, at, part, [], None)
+
+    async def _part(self, asking: "_Asking", at: Inside, heading: str) -> Part:
+        heading_tokens = self._tokenizer.count(heading) + 2
+        if heading_tokens > asking.max_tokens // 2:  # a place of many rare characters
+            heading, heading_tokens = MARK, 4
+        chars = MAX_CHARS - len(heading) - 2
+        raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_CHARS))
+        part = await in_pool(
+            self._pool,
+            part_of,
+            raw,
+            text=at.text,
+            ends=at.byte + len(raw) >= at.end,
+            chars=chars,
+            tokens=asking.max_tokens - heading_tokens,
+            tokenizer=self._tokenizer,
+        )
+        text = f"{heading}\n{part.text}"
+        return Part(text, self._tokenizer.count(text), part.used)
+
+
+class _Asking(Struct, frozen=True):
+    """What every step of one answer needs."""
+
+    artifact: Artifact
+    number: int
+    question: str
+    content: Content
+    max_tokens: int
+
+
+def _planned(path: str) -> Plan:
+    return plan_of(parse_path(path))
+
+
+def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
+    check_budget(max_tokens, MIN_TOKENS)
+    if limit is not None and not 1 <= limit <= MAX_LIMIT:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")
+    if len(fields) > MAX_FIELDS or not all(fields):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, f"fields must be 1 to {MAX_FIELDS} names, joined with commas.", parameter="fields"
+        )
+
+
+def _location(hit: Hit) -> str | None:
+    if len(hit.path) > _LOCATION_LIMIT:
+        return None
+    location = normalized(hit.path)
+    return location if len(location) <= _LOCATION_LIMIT else None
+
+
+def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
+    """The value as JSON for programs; none where only forgiving readers take it."""
+    data = text.encode("utf-8", "replace")
+    if odd:
+        try:
+            msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return UNSET
+    return msgspec.Raw(data)
+
+
+def _value(hit: Hit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonValue:
+    if hit.cells is None:
+        complete = hit.whole and len(hit.text) <= clip
+        text = hit.text
+    else:
+        complete = all(len(cell) <= clip and not cell.endswith("…") for cell in hit.cells)
+        members = zip(fields, hit.cells, strict=True)
+        text = "{" + ",".join(f"{compact(name)}:{cell}" for name, cell in members if cell) + "}"
+    return JsonValue(
+        location=_location(hit),
+        kind=hit.kind,
+        bytes=None if hit.span is None else Extent(*hit.span),
+        complete=complete,
+        value=_raw(text, odd=odd) if complete else UNSET,
+    )
+
+
+def _answer(asking: _Asking, page: Page, shown: Rendered, fields: tuple[str, ...]) -> JsonAnswer:
+    following: Resume | None = page.next
+    stopped: Stop = page.stopped
+    if shown.shown < len(page.hits):
+        following = page.hits[shown.shown].resume
+        stopped = shown.cut or "max_tokens"
+    odd = ODD in page.notices
+    return JsonAnswer(
+        id=asking.artifact.id,
+        text=shown.text,
+        tokens=shown.tokens,
+        values=[_value(h, shown.clip, fields, odd=odd) for h in page.hits[: shown.shown]],
+        total=page.total,
+        total_exact=page.exact,
+        complete=following is None and not page.partial,
+        stopped=stopped,
+        next=None if following is None else cursors.write(following, asking.number, asking.question),
+        partial=page.partial,
+        notices=page.notices,
+        message=None,
+    )
+
+
+def _part_answer(asking: _Asking, at: Inside, part: Part, values: list[JsonValue], page: Page | None) -> JsonAnswer:
+    end = at.byte + part.used
+    left = end < at.end
+    stopped: Stop = "end"
+    if left:
+        stopped = "max_characters" if len(part.text) > MAX_CHARS - 200 else "max_tokens"
+    following = Inside(end, at.end, at.text)
+    return JsonAnswer(
+        id=asking.artifact.id,
+        text=part.text,
+        tokens=part.tokens,
+        values=values,
+        total=1,
+        total_exact=True,
+        complete=not left,
+        stopped=stopped,
+        next=cursors.write(following, asking.number, asking.question) if left else None,
+        partial=page.partial if page else False,
+        notices=page.notices if page else [],
+        message=None,
+    )

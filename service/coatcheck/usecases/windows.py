@@ -1,0 +1,300 @@
+"""Show the passages of an artifact that best answer a query, within a budget.
+
+One pass over the content, in bounded memory and with a deadline; then a closer look at the parts that the pass found.
+Where a deadline came first the scan is kept for a while, so that the same call goes on from there. It changes nothing
+but the note of a read.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.clip import Budget
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import MARK, one_line
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Extent, Place
+from coatcheck.core.windows import (
+    MAX_CHARS as QUERY_CHARS,
+)
+from coatcheck.core.windows import (
+    Composed,
+    Part,
+    Passage,
+    Ranking,
+    Scanner,
+    Terms,
+    Weights,
+    compose,
+    regions,
+    terms_of,
+    weigh,
+)
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view, is_binary
+from coatcheck.usecases.content import BLOCK_BYTES, Content, OpenContent
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.pool import in_pool
+
+MIN_TOKENS = 128
+"""What one window needs."""
+PATIENCE_SECONDS = 2.0
+_KEPT = 4 * BLOCK_BYTES
+"""Content up to this size is kept in memory while it is searched; of more, parts are read a second time."""
+_PAUSED = 8
+"""Scans kept that a deadline interrupted: at most 2 MB each."""
+_AT_ONCE = 8
+"""Reads of parts under way together, which a store over the network makes wait."""
+_NAMED = 6
+_NAMED_CHARS = 32
+"""Terms named in a sentence, and characters of each."""
+
+
+class Searched(Struct, frozen=True):
+    """How much of the artifact was looked at, from its beginning on."""
+
+    bytes: int
+    total: int
+
+
+class WindowsAnswer(Struct, frozen=True, kw_only=True):
+    """The passages that best answer a query, in document order."""
+
+    id: str
+    view: str
+    text: str
+    """What a model reads: each passage verbatim under a line that says where it stands."""
+    tokens: int
+    """Of `text`."""
+    windows: list[Passage]
+    terms: list[str]
+    """What was looked for and is there, folded: lower case, without accents."""
+    missing: list[str]
+    """What was looked for and is not there."""
+    searched: Searched
+    partial: bool
+    """Not all of the artifact was looked at."""
+    stopped: Literal["end", "deadline", "frequent"]
+    """`frequent`: the only words there are stand everywhere; nothing further on could be told from the beginning."""
+    notices: list[str]
+    """Sentences about what was not done, for whoever asked."""
+
+
+class Windows:
+    """The verb."""
+
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._find = find
+        self._open = open_content
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = patience
+        self._paused: dict[tuple[str, str], Scanner] = {}
+
+    async def __call__(
+        self, caller: Caller, number: int, *, query: str, max_tokens: int = DEFAULT_TOKENS, view: str = "raw"
+    ) -> WindowsAnswer:
+        """The windows of an artifact for a query, for at most `max_tokens` (128 to 8,000) and 30,000 characters.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `not_text`,
+                `invalid_request`, `integrity`.
+        """
+        check_budget(max_tokens, MIN_TOKENS)
+        found = await self._find(caller, number, with_bytes=True)
+        artifact = found.artifact
+        check_view(artifact, view, None)
+        if is_binary(artifact):
+            raise CoatcheckError(
+                Code.NOT_TEXT,
+                f"{artifact.id} is not text and has no passages. Read it with unit=byte for a hexadecimal dump.",
+            )
+        asked = terms_of(query)
+        if not asked.terms:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
+            )
+        content = self._open(found)
+        kept = _Kept(content)
+        scanner = await self._scan(kept, query, asked)
+        hits = scanner.hits()
+        weights, places = await in_pool(self._pool, _places, scanner, asked, content.size)
+        parts = await _parts(kept, places)
+        notices = _notices(asked, hits.end, content.size, full=scanner.full)
+        budget = Budget(max_tokens, MAX_CHARS)
+        page = artifact.facts.kind is Kind.WEB_PAGE
+        made = await in_pool(
+            self._pool,
+            _made,
+            artifact,
+            asked,
+            weights,
+            parts,
+            content.size,
+            budget,
+            self._tokenizer,
+            notices,
+            page=page,
+        )
+        if hits.end < content.size and not scanner.full:
+            self._pause((content.blob.id, query), scanner)
+        return _answer(artifact, view, asked, weights, scanner, content.size, made, notices)
+
+    async def _scan(self, kept: "_Kept", query: str, asked: Terms) -> Scanner:
+        """Look at the content until its end or the deadline; the next block is read while one is looked at."""
+        size = kept.content.size
+        key = (kept.content.blob.id, query)
+        scanner = self._paused.pop(key, None) or await in_pool(self._pool, Scanner, asked.terms)
+        deadline = self._clock() + self._patience
+        at = scanner.fed
+        block = await kept.block(at)
+        while block and not scanner.full:
+            at += len(block)
+            following = kept.block(at)
+            block, _ = await asyncio.gather(following, in_pool(self._pool, scanner.feed, block, last=at >= size))
+            if self._clock() >= deadline:
+                break
+        return scanner
+
+    def _pause(self, key: tuple[str, str], scanner: Scanner) -> None:
+        self._paused[key] = scanner
+        while len(self._paused) > _PAUSED:
+            del self._paused[next(iter(self._paused))]
+
+
+class _Kept:
+    """Content, of which the blocks of a small one stay at hand."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        self._keeps = content.size <= _KEPT
+        self._blocks: dict[int, bytes] = {}
+
+    async def block(self, at: int) -> bytes:
+        """The block that begins at a byte, a multiple of the block size; empty at the end."""
+        data = await self.content.read(at, at + BLOCK_BYTES)
+        if self._keeps:
+            self._blocks[at] = data
+        return data
+
+    async def part(self, extent: Extent) -> Part:
+        """A range, and where it begins."""
+        index = self.content.index
+        frame = extent.start // index.frame_size
+        start = frame * index.frame_size
+        data = await self._read(start, extent.end)
+        place = Place(start, index.newlines_before(frame), index.chars_before(frame))
+        skip = extent.start - start
+        return Part(place.after(data[:skip]), data[skip:])
+
+    async def _read(self, start: int, end: int) -> bytes:
+        first, last = start // BLOCK_BYTES * BLOCK_BYTES, (end - 1) // BLOCK_BYTES * BLOCK_BYTES
+        held = [self._blocks.get(at) for at in range(first, last + 1, BLOCK_BYTES)]
+        if any(block is None for block in held):
+            return await self.content.read(start, end)
+        return b"".join(block for block in held if block)[start - first : end - first]
+
+
+def _places(scanner: Scanner, asked: Terms, size: int) -> tuple[Weights, list[Extent]]:
+    hits = scanner.hits()
+    weights = weigh(hits, asked.terms)
+    return weights, regions(hits, weights, size)
+
+
+async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
+    out: list[Part] = []
+    for at in range(0, len(places), _AT_ONCE):
+        out += await asyncio.gather(*(kept.part(place) for place in places[at : at + _AT_ONCE]))
+    return out
+
+
+def _made(
+    artifact: Artifact,
+    asked: Terms,
+    weights: Weights,
+    parts: list[Part],
+    size: int,
+    budget: Budget,
+    tokenizer: Tokenizer,
+    notices: list[str],
+    *,
+    page: bool,
+) -> Composed:
+    missing = _named(asked, weights.missing, grams=False)
+    said = [f"Not found: {missing}."] if missing else []
+    rated = Ranking(asked.terms, weights).of_parts(parts, page=page) if parts else []
+    made = compose(rated, parts, size, budget, tokenizer, " ".join([*said, *notices]))
+    if made.passages:
+        return made
+    lines = f"{artifact.measure.lines:,} {'line' if artifact.measure.lines == 1 else 'lines'}"
+    every = _named(asked, tuple(range(len(asked.terms))), grams=True)
+    advice = " ".join(notices) or 'Try other words, or pattern="…" to search it.'
+    text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", budget.tokens, tokenizer)
+    return Composed(text, tokenizer.count(text), [])
+
+
+def _named(asked: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
+    """Terms as a sentence names them: not the parts of what is named whole, and not too many."""
+    without = {"part"} if grams else {"part", "gram"}
+    words = [_shown(asked.terms[number].text) for number in numbers if asked.terms[number].role not in without]
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
+
+
+def _shown(term: str) -> str:
+    text = one_line(term[: _NAMED_CHARS + 1])
+    return text if len(text) <= _NAMED_CHARS else text[:_NAMED_CHARS] + "…"
+
+
+def _notices(asked: Terms, end: int, size: int, *, full: bool) -> list[str]:
+    out: list[str] = []
+    if asked.left or asked.cut:
+        read = f" of its first {QUERY_CHARS:,} characters" if asked.cut else ""
+        out.append(f"Only the first {len(asked.terms)} words{read} of the query were looked for: ask for less at once.")
+    if end < size and full:
+        out.append(f"These words are everywhere; only bytes 0-{end} of {size} were looked at. Use rarer words.")
+    elif end < size:
+        out.append(f"Time ran out at byte {end} of {size}: retry the same call, it goes on from there.")
+    return out
+
+
+def _answer(
+    artifact: Artifact,
+    view: str,
+    asked: Terms,
+    weights: Weights,
+    scanner: Scanner,
+    size: int,
+    made: Composed,
+    notices: list[str],
+) -> WindowsAnswer:
+    missing = set(weights.missing)
+    over = scanner.end >= size
+    return WindowsAnswer(
+        id=artifact.id,
+        view=view,
+        text=made.text,
+        tokens=made.tokens,
+        windows=made.passages,
+        terms=[term.text for number, term in enumerate(asked.terms) if number not in missing],
+        missing=[term.text for number, term in enumerate(asked.terms) if number in missing],
+        searched=Searched(scanner.end, size),
+        partial=not over,
+        stopped="end" if over else "frequent" if scanner.full else "deadline",
+        notices=notices,
+    )

@@ -1,0 +1,151 @@
+"""Random documents and paths: descent, paging and lines give what an evaluation in memory gives."""
+
+import json
+import random
+from typing import Any
+
+import jsonpath_rfc9535
+import pytest
+
+from coatcheck.core.jsonpath import walk
+from coatcheck.core.jsonpath.decode import mended, span_of
+from coatcheck.core.jsonpath.hits import Page, Resume
+from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.structure import Structure
+from coatcheck.core.jsonpath.walk import Source
+from jsonpath.desk import dumps, page_of, plainly
+
+NAMES = ["a", "b", "id", "ö", "x y", "q\"'", "\\", "", "\t", "日本"]
+PATHS = [
+    "$", "$.*", "$[*]", "$..*", "$..a", "$..id", "$.a", "$[0]", "$[-1]", "$[1:]", "$[-2:]", "$[::2]", "$[::-1]",
+    "$[5:1]", "$[*].a", "$[*].id", "$.*.*", "$.a.*", "$.a[0].b", "$[?@.a]", "$[?@.id > 2].id",
+    "$[?@.a == 1 || !@.b]", "$..[?@.id]", "$[*][?@ == 1]", "$['ö','a']", "$[0,1]", "$[?count(@..id) == 1]",
+    "$[?length(@.a) > 1]", "$[?count(@.*) == 2]", "$[1:8:3].a", "$[?match(@.a, '[a-z]+')]", "$[?search(@, 'a')]",
+    "$[?@.a == $[0].a]", "$['x y']", "$['q\"\\'']", "$['\\\\']", "$[?@]",
+]  # fmt: skip
+
+
+def document(rng: random.Random, depth: int = 4) -> Any:  # noqa: ANN401
+    kind = rng.random()
+    if depth and kind < 0.35:
+        return [document(rng, depth - 1) for _ in range(rng.randint(0, 6))]
+    if depth and kind < 0.75:
+        return {rng.choice(NAMES): document(rng, depth - 1) for _ in range(rng.randint(0, 5))}
+    return rng.choice(
+        [1, 2, 3.5, -1, True, False, None, "", "a", "[{,}]", 'q"\\', "\\\\", "é日本\U0001f600", "\n", 10**20]
+    )
+
+
+def written(value: object, rng: random.Random) -> bytes:
+    return json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 1])).encode()
+
+
+def found(page: Page) -> list[tuple[str, object]]:
+    return [(normalized(h.path), json.loads(h.text)) for h in page.hits]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_path_gives_by_descent_what_it_gives_in_memory(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(12):
+        value = document(rng)
+        data = written(value, rng)
+        for path in PATHS:
+            expected = plainly(value, path)
+            page = page_of(data, path)
+            assert (found(page), page.total, page.exact, page.partial) == (expected, len(expected), True, False)
+            for hit in page.hits:
+                if hit.span is not None:
+                    assert json.loads(data[slice(*hit.span)]) == json.loads(hit.text)
+                    assert data[slice(*hit.span)].strip() == data[slice(*hit.span)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_independent_library_finds_the_same(seed: int) -> None:
+    rng = random.Random(100 + seed)
+    for _ in range(12):
+        value = document(rng)
+        for path in PATHS:
+            theirs = [n.value for n in jsonpath_rfc9535.find(path, value)]
+            ours = [v for _, v in plainly(value, path)]
+            if "==" not in path and path != "$[?@]":  # it takes true for 1, and "" and false for absent
+                assert sorted(map(dumps, ours)) == sorted(map(dumps, theirs))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pages_of_any_size_give_every_value_once_and_in_order(seed: int) -> None:
+    rng = random.Random(200 + seed)
+    for _ in range(10):
+        value = document(rng)
+        data = written(value, rng)
+        for path in PATHS:
+            limit = rng.randint(1, 3)
+            seen: list[tuple[str, object]] = []
+            resume: Resume | None = None
+            while True:
+                page = page_of(data, path, limit=limit, resume=resume)
+                seen += found(page)
+                resume = page.next
+                if resume is None:
+                    break
+                assert len(page.hits) == limit
+                assert resume.seen == len(seen)
+            assert seen == plainly(value, path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_are_the_elements_of_an_array(seed: int) -> None:
+    rng = random.Random(300 + seed)
+    for _ in range(10):
+        values = [document(rng, 2) for _ in range(rng.randint(2, 8))]
+        data = b"\xef\xbb\xbf" + rng.choice([b"\n", b"\r\n", b"\n\n", b"\n \n"]).join(map(dumps, values))
+        for path in PATHS:
+            if path != "$":
+                assert found(page_of(data, path)) == plainly(values, path)
+        assert found(page_of(data, "$")) == plainly(values, "$[*]")
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 64])
+def test_the_skeleton_is_the_same_however_blocks_fall(piece: int) -> None:
+    rng = random.Random(piece)
+    for _ in range(5):
+        data = written([document(rng) for _ in range(4)], rng)
+        whole = Structure().feed(data, 0)
+        structure = Structure()
+        parts = [structure.feed(data[n : n + piece], n) for n in range(0, len(data), piece)]
+        assert [int(at) for part in parts for at in part.at] == whole.at.tolist()
+        assert [int(depth) for part in parts for depth in part.depth] == whole.depth.tolist()
+
+
+def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None:
+    for run in range(80):
+        value = ["\\" * run + '"', "x" * run + "\\" * run, [1, 2]]
+        data = json.dumps(value).encode()
+        assert json.loads(data[slice(*page_of(data, "$[2][1]").hits[0].span or (0, 0))]) == 2
+        assert walk.over(data, walk.end_of(Source(len(data)), 0)) == len(data)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cut_document_keeps_what_is_whole(seed: int) -> None:
+    rng = random.Random(400 + seed)
+    value = {"items": [document(rng, 2) for _ in range(6)]}
+    data = dumps(value)
+    for end in range(2, len(data) - 1):
+        mend = mended(data[:end])
+        assert mend is not None
+        json.loads(mend)
+        page = page_of(data[:end], "$.items[*]")
+        assert page.partial
+        whole = [json.loads(h.text) for h in page.hits]
+        assert whole == value["items"][: len(whole)]
+
+
+def test_a_span_is_known_of_every_value() -> None:
+    rng = random.Random(5)
+    for _ in range(50):
+        value = document(rng)
+        data = written(value, rng)
+        for hit in page_of(data, "$..*").hits:
+            span = span_of(data, hit.path)
+            assert span is not None
+            assert json.loads(data[slice(*span)]) == json.loads(hit.text)

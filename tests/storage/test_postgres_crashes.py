@@ -1,0 +1,84 @@
+"""A server that crashes while the answer to a commit is under way: what is acknowledged is there."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.schema import migrate
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import Found, PurgeRecords, StoreArtifact, Stored
+from contract.making import START, number_of, store
+from support.postgres import Server, running_postgres
+from support.postgres_proxy import Break, proxied
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres(durable=True) as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: Server) -> Iterator[str]:
+    url = server.database()
+    migrate(url)
+    yield url
+    server.drop(url)
+
+
+async def stored_by_another(catalog: PostgresCatalog, change: StoreArtifact) -> None:
+    """Once the server is back."""
+    while True:
+        try:
+            assert isinstance(await catalog.store_artifact(change), Stored)
+        except CoatcheckError as error:
+            if error.code is not Code.STORAGE_UNAVAILABLE:
+                raise
+        else:
+            return
+
+
+async def test_a_transaction_that_a_crash_took_back_is_not_mistaken_for_one_that_got_its_number(
+    server: Server, url: str
+) -> None:
+    async with proxied(url) as (through, proxy):
+        ours, another = await PostgresCatalog.open(through), await PostgresCatalog.open(url)
+        await ours.store_artifact(store(b"ours"))
+        await another.store_artifact(store(b"another's"))
+        proxy.next, proxy.stays_away = Break.BEFORE_COMMIT, True
+        change = store(b"taken back")
+        storing = asyncio.create_task(ours.store_artifact(change))
+        while not proxy.refuses:  # noqa: ASYNC110 - until the commit is on its way
+            await asyncio.sleep(0)
+        await asyncio.to_thread(server.restart, immediate=True)
+        # The numbers that the crash took back are given out again, to others.
+        for i in range(4):
+            await stored_by_another(another, store(b"later %d" % i))
+        proxy.refuses = False
+        answer = await asyncio.gather(storing, return_exceptions=True)
+        found = await another.find("acme", number_of(change), START)
+        await ours.close()
+        await another.close()
+    acknowledged = isinstance(answer[0], Stored)
+    assert acknowledged or isinstance(answer[0], CoatcheckError)
+    assert isinstance(found, Found) == acknowledged
+
+
+async def test_marks_are_dropped_when_nobody_asks_for_them_any_more_and_later_ones_are_left(
+    server: Server, url: str
+) -> None:
+    catalogs = [await PostgresCatalog.open(url) for _ in range(3)]
+    for i, catalog in enumerate(catalogs):
+        await catalog.store_artifact(store(b"%d" % i))
+    count = "SELECT count(*) FROM writers"
+    assert server.run(count, url=url)[0][0] == 3
+    server.run("UPDATE writers SET at = at - interval '2 hours'", url=url)
+    await catalogs[0].store_artifact(store(b"again"))
+    assert await catalogs[1].purge_records(PurgeRecords(now=START, limit=5)) == 0
+    # The two that have written since.
+    assert server.run(count, url=url)[0][0] == 2
+    assert isinstance(await catalogs[2].store_artifact(store(b"and again")), Stored)
+    for catalog in catalogs:
+        await catalog.close()

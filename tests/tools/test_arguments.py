@@ -1,0 +1,234 @@
+"""What is accepted, and that nothing which can be sent raises or goes over a bound."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.tools.arguments import ReadArguments, list_arguments, read_arguments
+from coatcheck.tools.calls import arguments_of
+from coatcheck.tools.values import Position
+from tools.agent import LOG, TOKENIZER, Agent
+
+ID = "art_482913077564201876"
+
+
+def meant(arguments: object) -> ReadArguments:
+    """What a call with these arguments asks."""
+    notes: list[str] = []
+    return read_arguments(arguments_of(arguments, notes), notes)
+
+
+def asked(**fields: Any) -> ReadArguments:  # noqa: ANN401 - any field
+    return ReadArguments(artifact_id=ID, **fields)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ID,
+        f"[{ID}]",
+        f"  {ID.upper()} ",
+        f"artifact {ID} (build.log)",
+        f"artifact://{ID}",
+        ID.removeprefix("art_"),
+        int(ID.removeprefix("art_")),
+        f"{ID[:10]} {ID[10:16]} {ID[16:]}",
+        [ID],
+        ID.replace("_", "-"),
+    ],
+    ids=str,
+)
+def test_the_id_is_found_inside_other_words(written: object) -> None:
+    assert meant({"artifact_id": written}) == asked()
+
+
+@pytest.mark.parametrize("name", ["id", "key", "artifact", "artifactId", "Artifact-ID", "uri", "file_path", "query"])
+def test_the_id_is_found_under_other_names(name: str) -> None:
+    assert meant({name: ID}) == asked()
+
+
+def test_a_citation_names_its_section() -> None:
+    assert meant({"artifact_id": f"{ID}#r3"}) == asked(section="r3")
+    assert meant({"artifact_id": f"{ID}#r3", "section": "r4"}) == asked(section="r4")
+
+
+@pytest.mark.parametrize("value", ["3", 3, 3.0, "3.0", " 3 ", "L3", "line 3", "#3", "+3", [3]], ids=repr)
+def test_a_number_is_read_however_it_is_written(value: object) -> None:
+    assert meant({"artifact_id": ID, "offset": value}) == asked(offset=Position(3))
+
+
+@pytest.mark.parametrize("value", [None, "", "null", "None", " ", [], {}, "undefined"], ids=repr)
+@pytest.mark.parametrize("name", ["offset", "limit", "context"])
+def test_nothing_is_absent_however_it_is_written(name: str, value: object) -> None:
+    assert meant({"artifact_id": ID, name: value}) == asked()
+
+
+def test_a_large_number_is_read_with_its_separators() -> None:
+    assert meant({"artifact_id": ID, "offset": "4,812", "limit": "1_000"}) == asked(offset=Position(4812), limit=1000)
+    assert meant({"artifact_id": ID, "offset": "9" * 40}).offset == Position(2**53 - 1)
+    assert meant({"artifact_id": ID, "limit": 10**30}).limit == 2000
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        {"offset": 201, "limit": 200},
+        {"start_line": 201, "end_line": 400},
+        {"startLine": "201", "endLine": "400"},
+        {"start": 201, "end": 400},
+        {"from": 400, "to": 201},
+        {"range": "201-400"},
+        {"lines": "L201-L400"},
+        {"view_range": [201, 400]},
+        {"offset": "201-400"},
+        {"offset": 201, "end": 400},
+        {"offset": 201, "limit": 200, "end_line": 999},
+    ],
+    ids=str,
+)
+def test_a_span_of_lines_is_read_under_every_usual_name(span: dict[str, object]) -> None:
+    assert meant({"artifact_id": ID, **span}) == asked(offset=Position(201), limit=200)
+
+
+def test_ends_and_surroundings_are_read() -> None:
+    assert meant({"artifact_id": ID, "tail": 50}) == asked(offset=Position(-50), limit=50)
+    assert meant({"artifact_id": ID, "head": 50}) == asked(limit=50)
+    assert meant({"artifact_id": ID, "offset": -50}) == asked(offset=Position(-50))
+    assert meant({"artifact_id": ID, "end_line": 50}) == asked(offset=Position(1), limit=50)
+    assert meant({"artifact_id": ID, "offset": 0}) == asked(offset=Position(1))
+    assert meant({"artifact_id": ID, "line": 100, "context": 5}) == asked(offset=Position(95), limit=11, context=5)
+    assert meant({"artifact_id": ID, "line": 3, "context": 5}) == asked(offset=Position(1), limit=8, context=5)
+    assert meant({"artifact_id": ID, "line": 100}) == asked(offset=Position(100))
+
+
+def test_a_place_inside_a_line_is_an_offset() -> None:
+    assert meant({"artifact_id": ID, "offset": "12+4000"}) == asked(offset=Position(12, 4000))
+    assert str(Position(12, 4000)) == "12+4000"
+    assert meant({"artifact_id": ID, "offset": "12 + 4,000"}) == asked(offset=Position(12, 4000))
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ({"regex": "a+"}, {"pattern": "a+"}),
+        ({"search": "x"}, {"pattern": "x"}),
+        ({"pattern": 404}, {"pattern": "404"}),
+        ({"pattern": ["a", "b"]}, {"pattern": "a|b"}),
+        ({"pattern": "x", "-i": True}, {"pattern": "x", "ignore_case": True}),
+        ({"pattern": "x", "case_sensitive": False}, {"pattern": "x", "ignore_case": True}),
+        ({"pattern": "x", "case_sensitive": True}, {"pattern": "x"}),
+        ({"pattern": "x", "fixed_strings": "true"}, {"pattern": "x", "literal": True}),
+        ({"pattern": "x", "-C": 5}, {"pattern": "x", "context": 5}),
+        ({"pattern": "x", "context": 99}, {"pattern": "x", "context": 20}),
+        ({"question": "why?"}, {"query": "why?"}),
+        ({"jsonpath": "$.a"}, {"path": "$.a"}),
+        ({"path": "$.a", "offset": "c1_x"}, {"path": "$.a", "place": "c1_x"}),
+        ({"pattern": "null"}, {}),
+    ],
+    ids=str,
+)
+def test_other_names_mean_the_same(given_: dict[str, object], expected: dict[str, object]) -> None:
+    assert meant({"artifact_id": ID, **given_}) == asked(**expected)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        json.dumps({"artifact_id": ID, "offset": 3}),
+        json.dumps(json.dumps({"artifact_id": ID, "offset": 3})),
+        {"arguments": {"artifact_id": ID, "offset": 3}},
+        {"input": json.dumps({"artifact_id": ID, "offset": 3})},
+        [{"artifact_id": ID, "offset": 3}],
+    ],
+    ids=["string", "twice", "wrapped", "wrapped string", "list"],
+)
+def test_arguments_are_taken_out_of_what_they_are_wrapped_in(wrapped: object) -> None:
+    assert meant(wrapped) == asked(offset=Position(3))
+
+
+def test_what_is_hardly_json_still_names_the_artifact() -> None:
+    assert meant(ID) == asked()
+    assert meant(f"{{'artifact_id': '{ID}', 'offset': 3}}") == asked(
+        notes=("The arguments are not valid JSON; only the artifact's ID was understood.",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ({"verbose": True, "b c": 1}, "Unknown arguments ignored: verbose, b_c."),
+        ({"offset": "soon"}, "offset could not be read and was left out."),
+        ({"limit": -1}, "limit must be at least 1 and was left out."),
+        ({"offset": 3, "start_line": 4}, "offset was used, start_line was not."),
+        ({"pattern": "a", "query": "b"}, "pattern was used, query was not: give one of them."),
+        ({"query": "a", "path": "$"}, "query was used, path was not: give one of them."),
+        ({"path": "$", "offset": 39}, "offset counts lines, which the values of a path do not have"),
+        ({"pattern": "…"}, "pattern=… stands for words of your own, and was left out."),
+        ({"artifact_id": [ID, "art_000000000000000098"]}, "Several artifacts were named"),
+    ],
+    ids=str,
+)
+def test_what_was_not_taken_is_said(arguments: dict[str, object], note: str) -> None:
+    (said,) = meant({"artifact_id": ID, **arguments}).notes
+    assert said.startswith(note)
+
+
+def test_the_same_said_twice_is_no_conflict() -> None:
+    assert meant({"artifact_id": ID, "offset": 3, "start_line": 3}) == asked(offset=Position(3))
+
+
+@pytest.mark.parametrize("arguments", [None, {}, "", [], {"offset": 3}, {"artifact_id": "art_…"}], ids=repr)
+def test_a_call_without_an_artifact_is_told_where_to_find_it(arguments: object) -> None:
+    with pytest.raises(CoatcheckError, match=r"^artifact_id is missing\. Copy it from the card"):
+        meant(arguments)
+
+
+def test_a_list_takes_its_own_names() -> None:
+    got = list_arguments({"tool": "bash", "max_results": "5", "x": 1}, [])
+    assert (got.tool_name, got.limit, got.notes) == ("bash", 5, ("Unknown arguments ignored: x.",))
+
+
+USUAL = ("artifact_id", "id", "offset", "limit", "start_line", "end", "pattern", "query", "path", "context", "section")
+RARE = ("range", "tail", "head", "line", "-i", "cursor", "kind", "arguments", "verbose")
+NAMES = st.sampled_from(USUAL + RARE)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=40)
+    | st.from_regex(r"-?[0-9]{1,6}(\+[0-9]{1,7})?(-[0-9]{1,4})?", fullmatch=True)
+    | st.sampled_from(["…", "step (", "took 9[0-6]", "(?i)STEP", "$..x", "step 7919 took", "\\C", "(?=x)", "a\nb", "."])
+)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))
+LONG = "word \x1b[31m<system>é¦</system> " * 9000
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return [LOG, LONG, "", "\n" * 3000, '{"items": [' + '{"a": "b"},' * 3000 + "{}]}"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arguments=st.dictionaries(NAMES, VALUES, max_size=5), which=st.integers(0, 4), name=st.integers(0, 9))
+async def test_whatever_is_asked_is_answered_within_the_bounds(
+    agent: Agent, texts: list[str], arguments: dict[str, object], which: int, name: int
+) -> None:
+    artifact_id = await agent.put(texts[which], title="t", inline_tokens=0)
+    given_ = arguments if name == 0 else {**arguments, "artifact_id": artifact_id}
+    answer = await agent.call("list_artifacts" if name == 1 else "read_artifact", given_)
+    assert 0 < answer.tokens == TOKENIZER.count(answer.text) <= 4000
+    assert len(answer.text) <= 30_000
+    assert "Something went wrong" not in answer.text
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=VALUES)
+async def test_whatever_is_sent_is_a_call_or_a_problem_of_the_request(agent: Agent, body: object) -> None:
+    headers = {"content-type": "application/json"}
+    response = await agent.client.post("/v1/tools/call", content=json.dumps(body), headers=headers)
+    assert response.status_code in {200, 400}

@@ -1,0 +1,90 @@
+"""One spoilt answer is no damaged blob: what fails is read again, past caches, before it is condemned."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from coatcheck.adapters.blobs.faults import missing, too_short
+from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.core import ids
+from coatcheck.core.errors import Code
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.trust import Trust
+from usecases.house import CALLER, House, code_of, noise
+
+PAYLOAD = noise(300_000)
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:5000] + bytes([data[5000] ^ 1]) + data[5001:]
+
+
+def cut(data: bytes) -> bytes:
+    raise too_short("b", len(data), 5000)
+
+
+def absent(_: bytes) -> bytes:
+    raise missing("b")
+
+
+class Spoiling(FileBlobStore):
+    """Real files, whose first answers are spoilt; it notes which reads asked for fresh bytes."""
+
+    def __init__(self, house: House, spoil: Callable[[bytes], bytes], times: int) -> None:
+        super().__init__(Path(house.root), house.pool)
+        self._spoil = spoil
+        self._left = times
+        self.asked: list[bool] = []
+
+    @override
+    async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
+        data = await super().read(namespace, blob_id, start, length, fresh=fresh)
+        self.asked.append(fresh)
+        self._left -= 1
+        return self._spoil(data) if self._left >= 0 else data
+
+    @override
+    async def size(self, namespace: str, blob_id: str) -> int | None:
+        self._left -= 1
+        return None if self._left >= 0 else await super().size(namespace, blob_id)
+
+
+@pytest.mark.parametrize("spoil", [flipped, cut, absent])
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
+    house: House, spoil: Callable[[bytes], bytes], times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    receipt = await house.put(PAYLOAD)
+    blobs = Spoiling(house, spoil, times)
+    trust = Trust(house.catalog, blobs, house.clock)
+    found = await house.find(CALLER, ids.parse(receipt.id), with_bytes=True)
+    content = OpenContent(house.catalog, blobs, house.pool, trust.damaged)(found)
+    if times == 1:
+        assert await content.read(0, content.size) == PAYLOAD
+        assert [r.levelno for r in caplog.records if r.name == "coatcheck.usecases.content"] == [logging.WARNING]
+    else:
+        assert await code_of(content.read(0, content.size)) is Code.INTEGRITY
+    await trust.settled()
+    assert blobs.asked == [False, True]
+    assert house.count("blobs", "condemned_at IS NOT NULL") == times - 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_size_that_is_wrong_once_condemns_nothing(house: House, times: int) -> None:
+    receipt = await house.put(PAYLOAD)
+    found = await house.find(CALLER, ids.parse(receipt.id))
+    trust = Trust(house.catalog, Spoiling(house, flipped, times), house.clock)
+    assert await trust.holds("default", found.artifact.blob) is (times == 1)
+    assert house.count("blobs", "condemned_at IS NOT NULL") == times - 1
+
+
+async def test_a_read_past_the_systems_cache_gives_the_same_bytes(house: House) -> None:
+    await house.put(PAYLOAD)
+    (path,) = house.stored_files()
+    data = await house.blobs.read("default", path.name, 100, 5000, fresh=True)
+    assert data == path.read_bytes()[100:5100]
+    path.unlink()
+    assert await code_of(house.blobs.read("default", path.name, 0, 1, fresh=True)) is Code.INTEGRITY
