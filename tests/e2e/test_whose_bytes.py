@@ -51,10 +51,10 @@ def test_a_check_with_another_database_removes_nothing_from_a_bucket(tmp_path: P
 def test_files_stay_readable_and_are_swept_after_a_switch_to_s3(tmp_path: Path) -> None:
     server, data = shared_s3(), tmp_path / "data"
     with fresh_combo(POSTGRES) as before:
-        with serving(data, before) as service:
+        with serving(data, before, sweep_seconds=1) as service:
             old, doomed = service.post(noise(200_000))["id"], service.post(noise(200_001))["id"]
         after = Combo(S3, {**before.settings, "blob_url": server.url()}, server.environment)
-        with serving(tmp_path / "scratch", after) as service:
+        with serving(tmp_path / "scratch", after, sweep_seconds=1) as service:
             answer = service.client.get(f"/v1/artifacts/{old}/content")
             assert (answer.status_code, answer.json()["code"]) == (503, "storage_unavailable")
         assert "has kept bytes as files" in (tmp_path / "scratch.log").read_text()

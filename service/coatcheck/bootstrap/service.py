@@ -120,8 +120,11 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             clock=store.clock,
             ready=store.catalog.ready,
         )
-        async with running(tidy, settings.sweep_seconds, note, write_through):
-            yield Running(services, _limits(settings))
+        try:
+            async with running(tidy, settings.sweep_seconds, note, write_through):
+                yield Running(services, _limits(settings))
+        finally:
+            await tidy.leave()
 
 
 def _limits(settings: Settings) -> Limits:

@@ -106,6 +106,16 @@ class Tidy:
             purged=await _drain(self._purge),
         )
 
+    async def leave(self) -> None:
+        """Give the lease back, so that another process tidies at once; for a clean stop. Raises nothing."""
+        if self._crew is None:
+            return
+        lease = TakeLease(name="tidy", holder=self._crew.me, seconds=0, now=self._clock.now())
+        try:
+            await self._upkeep.take_lease(lease)
+        except CoatcheckError as error:
+            log.info("the lease for tidying was not given back, it will pass: %s", error.detail)
+
     async def _lead(self, crew: Crew) -> bool:
         """Whether it is this process that tidies. A leader that stops or hangs loses the lease after two rounds."""
         seconds = 2 * crew.pause + _ROUND
