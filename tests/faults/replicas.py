@@ -145,12 +145,18 @@ def buried(opened: combos.Storage, ledger: Ledger, report: Report) -> None:
     report.expect("rows agree", opened.count("artifacts") >= sum(not k.ends for k in ledger.kept.values()))
 
 
+def _buried(opened: combos.Storage) -> int:
+    return int(opened.ask("SELECT count(DISTINCT number) FROM buried")[0][0])
+
+
 def settled(fleet: Fleet, ledger: Ledger, report: Report, patience: float) -> None:
     """Upkeep comes to its end, every replica says the same, and nothing is left."""
     opened = fleet.opened
     deadline = time.monotonic() + patience
-    while (due := opened.due) and time.monotonic() < deadline:
+    ends = sum(kept.ends for kept in ledger.kept.values())
+    while (opened.due or _buried(opened) < ends) and time.monotonic() < deadline:  # what is not due yet will be
         time.sleep(0.3)
+    due = opened.due
     report.expect("upkeep finishes", not due, due)
     ledger.outages = False
     names = ledger.names()
