@@ -109,7 +109,13 @@ class ListView(Struct, frozen=True):
     """A page of artifacts, newest first."""
 
     items: tuple[ArtifactView, ...]
-    next: Annotated[str | None, Meta(description="Give it as `cursor` for the next page; null on the last.")]
+    next: Annotated[
+        str | None,
+        Meta(
+            description="Give it as `cursor` for the next page; null on the last. A page before that may be short, or "
+            "empty where few artifacts match: go on until it is null."
+        ),
+    ]
 
 
 class DeletedView(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """What answers requests: the use cases over an opened store, with the schedule running."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator
@@ -31,7 +32,7 @@ from coatcheck.usecases.search import Search
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.tidy import Crew, Tidy
 from coatcheck.usecases.windows import Windows
-from coatcheck.usecases.write_through import WriteThrough
+from coatcheck.usecases.write_through import LAST_SECONDS, WriteThrough
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +125,8 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             async with running(tidy, settings.sweep_seconds, note, write_through):
                 yield Running(services, _limits(settings))
         finally:
+            if places.afterwards:  # what is not undone by then is the reaper's
+                await asyncio.wait(places.afterwards, timeout=LAST_SECONDS)
             await tidy.leave()
 
 

@@ -74,8 +74,11 @@ class WriteThrough:
                 async with self._shelter.alone_with(*entry.key):
                     done += await self._store(entry)
             except CoatcheckError as error:
+                if error.code not in REFUSALS:
+                    log.warning("%s waits for storage and was refused: %s", entry.artifact.id, error.detail)
+                    continue
                 refused = error
-                if error.code not in REFUSALS or self._is_small(entry):
+                if self._is_small(entry):
                     break
             except Exception:
                 log.exception("%s waits for storage and could not be stored", entry.artifact.id)
