@@ -232,9 +232,22 @@ def test_hits_that_are_kept_are_bounded_and_rare_words_survive(words: int) -> No
 
 def test_the_only_word_everywhere_ends_the_scan_early() -> None:
     scanner = Scanner(terms_of("stone").terms, most=1_000)
-    scanner.feed(b"stone " * 10_000, last=True)
+    scanner.feed(b"stone " * 100_000, last=True)
     assert scanner.full
     assert scanner.end < 60_000
+
+
+def test_words_that_are_everywhere_are_found_as_rare_ones_are() -> None:
+    text = "stonework stone, Stone astone milestone bridges bridge un_stone x " * 3_000
+    terms = terms_of("stone bri stonework").terms
+    dense, sparse = Scanner(terms, most=1 << 20), Scanner(terms, most=1 << 20)
+    dense.feed(text.encode(), last=True)
+    sparse.feed(text.replace(" x ", " é ").encode(), last=True)  # not ASCII: looked at by one pattern for all terms
+    found, expected = dense.hits(), sparse.hits()
+    longer = len(" é ".encode()) - len(" x ")
+    line = len(text) // 3_000
+    assert found.terms.tolist() == expected.terms.tolist()
+    assert found.at.tolist() == [at - at // (line + longer) * longer for at in expected.at.tolist()]
 
 
 @pytest.mark.parametrize("seed", range(8))

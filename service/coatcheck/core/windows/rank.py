@@ -7,8 +7,10 @@ one that stands in the heading above. In markup only what a reader sees counts f
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final, final
 
+import numpy as np
 import regex
 from msgspec import Struct
 
@@ -45,6 +47,8 @@ _WORD_BYTES: Final = 64
 _CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
 _REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
 _ASCII_REST: Final = re.compile(rb"[A-Za-z0-9]*")
+_REMEMBERED: Final = 4_096
+"""Words whose worth is remembered."""
 _ENDING: Final = 2
 """Letters by which an inflected form may be longer."""
 
@@ -73,6 +77,7 @@ class Ranking:
     def __init__(self, terms: tuple[Term, ...], weights: Weights) -> None:
         self._terms = terms
         self._weights = weights.each
+        self._known: dict[tuple[bytes, int, bool], float] = {}
         self._finder = Finder(terms, frozenset(weights.missing))
 
     def of_parts(self, parts: list[Part], *, page: bool) -> list[Rated]:
@@ -112,31 +117,63 @@ class Ranking:
         average = max(_LEAST_LENGTH, len(data) / len(places))
         own: list[dict[int, float]] = [{} for _ in places]
         first = [start for start, _ in places]
-        at, unit, hits = 0, 0, 0
-        while (found := self._finder.next(data, at)) is not None:
-            place, numbers = found
-            if place >= places[unit][1]:
-                unit, hits = bisect_right(places, (place, len(data) + 1), unit) - 1, 0
-            seen = 1.0 if not hidden or not _within(hidden, place) else _HIDDEN
-            times = own[unit]
-            for number in numbers:
-                worth = seen * self._quality(data, place, self._terms[number])
-                if worth:
-                    first[unit] = first[unit] if times else place
-                    times[number] = times.get(number, 0.0) + worth
-            hits += 1
-            at = place + 1 if hits < _MOST_HITS else places[unit][1]
+        for unit, place, number in self._hits(data, places):
+            worth = self._quality(data, place, number)
+            if worth:
+                times = own[unit]
+                worth *= 1.0 if not hidden or not _within(hidden, place) else _HIDDEN
+                first[unit] = first[unit] if times else place
+                times[number] = times.get(number, 0.0) + worth
         for times, (start, end) in zip(own, places, strict=True):
             length = 1 - _LENGTH + _LENGTH * max(end - start, _LEAST_LENGTH) / average
             for number, count in times.items():
                 times[number] = self._weights[number] * count * (_SATURATION + 1) / (count + _SATURATION * length)
         return own, first
 
-    def _quality(self, data: bytes, at: int, term: Term) -> float:
+    def _hits(self, data: bytes, places: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+        """Unit, place and term of what stands in each unit, in order; not everything where there is very much."""
+        if data.isascii():
+            yield from self._plain_hits(data, places)
+            return
+        at, unit, hits = 0, 0, 0
+        while (found := self._finder.next(data, at)) is not None:
+            place, numbers = found
+            if place >= places[unit][1]:
+                unit, hits = bisect_right(places, (place, len(data) + 1), unit) - 1, 0
+            for number in numbers:
+                yield unit, place, number
+            hits += 1
+            at = place + 1 if hits < _MOST_HITS else places[unit][1]
+
+    def _plain_hits(self, data: bytes, places: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+        found, numbers = self._finder.plain(data, 0, len(data))
+        if not len(found):
+            return
+        unit = np.searchsorted(np.array([start for start, _ in places], dtype=np.int64), found, side="right") - 1
+        fresh = np.concatenate(([0], np.flatnonzero(np.diff(unit)) + 1))
+        rank = np.arange(len(found)) - np.repeat(fresh, np.diff(np.append(fresh, len(found))))
+        keep = rank < _MOST_HITS
+        yield from zip(unit[keep].tolist(), found[keep].tolist(), numbers[keep].tolist(), strict=True)
+
+    def _quality(self, data: bytes, at: int, number: int) -> float:
         """How surely a term is meant where its stem begins."""
+        near = data[max(0, at - 1) : at + _WORD_BYTES]
+        if not near.isascii():
+            before, word = _word(data, at)
+            return self._rated(before, word, self._terms[number])
+        match = _ASCII_REST.match(near, min(at, 1))
+        seen = (near[: match.end()] if match else near[:1], number, at > 0)
+        worth = self._known.get(seen)
+        if worth is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            before, word = _word(data, at)
+            worth = self._known[seen] = self._rated(before, word, self._terms[number])
+        return worth
+
+    def _rated(self, before: str, word: str, term: Term) -> float:
         if term.role in {"gram", "sign", "whole"}:
             return 1.0
-        before, word = _word(data, at)
         camel = not before.isupper() and word[:1].isupper()
         if before.isalpha() and not camel:
             if _CLITICS.match(term.stem):
@@ -178,18 +215,22 @@ def _headings(data: bytes, places: list[tuple[int, int]]) -> list[int]:
 
 def _with_neighbours(own: list[dict[int, float]], headings: list[int]) -> list[float]:
     """The sum of each unit's terms and its surroundings', higher the more there are together."""
-    total = [0.0] * len(own)
-    reach = len(_NEIGHBOURS)
-    for place, mine in enumerate(own):
-        above = own[headings[place]] if headings[place] >= 0 else {}
-        if not (above or any(own[max(0, place - reach) : place + reach + 1])):
-            continue
-        best = dict(mine)
-        around = [(place + step * far, share) for far, share in enumerate(_NEIGHBOURS, 1) for step in (-1, 1)]
-        near = [(own[other], share) for other, share in around if 0 <= other < len(own)]
-        for theirs, share in (*near, (above, _HEADING)):
-            for number, score in theirs.items():
-                if score * share > best.get(number, 0.0):
-                    best[number] = score * share
-        total[place] = sum(best[number] for number in sorted(best)) * (1 + _TOGETHER * (len(best) - 1))
-    return total
+    columns = {number: column for column, number in enumerate(sorted({n for times in own for n in times}))}
+    if not columns:
+        return [0.0] * len(own)
+    each = np.zeros((len(columns), len(own)))
+    for place, times in enumerate(own):
+        for number, score in times.items():
+            each[columns[number], place] = score
+    best = each.copy()
+    for far, share in enumerate(_NEIGHBOURS, 1):
+        np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
+        np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
+    under = np.array(headings)
+    held = np.flatnonzero(under >= 0)
+    best[:, held] = np.maximum(best[:, held], _HEADING * each[:, under[held]])
+    total = np.zeros(len(own))
+    for row in best:  # one after the other: a sum in another order would be another number on another machine
+        total += row
+    scores: list[float] = (total * (1 + _TOGETHER * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))).tolist()
+    return scores

@@ -27,6 +27,14 @@ _BEHIND: Final = 4
 _KNOWN: Final = 4_096
 """Spellings remembered."""
 
+_STRIDE: Final = 32 * 1024
+"""Bytes that are looked at in one way, before what they held decides how to look on."""
+_HIT_COST: Final = 2_500
+"""Bytes that one term is looked for in while the pattern of all terms finds one hit."""
+
+_WORD: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_")
+"""Lowered; what RE2's `\\b` takes for a word's."""
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -48,6 +56,11 @@ class Finder:
     def __init__(self, terms: tuple[Term, ...], without: frozenset[int] = frozenset()) -> None:
         self._numbers = {term.stem: number for number, term in enumerate(terms) if number not in without}
         self._known: dict[bytes, tuple[int, ...]] = {}
+        self._plain = [
+            (term.stem.encode(), number, term.bound)
+            for number, term in enumerate(terms)
+            if number not in without and term.stem.isascii()
+        ]
         live = [term for number, term in enumerate(terms) if number not in without]
         ordered = sorted(live, key=lambda term: (-len(term.stem), term.stem))  # of two that begin alike, the longer
         pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
@@ -61,6 +74,30 @@ class Finder:
         spelling = data[found[0] : found[1]]
         numbers = self._known.get(spelling)
         return found[0], self._learn(spelling) if numbers is None else numbers
+
+    def worth_plain(self, hits: int, size: int) -> bool:
+        """Whether `plain` would have found so many hits in so many bytes faster."""
+        return hits * _HIT_COST > size * len(self._plain)
+
+    def plain(self, data: bytes, start: int, end: int) -> tuple[Ints, Ints]:
+        """All places from `start` to before `end` where terms begin, and which, in order; `data` must be ASCII.
+
+        Term by term, which costs more for each byte than a pattern of all of them, and far less for each hit.
+        """
+        lowered = data[: end + _OVERLAP].lower()
+        places, numbers = array("q"), array("q")
+        for stem, number, bound in self._plain:
+            add, find = places.append, lowered.find
+            before, last = len(places), end + len(stem) - 1
+            at = find(stem, start, last)
+            while at >= 0:
+                if not (bound and at and lowered[at - 1] in _WORD):
+                    add(at)
+                at = find(stem, at + 1, last)
+            numbers.extend([number] * (len(places) - before))
+        found, terms = np.array(places, dtype=np.int64), np.array(numbers, dtype=np.int64)
+        order = np.lexsort((terms, found))
+        return found[order], terms[order]
 
     def _learn(self, spelling: bytes) -> tuple[int, ...]:
         """The terms that a spelling begins with: the one that was matched, and shorter ones."""
@@ -98,6 +135,7 @@ class Scanner:
         self._carry = b""
         self._base = 0
         self._next = 0
+        self._dense = False
 
     @property
     def end(self) -> int:
@@ -126,11 +164,29 @@ class Scanner:
 
     def _look(self, data: bytes, at: int, stop: int) -> int:
         """Note the matches that begin before `stop`, until there are too many; answer where to look on."""
+        stop = min(stop, at + _STRIDE)
+        if self._dense and data[at : stop + _OVERLAP].isascii():
+            return self._look_plain(data, at, stop)
+        begun, held = at, len(self._at)
+        at = self._look_for_all(data, at, stop)
+        self._dense = self._finder.worth_plain(len(self._at) - held, at - begun)
+        return at
+
+    def _look_plain(self, data: bytes, at: int, stop: int) -> int:
+        low = max(0, at - _BEHIND)
+        places, terms = self._finder.plain(data[low : stop + _OVERLAP], at - low, stop - low)
+        self._at.frombytes((places + (self._base + low)).tobytes())
+        self._term.frombytes(terms.tobytes())
+        self._dense = self._finder.worth_plain(len(places), stop - at)
+        return stop
+
+    def _look_for_all(self, data: bytes, at: int, stop: int) -> int:
         following, base = self._finder.next, self._base
+        end = min(len(data), stop + _OVERLAP)
         add_at, add_term = self._at.append, self._term.append
         room = self._room(at)
         while len(self._at) <= room:
-            found = following(data, at)
+            found = following(data, at, end)
             if found is None or found[0] >= stop:
                 return stop
             start, numbers = found
