@@ -44,6 +44,11 @@ class Caller:
         except Broken:
             self._http.close()
             raise
+        except (
+            AttributeError
+        ) as error:  # http.client closes twice what ends inside an answer, and the second time fails
+            self._http.close()
+            raise http.client.IncompleteRead(b"") from error
 
     def post(self, payload: bytes, *, key: str | None = None, **said: Any) -> Answer:  # noqa: ANN401 - a query's fields
         """Post a payload raw."""
