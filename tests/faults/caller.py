@@ -44,9 +44,7 @@ class Caller:
         except Broken:
             self._http.close()
             raise
-        except (
-            AttributeError
-        ) as error:  # http.client closes twice what ends inside an answer, and the second time fails
+        except AttributeError as error:  # http.client closes what ends inside an answer twice, and fails
             self._http.close()
             raise http.client.IncompleteRead(b"") from error
 
