@@ -8,9 +8,12 @@ import contextlib
 import hashlib
 import random
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import zstandard
 
 from coatcheck.core.frames import FrameIndex
 from faults import combos
@@ -54,15 +57,15 @@ def fill(caller: Caller, opened: combos.Storage, rng: random.Random, count: int)
     return [Shelf(s.name, s.payload, blob_id, FrameIndex.unpack(index)) for s, blob_id, index in placed]
 
 
-def flip(opened: combos.Storage, blob_id: str, rng: random.Random) -> tuple[int, int]:
-    """Turn one bit of a blob's stored bytes; answers which byte and which bit."""
+def flip(opened: combos.Storage, blob_id: str, rng: random.Random) -> tuple[bytes, int, int]:
+    """Turn one bit of a blob's stored bytes; answers what they are now, which byte and which bit."""
     path, bit = opened.data / "blobs" / blob_id[-2:] / blob_id, rng.randrange(8)
     if path.exists():
         stored = bytearray(path.read_bytes())
         at = rng.randrange(len(stored))
         stored[at] ^= 1 << bit
         path.write_bytes(stored)
-        return at, bit
+        return bytes(stored), at, bit
     with contextlib.closing(sqlite3.connect(opened.data / "coatcheck.db", timeout=30)) as conn, conn:
         (seq,) = conn.execute("SELECT seq FROM blobs WHERE id = ?", (blob_id,)).fetchone()
         (inline,) = conn.execute("SELECT stored FROM inline_bytes WHERE blob_seq = ?", (seq,)).fetchone()
@@ -70,17 +73,34 @@ def flip(opened: combos.Storage, blob_id: str, rng: random.Random) -> tuple[int,
         at = rng.randrange(len(stored))
         stored[at] ^= 1 << bit
         conn.execute("UPDATE inline_bytes SET stored = ? WHERE blob_seq = ?", (bytes(stored), seq))
-    return at, bit
+    return bytes(stored), at, bit
 
 
-def harmless(shelf: Shelf, at: int, bit: int) -> str | None:
-    """Where a flip changes no content and no frame's checksum: what is there; None anywhere else."""
+def harmless(shelf: Shelf, stored: bytes, at: int, bit: int) -> str | None:
+    """Where a flip changes no content: what is there; None anywhere else."""
     assert shelf.index is not None
     starts = [shelf.index.stored_range(i, i)[0] for i in range(shelf.index.count + 1)]
     if at >= starts[-1]:
         return "in the seek table, which only foreign readers use"
     # RFC 8878, section 3.1.1.1.1.4: "A decoder compliant with this specification version shall not interpret this bit."
-    return "in a frame's unused bit" if bit == 4 and at - 4 in starts else None
+    if bit == 4 and at - 4 in starts:
+        return "in a frame's unused bit"
+    frame = bisect_right(starts, at) - 1
+    first = frame * shelf.index.frame_size
+    content = shelf.payload[first : first + shelf.index.frame_size]
+    return (
+        "in a bit that no content depends on"
+        if _decoded(stored[slice(*starts[frame : frame + 2])]) == content
+        else None
+    )
+
+
+def _decoded(frame: bytes) -> bytes | None:
+    """What a plain decoder, which verifies the checksum, makes of a frame: padding and slack in its coding differ."""
+    try:
+        return zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return None
 
 
 def noticed(answer: Answer | None) -> bool:
