@@ -2,16 +2,32 @@
 
 import sys
 
-from bench import durable, expiry, json_path, ranges, streams, throughput, windows
+from bench import (
+    cards,
+    durable,
+    expiry,
+    full_text,
+    json_path,
+    kinds,
+    ranges,
+    search_results,
+    streams,
+    throughput,
+    windows,
+)
 
 PARTS = {
+    "cards": cards.run,
     "throughput": throughput.run,
     "streams": streams.run,
     "ranges": ranges.run,
     "durable": durable.run,
     "json_path": json_path.run,
     "expiry": expiry.run,
+    "search_results": search_results.run,
     "windows": windows.run,
+    "kinds": kinds.run,
+    "full_text": full_text.run,
 }
 
 

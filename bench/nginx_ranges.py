@@ -28,6 +28,7 @@ import uvicorn
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.api.content_route import request_fields, respond, send_response
+from coatcheck.api.representation import payload
 from coatcheck.core.artifact import Artifact, Blob, Facts, Kind, Measure, Said, Tokens
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports import Found
@@ -84,7 +85,7 @@ def application(kept: dict[int, Found], pool: ThreadPoolExecutor) -> Any:  # noq
             return
         found = kept[int(scope["path"].removeprefix("/"))]
         fields = request_fields(scope["headers"])
-        response = respond(found.artifact, opened(found), scope["method"], fields, SystemClock().now())
+        response = respond(payload(found.artifact, opened(found)), scope["method"], fields, SystemClock().now())
         if response.error is not None:
             response.headers.append(("Content-Length", "0"))
         await send_response(response, receive, send)

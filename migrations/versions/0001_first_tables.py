@@ -15,11 +15,14 @@ def upgrade() -> None:
     _make_blobs()
     _make_artifacts()
     _make_records()
+    _make_text_index()
     if op.get_bind().dialect.name == "postgresql":
         _wall_namespaces_off()
         # The bytes are compressed already, and ranges of them are read: the server must not compress them again.
         op.execute("ALTER TABLE inline_bytes ALTER COLUMN stored SET STORAGE EXTERNAL")
         op.execute("ALTER TABLE blobs ALTER COLUMN frames SET STORAGE EXTERNAL")
+        op.execute("ALTER TABLE text_segments ALTER COLUMN listed SET STORAGE EXTERNAL")
+        op.execute("ALTER TABLE text_parts ALTER COLUMN postings SET STORAGE EXTERNAL")
 
 
 def _make_blobs() -> None:
@@ -87,6 +90,21 @@ def _make_artifacts() -> None:
     )
     op.create_index("ix_artifacts_blob_seq", "artifacts", ["blob_seq"])
     _partial_index("ix_artifacts_expires_at", "artifacts", ["expires_at"], "expires_at IS NOT NULL")
+    op.create_table(
+        "views",
+        sa.Column("artifact_seq", RowNumber, autoincrement=False, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("blob_seq", RowNumber),
+        sa.Column("extractor", sa.Text(), nullable=False),
+        sa.Column("partial", sa.Boolean(), nullable=False),
+        sa.Column("measure", sa.Text(), nullable=False),
+        sa.Column("sections", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("artifact_seq", "name", name="pk_views"),
+        sa.ForeignKeyConstraint(["artifact_seq"], ["artifacts.seq"], name="fk_views_artifact_seq"),
+        sa.ForeignKeyConstraint(["blob_seq"], ["blobs.seq"], name="fk_views_blob_seq"),
+    )
+    _partial_index("ix_views_blob_seq", "views", ["blob_seq"], "blob_seq IS NOT NULL")
 
 
 def _make_records() -> None:
@@ -138,12 +156,47 @@ def _make_records() -> None:
     )
 
 
+def _make_text_index() -> None:
+    op.create_table(
+        "unindexed",
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("artifact_seq", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.PrimaryKeyConstraint("namespace", "artifact_seq", name="pk_unindexed"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "text_segments",
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("bits", sa.Integer(), nullable=False),
+        sa.Column("first_seq", sa.BigInteger(), nullable=False),
+        sa.Column("last_seq", sa.BigInteger(), nullable=False),
+        sa.Column("documents", sa.Integer(), nullable=False),
+        sa.Column("postings", sa.Integer(), nullable=False),
+        sa.Column("listed", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_text_segments"),
+    )
+    op.create_index("ix_text_segments_namespace_last_seq", "text_segments", ["namespace", "last_seq"])
+    op.create_table(
+        "text_parts",
+        sa.Column("segment_id", sa.BigInteger(), nullable=False),
+        sa.Column("part", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("namespace", sa.Text(), nullable=False),
+        sa.Column("postings", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("segment_id", "part", name="pk_text_parts"),
+        sa.ForeignKeyConstraint(
+            ["segment_id"], ["text_segments.id"], name="fk_text_parts_segment_id", ondelete="CASCADE"
+        ),
+    )
+
+
 def _wall_namespaces_off() -> None:
     # A second wall behind the WHERE of every statement: a session sees the namespace it has entered, and no other.
     # FORCE holds the tables' owner to it, who is who serves. The sub-selects are evaluated once a statement.
     mine = "namespace = (SELECT current_setting('coatcheck.namespace', true))"
     upkeep = "(SELECT current_setting('coatcheck.upkeep', true)) = 'on'"
-    for table in ("blobs", "inline_bytes", "artifacts", "uploads", "tombstones", "idempotency_keys"):
+    held = ("blobs", "inline_bytes", "artifacts", "views", "uploads", "tombstones", "idempotency_keys")
+    for table in (*held, "unindexed", "text_segments", "text_parts"):
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY namespace ON {table} USING ({mine} OR {upkeep})")
@@ -155,5 +208,6 @@ def _partial_index(name: str, table: str, columns: list[str], where: str) -> Non
 
 def downgrade() -> None:
     records = ("writers", "leases", "idempotency_keys", "tombstones", "uploads")
-    for table in (*records, "artifacts", "inline_bytes", "blobs"):
+    index = ("text_parts", "text_segments", "unindexed")
+    for table in (*index, *records, "views", "artifacts", "inline_bytes", "blobs"):
         op.drop_table(table)

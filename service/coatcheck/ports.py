@@ -12,6 +12,8 @@ from typing import Protocol
 from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Kind, Measure, Placement, Said
+from coatcheck.core.fulltext import Packed, Size
+from coatcheck.core.views import Extracted, View
 
 # ------------------------------------------------------------------------------------------------ changes
 
@@ -48,6 +50,16 @@ class IdempotencyKey(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
+class NewView(Struct, frozen=True, kw_only=True):
+    """A derived view to be kept with its artifact."""
+
+    view: View
+    blob: Blob | None
+    """Its bytes; None where the view is the payload itself. A blob that is not inline has an upload intent."""
+    inline: bytes | None = None
+    """The stored bytes themselves when the blob's placement is `inline`."""
+
+
 class StoreArtifact(Struct, frozen=True, kw_only=True):
     """The one transaction of an ingest.
 
@@ -62,8 +74,8 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     Where a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
     answered: who comes late must not revive what was deleted meanwhile. Our intent and our blob go as if folded.
 
-    A condemned blob is never folded into. Where our bytes are those of one, every artifact that points at it is
-    pointed at a trusted blob (ours, unless there is another) and the condemned one dies; a live artifact of this
+    A condemned blob is never folded into. Where our bytes are those of one, every artifact and view that points at it
+    is pointed at a trusted blob (ours, unless there is another) and the condemned one dies; a live artifact of this
     identity is then answered with `created=False`.
     """
 
@@ -81,6 +93,9 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     pinned: bool
     now: datetime
     key: IdempotencyKey | None = None
+    text_view: NewView | None = None
+    """Kept in the same transaction, if this change creates the artifact; its blob is inline or absent. Where the
+    artifact is there already, it only brings back condemned bytes that are the same as its own."""
     unless_buried_since: datetime | None = None
     """The moment from which a deletion outdoes this change; None: none does."""
 
@@ -104,6 +119,31 @@ class KeyReused(Struct, frozen=True):
     """The idempotency key belongs to another request. Nothing was changed but the upload's intent."""
 
 
+class StoreView(Struct, frozen=True, kw_only=True):
+    """Keep a derived view of a live artifact.
+
+    Our upload intent goes first, or `Fenced`. Of several that are made at once the first is kept for ever: the view
+    that is there is answered, and ours is dropped as a folded blob is. Answers None when the artifact is not live.
+
+    Its ranges are citations, so that a view whose blob is condemned is replaced by the same bytes only: where ours are
+    the same they take the place of those that were lost, and `blob_used` says so; otherwise it is answered as it is.
+    """
+
+    namespace: str
+    number: int
+    now: datetime
+    new: NewView
+
+
+class StoredView(Struct, frozen=True):
+    """What StoreView left behind."""
+
+    found: "FoundView"
+    """The view that is kept; its inline bytes only where it is ours."""
+    blob_used: bool
+    """False: our blob is not referenced, as in Stored."""
+
+
 class PatchArtifact(Struct, frozen=True, kw_only=True):
     """Change what may change of a live artifact. Answers it, or its tombstone, or None when unknown.
 
@@ -121,7 +161,7 @@ class PatchArtifact(Struct, frozen=True, kw_only=True):
 
 
 class DeleteArtifact(Struct, frozen=True, kw_only=True):
-    """Replace an artifact by its tombstone and mark its blob dead when nothing else points at it.
+    """Replace an artifact by its tombstone, drop its views, and mark their blobs dead when nothing else points at them.
 
     Answers whether it was live, or its tombstone, or None when unknown.
     """
@@ -206,7 +246,59 @@ class TakeLease(Struct, frozen=True, kw_only=True):
     """Ignored where the database has a clock of its own that all replicas share."""
 
 
+class IndexDocuments(Struct, frozen=True, kw_only=True):
+    """Put documents into the full-text index and take them off the list of those that wait for it.
+
+    What has changed since it was read, or been replaced, stays on the list. Where none of them is on the list any more
+    nothing is added: someone else was faster. Answers how many were taken off.
+    """
+
+    namespace: str
+    read: tuple[tuple[int, int | None], ...]
+    """The rows that were read, each with the fingerprint it had then; None: there was no artifact."""
+    segment_id: int
+    """Random, of 62 bits: no two segments ever have the same."""
+    segment: Packed | None
+    """None: none of them is there any more."""
+
+
+class MergeSegments(Struct, frozen=True, kw_only=True):
+    """Put one segment in the place of several. Answers whether all were still there; otherwise nothing is changed."""
+
+    namespace: str
+    old: tuple[int, ...]
+    segment_id: int
+    segment: Packed | None
+    """None: nothing of them was left."""
+
+
+class DropSegment(Struct, frozen=True, kw_only=True):
+    """Take a damaged segment out of the full-text index and put every artifact that it may have held back on the list.
+
+    Absent ones do no harm.
+    """
+
+    namespace: str
+    segment_id: int
+
+
+class Reindex(Struct, frozen=True, kw_only=True):
+    """Put artifacts on the list of those that wait for the full-text index; by their rows. Absent ones do no harm."""
+
+    namespace: str
+    rows: tuple[int, ...]
+
+
 # -------------------------------------------------------------------------------------------------- reads
+
+
+class FoundView(Struct, frozen=True):
+    """A kept view and, when inline, its stored bytes."""
+
+    view: View
+    blob: Blob | None
+    """None: the view is the payload itself."""
+    inline: bytes | None = None
 
 
 class Found(Struct, frozen=True):
@@ -214,6 +306,8 @@ class Found(Struct, frozen=True):
 
     artifact: Artifact
     inline: bytes | None = None
+    text_view: FoundView | None = None
+    """When asked for and kept."""
 
 
 class KeyRecord(Struct, frozen=True):
@@ -233,6 +327,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     tool_name: str | None = None
     url: str | None = None
     label: str | None = None
+    terms: tuple[tuple[int, ...], ...] | None = None
+    """Keys of `core/fulltext`: a document must have one of each. What is not indexed yet is not found by them."""
 
 
 class Page(Struct, frozen=True):
@@ -244,6 +340,8 @@ class Page(Struct, frozen=True):
 
     artifacts: list[Artifact]
     before: int | None
+    damaged: tuple[int, ...] = ()
+    """Segments of the full-text index that cannot be read: what they hold is missing."""
 
 
 class DeadBlob(Struct, frozen=True):
@@ -296,6 +394,10 @@ class Catalog(InlineBytes, Protocol):
         """The blob that storing this content would point at instead of a new one."""
         ...
 
+    async def store_view(self, change: StoreView) -> StoredView | Fenced | None:
+        """Keep a derived view; see StoreView."""
+        ...
+
     async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
         """Change what may change; see PatchArtifact."""
         ...
@@ -313,9 +415,11 @@ class Catalog(InlineBytes, Protocol):
         ...
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
     ) -> Found | Gone | None:
         """The artifact if it is live at `now`, else its tombstone, else None; one statement decides.
+
+        `with_view` also answers its kept text view with that view's inline bytes.
 
         One that has expired but was not yet swept answers its tombstone too. None: this namespace has never heard
         of it, or has forgotten it.
@@ -380,6 +484,75 @@ class Upkeep(Protocol):
 
     def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
         """Every live blob with its namespace, for checks; not inline bytes."""
+        ...
+
+
+class Unindexed(Struct, frozen=True):
+    """An artifact that waits for the full-text index: live, or expired and not yet buried."""
+
+    row: int
+    """Its place in the order of arrival."""
+    fingerprint: int | None
+    found: Found | None
+    """With its stored bytes and its text view, where these are in the catalogue. None: it is not there any more."""
+
+
+class TextIndex(Protocol):
+    """The full-text index of the catalogue: segments of documents, and who waits to become one.
+
+    Whoever stores an artifact, changes its labels or keeps a view of it puts it on the list in the same transaction.
+    """
+
+    async def index_documents(self, change: IndexDocuments) -> int:
+        """Add a segment; see IndexDocuments."""
+        ...
+
+    async def merge_segments(self, change: MergeSegments) -> bool:
+        """Make one of several; see MergeSegments."""
+        ...
+
+    async def drop_segment(self, change: DropSegment) -> None:
+        """Give up a segment; see DropSegment."""
+        ...
+
+    async def reindex(self, change: Reindex) -> None:
+        """Put back on the list; see Reindex."""
+        ...
+
+    async def unindexed(self, namespace: str, limit: int, *, after: int = 0) -> list[Unindexed]:
+        """The oldest that wait, behind a row."""
+        ...
+
+    async def newest_unindexed(self, namespace: str) -> int | None:
+        """The row of the newest that waits; None when none does."""
+        ...
+
+    async def next_unindexed(self, after: str) -> str | None:
+        """The next namespace where some wait, in the order of names; None: there is none behind this one."""
+        ...
+
+    async def segment_sizes(self, namespace: str) -> list[Size]:
+        """The segments of a namespace, oldest first."""
+        ...
+
+    async def next_segment(self, after: int) -> tuple[str, Size] | None:
+        """The next segment of all, by its ID, and its namespace."""
+        ...
+
+    async def read_segments(self, namespace: str, ids: list[int]) -> list[Packed] | None:
+        """Segments whole; None when one of them is not there any more."""
+        ...
+
+    async def fingerprints(self, namespace: str, rows: list[int]) -> dict[int, int]:
+        """What the artifacts in these rows are now; of those that are there."""
+        ...
+
+    async def unlisted(self, namespace: str, after: int) -> tuple[list[int], int | None]:
+        """Rows behind one that are neither indexed as they are nor on the list, and where to go on; for checks."""
+        ...
+
+    async def next_namespace(self, after: str) -> str | None:
+        """The next namespace that has artifacts, in the order of names; for checks."""
         ...
 
 
@@ -471,6 +644,22 @@ class Place(Protocol):
 
     def names(self) -> AsyncIterator[StoredName]:
         """As of a BlobStore."""
+        ...
+
+
+class Extractor(Protocol):
+    """Makes text views, apart from this process and within limits of time and memory."""
+
+    async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+        """The text view of a payload; None where the kind has none but the raw one, or nothing could be extracted.
+
+        Answers within a few seconds whatever the payload is: what defeats the extractor is given to a simpler one, and
+        what defeats that has no text view. Deterministic but for payloads near the limits.
+
+        Raises:
+            CoatcheckError: `overloaded` when it cannot be told now whether there is one; only for documents and for
+                payloads of more than 2 MiB.
+        """
         ...
 
 

@@ -76,6 +76,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long an upload may go without progress before it is reaped."""
     workers: int = 8
     """Threads for hashing, compressing, counting and file access."""
+    extract_workers: int = 2
+    """Processes that make text of large pages and documents; started when first needed. 0 makes it in threads, without
+    limits of time and memory, and leaves out what is larger than 2 MiB."""
+    extract_seconds: int = 8
+    """How long one text may take before its process is ended and a simpler way is tried."""
+    extract_memory: int = 1024**3
+    """Bytes of memory that such a process may address (not enforced on macOS)."""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
     url: str = "http://127.0.0.1:8321"
@@ -148,6 +155,9 @@ def _check(s: Settings) -> None:
         "grace_seconds": (0, 7 * 86400),
         "lease_seconds": (1, 86400),
         "workers": (1, 256),
+        "extract_workers": (0, 64),
+        "extract_seconds": (1, 60),
+        "extract_memory": (256 * 1024**2, 64 * 1024**3),
         "database_connections": (1, 1000),
     }
     for name, (low, high) in bounds.items():

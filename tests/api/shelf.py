@@ -27,13 +27,17 @@ from coatcheck.ports import (
     Fenced,
     Filter,
     Found,
+    FoundView,
     KeyRecord,
     KeyReused,
+    NewView,
     Page,
     PatchArtifact,
     RenewUpload,
     StoreArtifact,
     Stored,
+    StoredView,
+    StoreView,
     Touch,
 )
 from coatcheck.tools.desk import ToolDesk
@@ -47,12 +51,19 @@ from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
 from coatcheck.usecases.json_path import ReadJson
+from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import Outage
+from coatcheck.usecases.outline import Outline
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search
+from coatcheck.usecases.search_results import SearchPlaces, SearchResults
 from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.sources import Sources
+from coatcheck.usecases.verify_citations import VerifyCitations
+from coatcheck.usecases.view import OpenView
 from coatcheck.usecases.windows import Windows
+from support.outlines import SmallExtractor
 
 
 class Shelf:
@@ -64,6 +75,7 @@ class Shelf:
     def clear(self) -> None:
         """Be as new."""
         self.rows: dict[int, tuple[Artifact, bytes | None]] = {}
+        self.views: dict[int, FoundView] = {}
         self.gone: dict[int, Gone] = {}
         self.keys: dict[str, KeyRecord] = {}
         self.uploads: set[str] = set()
@@ -99,6 +111,8 @@ class Shelf:
             pinned=change.pinned,
         )
         self.rows[number] = (artifact, change.inline)
+        if change.text_view is not None:
+            self.views[number] = _kept(change.text_view)
         if change.key is not None:
             self.keys[change.key.key] = KeyRecord(change.key.fingerprint, number, created=True)
         return Stored(artifact, created=True, blob_used=True)
@@ -108,6 +122,17 @@ class Shelf:
 
     async def condemn_blob(self, change: CondemnBlob) -> bool:
         return False
+
+    async def store_view(self, change: StoreView) -> StoredView | Fenced | None:
+        if self.broken is not None:
+            raise self.broken
+        if change.new.blob is not None:
+            self.uploads.discard(change.new.blob.id)
+        if change.number not in self.rows:
+            return None
+        ours = change.number not in self.views
+        found = self.views.setdefault(change.number, _kept(change.new))
+        return StoredView(found, blob_used=ours and found.blob is not None)
 
     async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
         if change.number not in self.rows:
@@ -128,6 +153,7 @@ class Shelf:
         if change.number not in self.rows:
             return self.gone.get(change.number)
         artifact, _ = self.rows.pop(change.number)
+        self.views.pop(change.number, None)
         self.gone[change.number] = Gone(
             id=artifact.id, reason="deleted", at=change.now, tool_name=artifact.said.tool_name
         )
@@ -137,6 +163,7 @@ class Shelf:
         numbers = [n for n, (a, _) in self.rows.items() if a.said.session == change.session][: change.limit]
         for number in numbers:
             artifact, _ = self.rows.pop(number)
+            self.views.pop(number, None)
             self.gone[number] = Gone(id=artifact.id, reason="session_deleted", at=change.now)
         return len(numbers)
 
@@ -144,11 +171,11 @@ class Shelf:
         """Nothing expires here."""
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
     ) -> Found | Gone | None:
         if number in self.rows:
             artifact, inline = self.rows[number]
-            return Found(artifact, inline if with_bytes else None)
+            return Found(artifact, inline if with_bytes else None, self.views.get(number) if with_view else None)
         return self.gone.get(number)
 
     async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
@@ -174,11 +201,16 @@ class Shelf:
         return Page([a for _, a in page], page[-1][0] if len(taken) > limit else None)
 
     async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
-        return next((inline for a, inline in self.rows.values() if a.blob.id == blob_id), None)
+        of_views = (view.inline for view in self.views.values() if view.blob is not None and view.blob.id == blob_id)
+        return next((inline for a, inline in self.rows.values() if a.blob.id == blob_id), next(of_views, None))
 
     async def ready(self) -> None:
         if self.broken is not None:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
+
+
+def _kept(new: NewView) -> FoundView:
+    return FoundView(new.view, new.blob, new.inline)
 
 
 class HurriedClock:
@@ -219,11 +251,14 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
             catalog_outage=Outage("catalogue", hurried),
             blobs_outage=Outage("blob store", hurried),
         )
-        read, search = Read(find, content, tokenizer, pool), Search(find, content, tokenizer, pool)
-        read_json = ReadJson(find, content, tokenizer, pool)
-        browse, windows = Browse(shelf, clock), Windows(find, content, tokenizer, pool)
+        extractor = SmallExtractor()
+        keep_text, ingest = KeepText(places, content, extractor), Ingest(places)
+        open_view = OpenView(find, content, keep_text)
+        read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
+        read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
+        browse, windows = Browse(shelf, clock), Windows(open_view, tokenizer, pool)
         yield Services(
-            ingest=Ingest(places),
+            ingest=ingest,
             describe=Describe(find, content, tokenizer, pool, 600),
             browse=browse,
             extend=Extend(shelf, clock),
@@ -234,12 +269,23 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
             windows=windows,
             read_json=read_json,
             tools=ToolDesk(
-                ReadArtifact(find, content, read, search, tokenizer, pool, passages=windows, values=read_json),
+                ReadArtifact(open_view, read, search, outline, tokenizer, pool, passages=windows, values=read_json),
                 ListArtifacts(browse, tokenizer, pool),
                 tokenizer,
             ),
-            find=find,
-            open_content=content,
+            open_view=open_view,
+            outline=outline,
+            search_results=SearchResults(
+                SearchPlaces(
+                    ingest=ingest,
+                    find=find,
+                    keep_text=keep_text,
+                    sources=Sources(shelf, clock, content, pool),
+                    tokenizer=tokenizer,
+                    pool=pool,
+                )
+            ),
+            verify_citations=VerifyCitations(open_view, pool),
             clock=clock,
             ready=shelf.ready,
         )

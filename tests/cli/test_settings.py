@@ -59,6 +59,9 @@ BOUNDS = {
     "grace_seconds": (0, 7 * 86400),
     "lease_seconds": (1, 86400),
     "workers": (1, 256),
+    "extract_workers": (0, 64),
+    "extract_seconds": (1, 60),
+    "extract_memory": (256 * 1024**2, 64 * 1024**3),
 }
 
 

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 Broken = (OSError, http.client.HTTPException)
 """What a call raises when the service went away."""
 _ANY = "application/octet-stream"
+_ASKED = 20
+"""Times that a list is asked for."""
 
 
 class Answer(NamedTuple):
@@ -55,10 +57,24 @@ class Caller:
             return self.call("POST", path, payload, content_type=_ANY)
         return self.call("POST", path, payload, content_type=_ANY, idempotency_key=key)
 
-    def content(self, name: str, span: str | None = None) -> Answer:
-        """The stored payload, or a Range of it."""
-        path = f"/v1/artifacts/{name}/content"
+    def content(self, name: str, span: str | None = None, *, view: str | None = None) -> Answer:
+        """The stored payload or a view of it, or a Range of that."""
+        path = f"/v1/artifacts/{name}/content" + ("" if view is None else f"?view={view}")
         return self.call("GET", path) if span is None else self.call("GET", path, range=span)
+
+    def finds(self, words: str) -> set[str]:
+        """The IDs of all artifacts that a query lists, asked until it says that nothing is missing."""
+        found: set[str] = set()
+        cursor: str | None = None
+        for _ in range(_ASKED):
+            more = {} if cursor is None else {"cursor": cursor}
+            answer = self.call("GET", f"/v1/artifacts?{urlencode({'q': words, 'limit': 200, **more})}")
+            assert answer.status == 200, answer
+            found.update(item["id"] for item in answer.json["items"])
+            cursor = answer.json["next"]
+            if cursor is None and not answer.json.get("partial", False):
+                break
+        return found
 
     def delete(self, name: str) -> Answer:
         """Delete an artifact."""

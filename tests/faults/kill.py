@@ -55,6 +55,7 @@ def cycle(service: Running, ledger: Ledger, rng: random.Random, report: Report) 
     names = ledger.names()
     for name in rng.sample(names, min(len(names), SAMPLE)):
         ledger.verify(caller, name, report)
+        ledger.verify_text(caller, name, report)
     open_asks, ledger.unanswered = ledger.unanswered, []
     for asked in open_asks:
         ledger.store(caller, asked, report)
@@ -84,6 +85,7 @@ def settle(storage: combos.Storage, forks: Nursery, faults: Sequence[str], ledge
     caller = service.caller()
     for name in ledger.names():
         ledger.verify(caller, name, report)
+        ledger.verify_text(caller, name, report)
     caller.close()
     deadline = time.monotonic() + PATIENCE
     while (due := storage.due) and time.monotonic() < deadline:

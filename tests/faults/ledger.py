@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, Literal
 
 from faults.caller import Answer, Broken, Caller
+from faults.readable import readable
 from faults.report import Report
 
 REFUSALS = frozenset({"storage_unavailable", "storage_full"})
@@ -31,6 +32,10 @@ class Kept:
     idle: int | None = None
     """The idle TTL in seconds, which each read may move."""
     fate: Fate = "kept"
+    word: str | None = None
+    """What a query finds it by. It then has a text view, too."""
+    view: str | None = None
+    """The digest of the text view that was read first: the same for as long as it lives."""
 
     @property
     def ends(self) -> bool:
@@ -47,6 +52,8 @@ class Ask:
     key: str | None = None
     ttl: int | None = None
     idle_ttl: int | None = None
+    word: str | None = None
+    """As of Kept."""
 
     def said(self) -> dict[str, Any]:
         """Its query."""
@@ -97,7 +104,7 @@ class Ledger:
         with self.lock:
             if name not in self.kept or (created and ask.key is None):
                 digest = hashlib.sha256(ask.payload).hexdigest()
-                self.kept[name] = Kept(digest, before + last, after + last, ask.idle_ttl)
+                self.kept[name] = Kept(digest, before + last, after + last, ask.idle_ttl, word=ask.word)
         report.counts["stored" if created else "stored again"] += 1
         return name
 
@@ -140,6 +147,26 @@ class Ledger:
         else:
             report.broke("lost", f"{name}: {answer}")
 
+    def verify_text(self, caller: Caller, name: str, report: Report) -> None:
+        """Read the text view of an artifact, which never changes, and find the artifact by its word.
+
+        Where nobody else deletes it meanwhile.
+        """
+        kept = self.kept[name]
+        if kept.word is None or kept.fate != "kept":
+            return
+        answer, found = caller.content(name, view="text"), name in caller.finds(kept.word)
+        if kept.sure_until <= time.time():  # noqa: TID251
+            return
+        report.counts["read as text"] += 1
+        report.expect("found by its word", found, f"{name} by {kept.word}")
+        digest = hashlib.sha256(answer.body).hexdigest()
+        if answer.status != 200 or kept.word.encode() not in answer.body:
+            report.broke("text lost", f"{name}: {answer}")
+        elif kept.view not in {None, digest}:
+            report.broke("text changed", f"{name}: {answer}")
+        kept.view = digest
+
     def _refused(self, what: str, answer: Answer, report: Report) -> None:
         """Something was not done: only while storage may be away, and only with the words for that."""
         if self.outages and is_refusal(answer):
@@ -170,9 +197,11 @@ def payload(rng: random.Random) -> bytes:
 def ask(rng: random.Random) -> Ask:
     """A request like those that agents make: some with a key, some that expire soon."""
     dice = rng.random()
+    content, word = readable(rng) if rng.random() < 0.4 else (payload(rng), None)
     return Ask(
-        payload(rng),
+        content,
         f"call_{rng.randrange(10**12)}",
+        word=word,
         key=f"key_{rng.randrange(10**12)}" if dice < 0.3 else None,
         ttl=rng.randrange(1, 4) if 0.3 < dice < 0.4 else None,
         idle_ttl=60 if 0.4 < dice < 0.5 else None,

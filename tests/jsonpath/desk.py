@@ -26,7 +26,7 @@ class JsonDesk(Shelf):
     def __init__(self, pool: Executor, clock: Callable[[], float] | None = None) -> None:
         super().__init__(pool)
         timing: dict[str, Any] = {} if clock is None else {"clock": clock}
-        self.json_reader = ReadJson(self.find, self.open_content, self.tokenizer, pool, **timing)
+        self.json_reader = ReadJson(self.open_view, self.tokenizer, pool, **timing)
 
     async def put_json(self, value: object) -> int:
         return await self.put(dumps(value), kind=Kind.JSON)

@@ -1,9 +1,10 @@
 """A store with readers over it: payloads go in whole, real readers take them out."""
 
 import hashlib
+import itertools
 from collections.abc import Callable
 from concurrent.futures import Executor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
@@ -11,16 +12,26 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Caller, Facts, Kind, Measure, Said, Tokens
 from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.seekable import FrameEncoder
-from coatcheck.ports import Found
+from coatcheck.ports import AbandonUpload, BeginUpload, Found, FoundView, StoredView, StoreView
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import Find
+from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.keep_text import KeepText
+from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search, SearchAnswer, SearchAsk
+from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.view import OpenView
+from coatcheck.usecases.windows import Windows, WindowsAnswer
+from support.outlines import SmallExtractor
 
 CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)
 CALLER = Caller()
+_NAMES = itertools.count(1)
+"""Of the blobs of views: two shelves may share a store."""
 
 
 class FixedClock:
@@ -31,21 +42,47 @@ class FixedClock:
 
 
 class Rows:
-    """The one statement of the catalogue that readers use, over a dict."""
+    """The statements of the catalogue that readers use, over a dict."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Found] = {}
+        self.uploads: list[str] = []
+        self.refusal: CoatcheckError | None = None
+        """What keeping a view answers, while it is set."""
 
-    async def find(self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False) -> Found | None:
+    async def find(
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
+    ) -> Found | None:
         assert now == CREATED
         found = self.rows.get(number)
         if found is None or found.artifact.namespace != namespace:
             return None
-        return found if with_bytes else Found(found.artifact)
+        return Found(found.artifact, found.inline if with_bytes else None, found.text_view if with_view else None)
 
     async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
         rows = (f for f in self.rows.values() if f.artifact.namespace == namespace)
         return next((f.inline for f in rows if f.artifact.blob.id == blob_id), None)
+
+    async def begin_upload(self, change: BeginUpload) -> None:
+        self.uploads.append(change.blob_id)
+
+    async def abandon_upload(self, change: AbandonUpload) -> None:
+        if change.blob_id in self.uploads:
+            self.uploads.remove(change.blob_id)
+
+    async def store_view(self, change: StoreView) -> StoredView | None:
+        if self.refusal is not None:
+            raise self.refusal
+        found = self.rows.get(change.number)
+        if found is None:
+            return None
+        if change.new.blob is not None and change.new.blob.id in self.uploads:
+            self.uploads.remove(change.new.blob.id)
+        if found.text_view is not None:
+            return StoredView(found.text_view, blob_used=False)
+        kept = FoundView(change.new.view, change.new.blob, change.new.inline)
+        self.rows[change.number] = Found(found.artifact, found.inline, kept)
+        return StoredView(kept, blob_used=True)
 
 
 class Recording(OpenContent):
@@ -71,11 +108,42 @@ class Shelf:
         self.open_content = OpenContent(self.rows, self.blobs, pool)
         # Without a clock of the test's own time stands still: no answer may depend on how busy the machine is.
         timing: dict[str, Any] = {"clock": clock or (lambda: 0.0)}
-        self.reader = Read(find, self.open_content, self.tokenizer, pool, **timing)
-        self.searcher = Search(find, self.open_content, self.tokenizer, pool, **timing)
+        self.extractor = SmallExtractor()
+        self.keep_text = KeepText(self._places(), self.open_content, self.extractor)
+        self.open_view = OpenView(find, self.open_content, self.keep_text)
+        self.reader = Read(self.open_view, self.tokenizer, pool, **timing)
+        self.searcher = Search(self.open_view, self.tokenizer, pool, **timing)
+        self.finder = Windows(self.open_view, self.tokenizer, pool, **timing)
 
-    async def put(self, data: bytes, *, kind: Kind = Kind.TEXT, inline: bool = False, **said: Any) -> int:  # noqa: ANN401
-        """Store a payload; answer its number."""
+    def _places(self) -> IngestPlaces:
+        return IngestPlaces(
+            catalog=cast("Any", self.rows),
+            blobs=self.blobs,
+            clock=FixedClock(),
+            pool=self.pool,
+            tokenizer=self.tokenizer,
+            new_blob_id=lambda: new_blob_id(CREATED, next(_NAMES).to_bytes(10, "big")),
+            lease=timedelta(minutes=5),
+            inline_bytes=1024,
+            payload_limit=1 << 30,
+            ttl=3600,
+            card_tokens=600,
+            inline_tokens=1000,
+            shelter=Shelter(0),
+            catalog_outage=Outage("catalogue", lambda: 0.0),
+            blobs_outage=Outage("blob store", lambda: 0.0),
+        )
+
+    async def put(
+        self,
+        data: bytes,
+        *,
+        kind: Kind = Kind.TEXT,
+        recognised: str | None = None,
+        inline: bool = False,
+        **said: Any,  # noqa: ANN401
+    ) -> int:
+        """Store a payload, `recognised` as a media type; answer its number."""
         encoder = FrameEncoder()
         stored = encoder.feed(data) + encoder.finish()
         assert encoder.index is not None
@@ -99,7 +167,7 @@ class Shelf:
             id=ids.render(number),
             said=Said(**said),
             measure=_measure(data, encoder, digest),
-            facts=Facts(kind=kind),
+            facts=Facts(kind=kind, media_type=recognised),
             blob=blob,
             created_at=CREATED,
             expires_at=None,
@@ -122,6 +190,9 @@ class Shelf:
 
     async def read(self, number: int, **ask: Any) -> ReadAnswer:  # noqa: ANN401
         return await self.reader(CALLER, number, ReadAsk(**ask))
+
+    async def windows(self, number: int, query: str, **ask: Any) -> WindowsAnswer:  # noqa: ANN401
+        return await self.finder(CALLER, number, query=query, **ask)
 
     async def search(self, number: int, pattern: str, **ask: Any) -> SearchAnswer:  # noqa: ANN401
         return await self.searcher(CALLER, number, SearchAsk(pattern=pattern, **ask))

@@ -11,6 +11,7 @@ import pytest
 from coatcheck.api.content_response import ContentResponse, boundary_of, request_fields, respond
 from coatcheck.api.content_route import send_response
 from coatcheck.api.dispositions import content_disposition, file_name
+from coatcheck.api.representation import payload
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ranges import ByteRange
 from coatcheck.ports import Found
@@ -32,7 +33,7 @@ async def ask(
         for name, value in fields.items()
         for line in ([value] if isinstance(value, str) else value)
     ]
-    response = respond(shelf.artifact(number), shelf.content(number), method, request_fields(headers), NOW)
+    response = respond(payload(shelf.artifact(number), shelf.content(number)), method, request_fields(headers), NOW)
     body = b"" if response.body is None else b"".join([block async for block in response.body])
     return response, body
 
@@ -341,7 +342,9 @@ async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Shelf
     for size in (0, 1, 1_048_576, 3_500_000):
         number = await shelf.put(data[:size])
         for fields in ([], [(b"range", b"bytes=1-2,7-9,3000000-")]):
-            response = respond(shelf.artifact(number), shelf.content(number), "GET", request_fields(fields), NOW)
+            response = respond(
+                payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields(fields), NOW
+            )
             wire = Wire()
             await send_response(response, wire.receive, wire.send)
             length = int(dict(response.headers).get("Content-Length", "0"))
@@ -353,7 +356,7 @@ async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Shelf
 async def test_a_client_that_leaves_stops_the_reading(shelf: Shelf) -> None:
     number = await shelf.put(b"0123456789" * 2_000_000)
     content = shelf.content(number)
-    response = respond(shelf.artifact(number), content, "GET", request_fields([]), NOW)
+    response = respond(payload(shelf.artifact(number), content), "GET", request_fields([]), NOW)
     wire = Wire(leave_after=3)
     await send_response(response, wire.receive, wire.send)
     assert content.store_reads < 8
@@ -362,7 +365,7 @@ async def test_a_client_that_leaves_stops_the_reading(shelf: Shelf) -> None:
 async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: Shelf) -> None:
     number = await shelf.put(DATA)
     shelf.damage(number)
-    response = respond(shelf.artifact(number), shelf.content(number), "GET", request_fields([]), NOW)
+    response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields([]), NOW)
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:
         await send_response(response, wire.receive, wire.send)
@@ -372,7 +375,7 @@ async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: Shelf) -> N
 async def test_a_payload_whose_digest_differs_breaks_off_before_its_end(shelf: Shelf) -> None:
     one, two = await shelf.put(b"a" * 5_000_000), await shelf.put(b"b" * 5_000_000)
     swapped = Found(shelf.artifact(one), None)
-    response = respond(swapped.artifact, shelf.content(two), "GET", request_fields([]), NOW)
+    response = respond(payload(swapped.artifact, shelf.content(two)), "GET", request_fields([]), NOW)
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:
         await send_response(response, wire.receive, wire.send)

@@ -17,6 +17,7 @@ cursors = st.builds(
     st.none() | numbers,
     st.none() | numbers,
     numbers,
+    st.none() | st.integers(0, 2_000),
 )
 
 

@@ -6,6 +6,7 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.window import Extent, LineExtent, Unit
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
+from coatcheck.usecases.view import OpenView
 from reading.shelf import CALLER, Recording, Shelf
 
 R = random.Random(20261121)
@@ -169,7 +170,7 @@ async def test_four_kilobytes_touch_at_most_two_frames_wherever_they_are(shelf: 
     for part in (0, 1, 2, 3, 97, 98):
         offset = len(data) * part // 99 // widths[unit] + 1
         opening = Recording(shelf.rows, shelf.blobs, shelf.pool)
-        read = Read(shelf.find, opening, shelf.tokenizer, shelf.pool)
+        read = Read(OpenView(shelf.find, opening), shelf.tokenizer, shelf.pool)
         ask = ReadAsk(unit=unit, offset=offset, limit=4096 // widths[unit])
         answer = await read(CALLER, number, ask)
         assert answer.complete
@@ -238,7 +239,7 @@ async def test_a_foreign_or_changed_cursor_is_refused(shelf: Shelf) -> None:
 
 
 async def test_views_that_do_not_exist_are_refused(shelf: Shelf) -> None:
-    log, page = await shelf.put(b"x\n", kind=Kind.LOG), await shelf.put(b"<p>x", kind=Kind.WEB_PAGE)
+    log, page = await shelf.put(b"x\n", kind=Kind.LOG), await shelf.put(b"<p></p>", kind=Kind.WEB_PAGE)
     assert (await shelf.read(log, view="text")).text == "x\n"
     assert (await _refused(shelf, page, view="text")).code is Code.VIEW_NOT_AVAILABLE
     assert (await _refused(shelf, log, view="pdf")).code is Code.VIEW_NOT_AVAILABLE

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -32,14 +33,18 @@ from coatcheck.ports import (
     Filter,
     ForgetBlobs,
     Found,
+    FoundView,
+    NewView,
     PatchArtifact,
     PurgeRecords,
     ReapUploads,
     StoreArtifact,
     Stored,
+    StoredView,
+    StoreView,
     Touch,
 )
-from contract.making import START, Everything, store
+from contract.making import START, Everything, store, view
 from support.postgres_shared import databases
 
 T = TypeVar("T")
@@ -49,6 +54,7 @@ CONTENTS = st.sampled_from([b"a\n", b"b\n", b"c\n"])
 SESSIONS = st.sampled_from(["s", "t", None])
 CALLS = st.sampled_from(["1", "2"])
 TTLS = st.sampled_from([None, 20, 60])
+VIEWS = st.sampled_from([b"a\n", b"x\n", b"y\n", None])
 Key = tuple[str, int]
 
 
@@ -65,6 +71,7 @@ class Row:
     artifact: Artifact
     identity: bytes
     read_at: datetime
+    view: FoundView | None = None
 
     def live(self, now: datetime) -> bool:
         return self.artifact.expires_at is None or self.artifact.expires_at > now
@@ -106,11 +113,17 @@ class Model:
         gone = Gone(id=row.artifact.id, reason=reason, at=now, tool_name=row.artifact.said.tool_name)
         gone = self.expired(row) if reason == "expired" else gone
         self.graves[key] = Grave(gone, row.identity, now + TOMBSTONE)
-        self.release(row.artifact.blob.id, now)
+        self.release(row, now)
 
-    def release(self, blob_id: str, now: datetime) -> None:
-        if all(row.artifact.blob.id != blob_id for row in self.rows.values()):
+    def release(self, row: Row, now: datetime) -> None:
+        """Bury the blobs of a row that is gone if no other row uses them."""
+        for blob_id in self.used(row) - {blob_id for other in self.rows.values() for blob_id in self.used(other)}:
             self.dead.setdefault(blob_id, now)
+
+    @staticmethod
+    def used(row: Row) -> set[str]:
+        view = row.view.blob if row.view is not None else None
+        return {row.artifact.blob.id} | ({view.id} if view is not None else set())
 
     def place(self, change: StoreArtifact) -> Key:
         free: Key | None = None
@@ -129,19 +142,11 @@ class Model:
         key = self.place(change)
         old = self.rows.get(key)
         if old is not None and old.live(change.now):
-            self.bury_ours(change)
+            self.bury_ours(change.namespace, change.blob, change.now)
             return Stored(old.artifact, created=False, blob_used=False)
-        blob = next(
-            (
-                blob
-                for blob_id, (namespace, blob) in self.blobs.items()
-                if blob_id not in self.dead and (namespace, blob.sha256) == (change.namespace, change.blob.sha256)
-            ),
-            change.blob,
-        )
+        blob = self.settle(change.namespace, change.blob)
         if blob is not change.blob:
-            self.bury_ours(change)
-        self.blobs[blob.id] = (change.namespace, blob)
+            self.bury_ours(change.namespace, change.blob, change.now)
         ends = [s for s in (change.ttl, change.idle_ttl) if s is not None and not change.pinned]
         artifact = Artifact(
             namespace=change.namespace,
@@ -157,14 +162,47 @@ class Model:
             pinned=change.pinned,
         )
         self.rows.pop(key, None)
-        self.rows[key] = Row(artifact, change.identity, change.now)
+        row = self.rows[key] = Row(artifact, change.identity, change.now)
+        if change.text_view is not None:
+            row.view = self.kept(change.namespace, change.text_view)
+        if old is not None:
+            self.release(old, change.now)
         self.graves.pop(key, None)
         return Stored(artifact, created=True, blob_used=blob is change.blob)
 
-    def bury_ours(self, change: StoreArtifact) -> None:
-        if change.blob.placement != "inline":
-            self.blobs[change.blob.id] = (change.namespace, change.blob)
-            self.dead[change.blob.id] = change.now
+    def settle(self, namespace: str, ours: Blob) -> Blob:
+        same = (namespace, ours.sha256)
+        live = (
+            blob for space, blob in self.blobs.values() if (space, blob.sha256) == same and blob.id not in self.dead
+        )
+        blob = next(live, ours)
+        self.blobs[blob.id] = (namespace, blob)
+        return blob
+
+    def kept(self, namespace: str, new: NewView) -> FoundView:
+        if new.blob is None:
+            return FoundView(new.view, None)
+        return FoundView(new.view, self.settle(namespace, new.blob))
+
+    def keep_view(self, change: StoreView) -> StoredView | Fenced | None:
+        ours, row = change.new.blob, self.rows.get((change.namespace, change.number))
+        if ours is not None and ours.placement != "inline" and self.uploads.pop(ours.id, None) is None:
+            return Fenced()
+        first = row is not None and row.live(change.now) and row.view is None
+        if row is not None and first:
+            row.view = self.kept(change.namespace, change.new)
+        kept = row.view if row is not None and row.live(change.now) else None
+        used = first and ours is not None and kept is not None and kept.blob is ours
+        if ours is not None and not used:
+            self.bury_ours(change.namespace, ours, change.now)
+        if kept is None:
+            return None
+        return StoredView(replace(kept, inline=change.new.inline if used else None), blob_used=used)
+
+    def bury_ours(self, namespace: str, ours: Blob, now: datetime) -> None:
+        if ours.placement != "inline":
+            self.blobs[ours.id] = (namespace, ours)
+            self.dead[ours.id] = now
 
     def ends(self, row: Row, a: Artifact) -> datetime | None:
         if a.pinned:
@@ -210,6 +248,7 @@ class CatalogMachine(RuleBasedStateMachine):
         idle_ttl=TTLS,
         pinned=st.booleans(),
         upload=st.sampled_from(["inline", "open", "missing"]),
+        text=st.one_of(st.just(UNSET), VIEWS),
     )
     def stores(
         self,
@@ -221,6 +260,7 @@ class CatalogMachine(RuleBasedStateMachine):
         idle_ttl: int | None,
         pinned: bool,
         upload: str,
+        text: bytes | None | UnsetType,
     ) -> None:
         said = Said(tool_name="bash", tool_call_id=call, session=session, title=str(self.now))
         change = store(
@@ -232,6 +272,7 @@ class CatalogMachine(RuleBasedStateMachine):
             ttl=ttl,
             idle_ttl=idle_ttl,
             pinned=pinned,
+            text_view=None if text is UNSET else view(text, extractor=str(self.now)),
         )
         if upload == "open":
             self.begins(namespace, change.blob.id)
@@ -255,6 +296,16 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def key(self, data: st.DataObject) -> Key:
         return data.draw(st.sampled_from(sorted(self.keys) or [("acme", 97)]))
+
+    @rule(data=st.data(), text=VIEWS, upload=st.sampled_from(["inline", "open", "missing"]))
+    def keeps_a_view(self, data: st.DataObject, text: bytes | None, upload: str) -> None:
+        key = self.key(data)
+        new = view(text, placement="inline" if upload == "inline" else "file", extractor=str(self.now))
+        if upload == "open" and new.blob is not None:
+            self.begins(key[0], new.blob.id)
+        change = StoreView(namespace=key[0], number=key[1], now=self.now, new=new)
+        expected = self.model.keep_view(change)
+        assert self.do(self.catalog.store_view(change)) == expected
 
     @rule(data=st.data())
     def deletes(self, data: st.DataObject) -> None:
@@ -380,13 +431,17 @@ class CatalogMachine(RuleBasedStateMachine):
     @invariant()
     def every_answer_is_the_models(self) -> None:
         async def answers() -> list[Any]:
-            return [await self.catalog.find(*key, self.now, with_bytes=True) for key in sorted(self.keys)]
+            ask = partial(self.catalog.find, with_bytes=True, with_view=True)
+            return [await ask(*key, self.now) for key in sorted(self.keys)]
 
         for key, answer in zip(sorted(self.keys), self.do(answers()), strict=True):
             expected = self.model.find(key, self.now)
             assert (answer.artifact if isinstance(answer, Found) else answer) == expected
             if isinstance(answer, Found):
                 assert (answer.inline is None) == (answer.artifact.blob.placement != "inline")
+                text = answer.text_view
+                assert (text and replace(text, inline=None)) == self.model.rows[key].view
+                assert text is None or (text.inline is None) == (text.blob is None or text.blob.placement != "inline")
 
     @invariant()
     def lists_and_walks_agree_with_the_model(self) -> None:

@@ -20,7 +20,7 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Said
 from coatcheck.ports import (
@@ -31,7 +31,7 @@ from coatcheck.ports import (
     IdempotencyKey,
     StoreArtifact,
 )
-from contract.making import DAY, START, Everything, store
+from contract.making import DAY, START, Everything, store, view
 from support.postgres_shared import databases
 
 T = TypeVar("T")
@@ -93,6 +93,8 @@ def change(rng: random.Random, now: datetime) -> StoreArtifact:
         idle_ttl=rng.choice([None, 50]),
         pinned=rng.random() < 0.1,
         key=key if rng.random() < 0.15 else None,
+        # Of the payloads' bytes, too, and of other views'.
+        text_view=view(rng.choice([None, b"%d\n" % rng.randrange(12)])) if rng.random() < 0.4 else None,
     )
 
 
@@ -106,12 +108,14 @@ def one_by_one(conn: Connection, changes: list[StoreArtifact]) -> list[Answer]:
 
 def rows(conn: Connection) -> list[list[Any]]:
     """All rows without their places in the order of arrival."""
-    blob = {row.seq: row.id for row in conn.execute(select(blobs.c.seq, blobs.c.id))}
+    blob = {row.seq: row.id for row in conn.execute(select(blobs.c.seq, blobs.c.id))} | {None: None}
+    number = {row.seq: row.number for row in conn.execute(select(artifacts.c.seq, artifacts.c.number))}
+    seqs = {"blob_seq": blob, "artifact_seq": number}
     found: list[list[Any]] = []
-    for table in (artifacts, blobs, inline_bytes, uploads, tombstones, idempotency_keys):
+    for table in (artifacts, views, blobs, inline_bytes, uploads, tombstones, idempotency_keys):
         columns = [c for c in table.c if c.name != "seq"]
         named = [
-            tuple(blob[value] if c.name == "blob_seq" else value for c, value in zip(columns, row, strict=True))
+            tuple(seqs[c.name][value] if c.name in seqs else value for c, value in zip(columns, row, strict=True))
             for row in conn.execute(select(*columns))
         ]
         found.append(sorted(named, key=repr))
@@ -119,7 +123,7 @@ def rows(conn: Connection) -> list[list[Any]]:
 
 
 def emptied(conn: Connection) -> None:
-    for table in (artifacts, inline_bytes, blobs, uploads, tombstones, idempotency_keys):
+    for table in (views, artifacts, inline_bytes, blobs, uploads, tombstones, idempotency_keys):
         conn.execute(delete(table))
 
 
@@ -149,9 +153,10 @@ async def prepare(catalog: Everything, batch: Batch, answers: list[Any]) -> None
     for upload in batch.uploads:
         await catalog.begin_upload(upload)
     stored = [answer.artifact for answer in answers if hasattr(answer, "artifact")]
+    kept = sorted([blob.id async for _, blob in catalog.all_blobs()])
     for at in batch.spoilt:
-        if stored:
-            blob_id = stored[at % len(stored)].blob.id
+        if kept:
+            blob_id = kept[at % len(kept)]
             await catalog.condemn_blob(CondemnBlob(namespace="acme", blob_id=blob_id, now=batch.now))
     for at in batch.deleted:
         if stored:

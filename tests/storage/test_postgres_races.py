@@ -2,16 +2,27 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 
 import pytest
 from msgspec.structs import replace
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.postgres_examine import PostgresExamination
 from coatcheck.core.artifact import Gone, Said
-from coatcheck.ports import DeleteArtifact, Found, PatchArtifact, StoreArtifact, Stored
-from contract.making import DAY, START, number_of, store
+from coatcheck.ports import (
+    DeleteArtifact,
+    Fenced,
+    Found,
+    NewView,
+    PatchArtifact,
+    StoreArtifact,
+    Stored,
+    StoredView,
+    StoreView,
+)
+from contract.making import DAY, START, blob_of, number_of, store, view
 from support.postgres_shared import databases
 
 SAID = Said(tool_call_id="same")
@@ -55,6 +66,59 @@ async def test_what_always_was_live_or_gone_is_never_unknown_and_storing_beside_
     assert seen["created", True] + 1 - seen[True] in {0, 1}
 
 
+TEXT = store(b"shared\n", said=Said(tool_call_id="text"))
+PAGES = [store(b"<p>%d" % i, said=Said(tool_call_id=str(i))) for i in range(3)]
+
+
+def text_for(turn: int) -> NewView:
+    """A view that shares its bytes with a payload, with other views, or with nothing, or has none."""
+    return view([b"shared\n", b"%d\n" % (turn % 5), None][turn % 3])
+
+
+async def posts_pages(catalog: PostgresCatalog, turn: int) -> None:
+    """A page, with and without a view, beside a payload whose bytes some views have."""
+    page = PAGES[turn % 3]
+    blob = blob_of(b"<p>%d" % (turn % 3))
+    page = replace(page, blob=blob, text_view=text_for(turn // 3) if turn % 2 else None)
+    await asyncio.gather(catalog.store_artifact(page), catalog.store_artifact(replace(TEXT, blob=blob_of(b"shared\n"))))
+
+
+async def keeps_views(catalog: PostgresCatalog, turn: int) -> list[object]:
+    """Two views at once; what became of them."""
+    changes = [
+        StoreView(namespace="acme", number=number_of(page), now=START, new=text_for(turn + at))
+        for at, page in enumerate(PAGES[turn % 2 :][:2])
+    ]
+    answers = await asyncio.gather(*map(catalog.store_view, changes))
+    assert not any(isinstance(answer, Fenced) for answer in answers)
+    return [answer.blob_used if isinstance(answer, StoredView) else None for answer in answers]
+
+
+async def deletes_pages(catalog: PostgresCatalog, turn: int) -> None:
+    """Pages and the payload, in both orders."""
+    numbers = [number_of(PAGES[turn % 3]), number_of(TEXT)]
+    await asyncio.gather(*(catalog.delete_artifact(replace(DELETE, number=n)) for n in numbers[:: 1 - 2 * (turn % 2)]))
+
+
+async def test_views_kept_beside_deletes_and_posts_leave_nothing_that_contradicts_itself(
+    replicas: list[PostgresCatalog],
+) -> None:
+    seen: Counter[object] = Counter()
+
+    async def repeats(act: Callable[[PostgresCatalog, int], Awaitable[list[object] | None]], replica: int) -> None:
+        for turn in count():
+            seen.update(await act(replicas[replica], turn) or [])
+            if min(seen[True], seen[False], seen[None]) >= 20:
+                return
+
+    acts = (posts_pages, keeps_views, keeps_views, deletes_pages)
+    await asyncio.gather(*(repeats(act, replica) for replica, act in enumerate(acts)))
+    assert (await PostgresExamination(replicas[0])(deep=True, repair=None)).findings == ()
+    for turn in range(3):
+        await deletes_pages(replicas[0], turn)
+    assert [pair async for pair in replicas[1].all_blobs()] == []
+
+
 async def test_who_comes_late_never_revives_what_another_replica_stores_and_deletes_meanwhile(
     replicas: list[PostgresCatalog],
 ) -> None:
@@ -62,7 +126,7 @@ async def test_who_comes_late_never_revives_what_another_replica_stores_and_dele
 
     async def writes_late(change: StoreArtifact, done: asyncio.Event) -> None:
         while not done.is_set():
-            await replicas[0].store_artifact(change)
+            await replicas[0].store_artifact(replace(change, blob=blob_of(b"same")))  # a name is used once
 
     for turn in count():
         done = asyncio.Event()

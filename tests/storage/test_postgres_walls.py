@@ -13,10 +13,12 @@ from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.tables import metadata
 from coatcheck.core.artifact import Said
 from coatcheck.ports import Found, Stored
-from contract.making import START, number_of, store
+from contract.making import START, number_of, store, view
 from support.postgres_shared import databases
 
-WALLED = {"blobs", "inline_bytes", "artifacts", "uploads", "tombstones", "idempotency_keys"}
+PAYLOADS = {"blobs", "inline_bytes", "artifacts", "views", "uploads", "tombstones", "idempotency_keys"}
+WALLED = PAYLOADS | {"unindexed", "text_segments", "text_parts"}
+READ = ("artifacts", "blobs", "inline_bytes", "views")
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def namespaces(conn: Connection) -> dict[str, set[str]]:
     """What a statement sees that forgot its WHERE."""
     return {
         table: set(conn.execute(text(f"SELECT namespace FROM {table}")).scalars())  # noqa: S608 - our own names
-        for table in ("artifacts", "blobs", "inline_bytes")
+        for table in READ
     }
 
 
@@ -44,16 +46,17 @@ async def test_a_statement_without_its_where_sees_and_changes_nothing_of_another
     catalog: PostgresCatalog,
 ) -> None:
     for name in ("acme", "other"):
-        assert isinstance(await catalog.store_artifact(store(namespace=name)), Stored)
+        assert isinstance(await catalog.store_artifact(store(namespace=name, text_view=view())), Stored)
     for name in ("acme", "other", "acme", "nobody"):
         seen = {name} if name != "nobody" else set[str]()
-        assert await catalog._pool.run(name, namespaces) == dict.fromkeys(("artifacts", "blobs", "inline_bytes"), seen)
+        assert await catalog._pool.run(name, namespaces) == dict.fromkeys(READ, seen)
     forged = await catalog._writer.run(lambda conn: conn.execute(text("DELETE FROM inline_bytes")).rowcount, "acme")
-    assert forged == 1
+    assert forged == 2
     found = await catalog.find("other", number_of(store(namespace="other")), START)
     assert found is None
     everything = await catalog._pool.run(None, namespaces)
-    assert everything == {"artifacts": {"acme", "other"}, "blobs": {"acme", "other"}, "inline_bytes": {"other"}}
+    both = frozenset({"acme", "other"})
+    assert everything == dict.fromkeys(READ, both) | {"inline_bytes": {"other"}}
 
 
 async def test_a_row_of_another_namespace_cannot_be_written(catalog: PostgresCatalog) -> None:

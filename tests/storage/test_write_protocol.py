@@ -1,5 +1,6 @@
 """Every state of the write and delete protocol, explored: three writers of the same content, a deleter, two sweepers,
-a reaper, an audit, and a crash at any step; and once more with a disk that loses a file, which somebody notices.
+a reaper, an audit, and a crash at any step; once more with a disk that loses a file, which somebody notices; and once
+more with a writer whose bytes are a view of what one posts and the payload of what another one does.
 
 The model is the prose of the ports: each transition is one transaction or one system call. It shows that the order is
 right; that the code keeps to the order is for the other tests here.
@@ -8,10 +9,13 @@ right; that the code keeps to the order is for the other tests here.
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 WRITERS = (0, 1, 2)
 SWEEPERS = (0, 1)
+VIEW = WRITERS[-1]
 
 # What a writer does next.
 BEGIN, WRITE, COMMIT, CLEAN, ENDED = range(5)
@@ -34,6 +38,9 @@ class State(NamedTuple):
     """The blob whose file the disk has lost."""
     relied: bool = False
     """Whether a commit ever pointed at a blob that was condemned already."""
+    viewed: int | None = None
+    """The artifact of which the last writer's bytes are a view, and whose own content is another one; None: it posts an
+    artifact as the others do."""
 
 
 def put(values: tuple[T, ...], i: int, value: T) -> tuple[T, ...]:
@@ -64,8 +71,10 @@ def commits(state: State, i: int, *, fence: bool, heed: bool) -> State:
     if fence and not state.intents[i]:
         return state
     state = state._replace(intents=put(state.intents, i, False))
+    if i == VIEW and state.viewed is not None and state.artifacts[state.viewed] is None:
+        return state
     foldable = (LIVE,) if heed else (LIVE, CONDEMNED)
-    same = next((blob for blob in WRITERS if state.rows[blob] in foldable), None)
+    same = next((blob for blob in WRITERS if state.rows[blob] in foldable and alike(state, blob, i)), None)
     if same is None:
         state = state._replace(steps=put(state.steps, i, ENDED), rows=put(state.rows, i, LIVE))
     whole = i if same is None else same
@@ -77,11 +86,16 @@ def commits(state: State, i: int, *, fence: bool, heed: bool) -> State:
 
 def heals(state: State, whole: int) -> State:
     """Whatever points at a condemned blob of this content points at the trusted one now, and the condemned one dies."""
-    condemned = [blob for blob in WRITERS if state.rows[blob] == CONDEMNED]
+    condemned = [blob for blob in WRITERS if state.rows[blob] == CONDEMNED and alike(state, blob, whole)]
     return state._replace(
         artifacts=tuple(whole if blob in condemned else blob for blob in state.artifacts),
-        rows=tuple(DEAD if row == CONDEMNED else row for row in state.rows),
+        rows=tuple(DEAD if blob in condemned else row for blob, row in enumerate(state.rows)),
     )
+
+
+def alike(state: State, one: int, other: int) -> bool:
+    """Whether two blobs have the same content."""
+    return (one == state.viewed) == (other == state.viewed)
 
 
 def losses(state: State) -> Iterator[State]:
@@ -93,13 +107,17 @@ def losses(state: State) -> Iterator[State]:
             yield state._replace(rows=put(state.rows, blob, CONDEMNED))
 
 
-def deletes(state: State) -> Iterator[State]:
-    """An artifact goes, and its blob dies if nothing else points at it."""
-    for i, blob in enumerate(state.artifacts):
-        if blob is not None:
-            artifacts = put(state.artifacts, i, None)
-            rows = state.rows if blob in artifacts else put(state.rows, blob, DEAD)
-            yield state._replace(artifacts=artifacts, rows=rows)
+def deletes(state: State, *, with_views: bool = True) -> Iterator[State]:
+    """An artifact goes, with its view, and their blobs die if nothing else points at them."""
+    for i in WRITERS:
+        if state.artifacts[i] is None or (i == VIEW and state.viewed is not None):
+            continue
+        artifacts = put(state.artifacts, i, None)
+        if i == state.viewed and with_views:
+            artifacts = put(artifacts, VIEW, None)
+        left = set(state.artifacts) - set(artifacts)
+        rows = tuple(DEAD if blob in left else row for blob, row in enumerate(state.rows))
+        yield state._replace(artifacts=artifacts, rows=rows)
 
 
 def sweeps(state: State) -> Iterator[State]:
@@ -138,16 +156,22 @@ def upkeep(state: State) -> Iterator[State]:
 
 
 def explore(
-    *, fence: bool = True, heed: bool = True, lossy: bool = False, sweepers: int = len(SWEEPERS)
+    *,
+    fence: bool = True,
+    heed: bool = True,
+    lossy: bool = False,
+    sweepers: int = len(SWEEPERS),
+    viewed: int | None = None,
+    with_views: bool = True,
 ) -> Iterator[State]:
     """Every state that can be reached, once."""
-    first = State(sweeping=(None,) * sweepers)
+    first = State(sweeping=(None,) * sweepers, viewed=viewed)
     seen = {first}
     ahead = [first]
     while ahead:
         state = ahead.pop()
         yield state
-        following = [*deletes(state), *upkeep(state)]
+        following = [*deletes(state, with_views=with_views), *upkeep(state)]
         for i in WRITERS:
             following += writes(state, i, fence=fence, heed=heed)
         if lossy:
@@ -170,6 +194,8 @@ def leaking(state: State) -> bool:
     """Everybody has finished, nothing is left for the upkeep to do, and something unreferenced remains."""
     if any(step != ENDED for step in state.steps) or any(nxt != state for nxt in upkeep(state)):
         return False
+    if state.viewed is not None and state.artifacts[VIEW] is not None and state.artifacts[state.viewed] is None:
+        return True
     return any(
         state.intents[i] or ((state.files[i] or state.rows[i] != NONE) and i not in state.artifacts) for i in WRITERS
     )
@@ -202,3 +228,15 @@ def test_without_the_fence_the_same_exploration_finds_lost_bytes() -> None:
 
 def test_if_a_condemned_blob_were_folded_into_the_exploration_finds_an_artifact_that_relies_on_it() -> None:
     assert any(unsafe(state) for state in explore(heed=False, lossy=True, sweepers=1))
+
+
+@pytest.mark.parametrize("lossy", [False, True])
+def test_bytes_of_a_view_are_as_safe_as_those_of_a_payload_and_go_with_its_artifact(lossy: bool) -> None:
+    states = list(explore(viewed=0, lossy=lossy, sweepers=1))
+    assert {state.artifacts[VIEW] for state in states} == {None, 1, VIEW}
+    assert [state for state in states if unsafe(state)] == []
+    assert [state for state in states if leaking(state)] == []
+
+
+def test_if_a_deletion_left_the_view_behind_the_exploration_finds_it() -> None:
+    assert any(leaking(state) for state in explore(viewed=0, with_views=False, sweepers=1))

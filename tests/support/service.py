@@ -44,9 +44,9 @@ class Service:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def content(self, artifact_id: str) -> bytes:
-        """The stored payload."""
-        response = self.client.get(f"/v1/artifacts/{artifact_id}/content")
+    def content(self, artifact_id: str, view: str = "raw") -> bytes:
+        """The stored payload, or another view of it."""
+        response = self.client.get(f"/v1/artifacts/{artifact_id}/content", params={"view": view})
         assert response.status_code == 200, response.text
         return response.content
 

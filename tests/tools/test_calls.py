@@ -25,7 +25,7 @@ async def stored(agent: Agent) -> dict[str, Any]:
 
 def said(artifact_id: str) -> str:
     return (
-        f"[{artifact_id} · build.log · lines 3-3 of 4000 · raw]\n{TEXT}\n"
+        f"[{artifact_id} · build.log · lines 3-3 of 4000 · text]\n{TEXT}\n"
         '(Lines 3-3 of 4000. Next: offset=4. Or pattern="…" to search.)'
     )
 

@@ -77,6 +77,18 @@ async def test_a_client_lists_calls_and_reads(service: Service, connect: Connect
         assert content.text == text_of(read)
 
 
+async def test_a_resource_is_a_section_of_the_text_too(service: Service, connect: Connect) -> None:
+    page: str = service.post("# One\n\nalpha\n\n## Two\n\nbeta\n", title="notes.md", kind="text")["id"]
+    async with connect(service) as client:
+        for uri in (f"artifact://{page}?section=s2", f"artifact://{page}#s2"):
+            (content,) = (await client.read_resource(uri)).contents
+            assert isinstance(content, mcp_types.TextResourceContents)
+            first, *body, last = content.text.split("\n")
+            assert first == f"[{page} · notes.md · lines 5-7 of 7, section s2 (5-7) · text]"
+            assert body == ["## Two", "", "beta"]
+            assert last == "(Lines 5-7 of 7; that is the end of section s2.)"
+
+
 async def test_what_no_model_wrote_is_an_error_of_the_protocol(service: Service, connect: Connect) -> None:
     async with connect(service) as client:
         with pytest.raises(MCPError, match="Unknown tool: web_search"):

@@ -1,6 +1,7 @@
 """The audit: what it finds, what it puts right when told to, and what it never touches."""
 
 import os
+import sqlite3
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Blob
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.findings import Examined, Finding
-from coatcheck.ports import BeginUpload
+from coatcheck.ports import BeginUpload, StoredView, StoreView
 from coatcheck.usecases.audit import ORPHAN_AGE, Audit, Audited
 from coatcheck.usecases.content import OpenContent
+from contract.making import view
 from usecases.house import CALLER, GRACE, INSTANT, LEASE, START, House, lines, noise
 
 
@@ -215,7 +217,7 @@ async def test_rows_that_contradict_each_other_are_found_and_what_only_costs_spa
     audit = SqliteExamination(house.root / "coatcheck.db")
     found = (
         Finding("stray", "", "", "1 rows of stored bytes belong to no blob."),
-        Finding("unreferenced", "default", blob[unused.id], "No artifact uses this live blob."),
+        Finding("unreferenced", "default", blob[unused.id], "No artifact and no view uses this live blob."),
         Finding("dangling", "default", "", f"Artifact {hollow.id} points at a blob that is dead."),
     )
     assert (await audit(deep=True, repair=None)).findings == found
@@ -229,6 +231,56 @@ async def test_rows_that_contradict_each_other_are_found_and_what_only_costs_spa
     assert (len(house.stored_files()), house.count("blobs")) == (1, 2)
     assert await house.content(kept.id) == noise(50_000)
     assert await house.content(small.id) == b"a\n"
+
+
+async def keep_text(house: House, artifact_id: str, text: bytes) -> str:
+    """Keep a text view of an artifact; answers its blob's ID."""
+    new = view(text)
+    change = StoreView(namespace="default", number=ids.parse(artifact_id), now=house.clock.now(), new=new)
+    answer = await house.catalog.store_view(change)
+    assert isinstance(answer, StoredView)
+    assert answer.found.blob is not None
+    return answer.found.blob.id
+
+
+async def test_views_that_contradict_the_rows_around_them_are_found_and_those_of_no_artifact_are_removed(
+    house: House,
+) -> None:
+    whole, torn, left = [await house.put(b"<p>%d" % n) for n in range(3)]
+    texts = [await keep_text(house, r.id, b"%d\n" % n) for n, r in enumerate((whole, torn, left))]
+    page = (await house.find(CALLER, ids.parse(left.id))).artifact.blob.id
+    audit = SqliteExamination(house.root / "coatcheck.db")
+    assert (await audit(deep=True, repair=None)).findings == ()
+    await write(house, f"UPDATE blobs SET dead_at = 1 WHERE id = '{texts[1]}'")  # noqa: S608 - our own names
+    with sqlite3.connect(house.root / "coatcheck.db") as conn:  # without foreign keys, which refuse this
+        conn.execute("DELETE FROM artifacts WHERE number = ?", (left.id[4:],))
+    conn.close()
+    found = (
+        Finding("stray", "", "", "1 views belong to no artifact."),
+        Finding("unreferenced", "default", page, "No artifact and no view uses this live blob."),
+        Finding("dangling", "default", "", f"The text view of {torn.id} points at a blob that is dead."),
+    )
+    assert (await audit(deep=True, repair=None)).findings == found
+    repaired = (await audit(deep=False, repair=START)).findings
+    assert [(f.what, f.repaired) for f in repaired] == [("stray", True), ("unreferenced", True), ("dangling", False)]
+    assert (await audit(deep=True, repair=None)).findings == found[2:]
+    assert house.count("views") == 2
+    assert house.count("blobs", f"dead_at IS NOT NULL AND id IN ('{texts[2]}', '{page}')") == 2
+
+
+async def test_the_bytes_of_views_are_compared_with_their_digests_and_marked_as_lost_as_payloads_are(
+    house: House,
+) -> None:
+    page = await house.put(b"<p>page")
+    text = await keep_text(house, page.id, b"page\n")
+    assert (await examined(house)()).blobs == 2
+    await write(house, f"DELETE FROM inline_bytes WHERE blob_seq = (SELECT seq FROM blobs WHERE id = '{text}')")  # noqa: S608
+    marked = await examined(house, repairs=house.catalog)(apply=True)
+    assert [(f.what, f.blob_id, f.repaired) for f in marked.findings] == [("missing", text, True)]
+    assert await keep_text(house, page.id, b"another\n") == text
+    assert [f.what for f in (await examined(house)()).findings] == ["lost"]
+    assert await keep_text(house, page.id, b"page\n") != text
+    assert (await examined(house)()).findings == ()
 
 
 async def test_a_damaged_database_is_said_and_nothing_is_concluded_from_its_rows(house: House) -> None:

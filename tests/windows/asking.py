@@ -27,7 +27,7 @@ def filler(size: int, seed: int = 1) -> str:
 def asking(shelf: Shelf, **settings: Any) -> Windows:  # noqa: ANN401
     """The verb, on a clock that stands unless another is given: however slow the machine, no deadline comes."""
     settings.setdefault("clock", lambda: 0.0)
-    return Windows(shelf.find, shelf.open_content, shelf.tokenizer, shelf.pool, **settings)
+    return Windows(shelf.open_view, shelf.tokenizer, shelf.pool, **settings)
 
 
 async def ask(shelf: Shelf, data: bytes, query: str, max_tokens: int = 4_000, **said: Any) -> WindowsAnswer:  # noqa: ANN401

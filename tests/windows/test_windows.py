@@ -5,9 +5,12 @@ import random
 import pytest
 
 from coatcheck.core.artifact import Kind
+from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.windows import Scanner, terms_of
+from coatcheck.core.window import Extent, Place
+from coatcheck.core.windows import Part, Ranking, Rated, Scanner, Weights, compose, terms_of
 from coatcheck.usecases.content import BLOCK_BYTES
+from coatcheck.usecases.view import OpenView
 from coatcheck.usecases.windows import Windows
 from reading.shelf import Recording, Shelf
 from windows.asking import CALLER, ask, asking, check, filler
@@ -81,11 +84,30 @@ async def test_budgets_out_of_bounds_are_refused(shelf: Shelf, max_tokens: int) 
 
 async def test_binaries_and_unknown_views_are_refused(shelf: Shelf) -> None:
     binary = await shelf.put(b"\0river", kind=Kind.BINARY)
-    page = await shelf.put(b"<p>river", kind=Kind.WEB_PAGE)
+    page = await shelf.put(b"<p></p>", kind=Kind.WEB_PAGE)
     for number, view, code in ((binary, "raw", Code.NOT_TEXT), (page, "text", Code.VIEW_NOT_AVAILABLE)):
         with pytest.raises(CoatcheckError) as caught:
             await asking(shelf)(CALLER, number, query="river", view=view)
         assert caught.value.code is code
+
+
+async def test_of_a_document_it_is_said_that_its_text_is_another_view(shelf: Shelf) -> None:
+    document = await shelf.put(b"%PDF-1.7\0river", kind=Kind.BINARY, recognised="application/pdf")
+    binary = await shelf.put(b"\0river", kind=Kind.BINARY, recognised="application/zip")
+    for number, said in ((document, True), (binary, False)):
+        for asked in (asking(shelf)(CALLER, number, query="river"), shelf.read(number)):
+            with pytest.raises(CoatcheckError) as caught:
+                await asked
+            assert (caught.value.code, "use view=text for its text" in caught.value.detail) == (Code.NOT_TEXT, said)
+
+
+@pytest.mark.parametrize("units", [[(0, 3)], [(9, 12)], [(12, 14)], [(9, 12), (12, 14)]], ids=str)
+def test_a_window_of_nothing_but_blanks_is_shown_as_it_is(shelf: Shelf, units: list[tuple[int, int]]) -> None:
+    data = b"\n \nriver\n  \n \n"
+    rated = [Rated(start, end, 1.0, 0, start) for start, end in units]
+    part, whole = Part(Place(0, 0, 0), data), Extent(0, len(data))
+    made = compose(rated, [part], whole, Budget(200, 9_000), shelf.tokenizer, "")
+    assert [passage.window.bytes for passage in made.passages] == [Extent(units[0][0], units[-1][1])]
 
 
 async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: Shelf) -> None:
@@ -206,7 +228,7 @@ async def test_large_content_is_read_once_and_then_only_where_it_matters(shelf: 
     data = (filler(6_000_000) + "The lighthouse keeper slept.\n" + filler(6_000_000, 2)).encode()
     number = await shelf.put(data)
     opener = Recording(shelf.rows, shelf.blobs, shelf.pool)
-    verb = Windows(shelf.find, opener, shelf.tokenizer, shelf.pool, clock=lambda: 0.0)
+    verb = Windows(OpenView(shelf.find, opener), shelf.tokenizer, shelf.pool, clock=lambda: 0.0)
     answer = await verb(CALLER, number, query="lighthouse slept")
     assert "The lighthouse keeper slept." in answer.text
     assert opener.opened is not None
@@ -266,3 +288,79 @@ def test_where_blocks_end_changes_nothing(seed: int) -> None:
     assert parts.hits().at.tolist() == whole.hits().at.tolist()
     assert parts.hits().terms.tolist() == whole.hits().terms.tolist()
     assert parts.end == whole.end == len(data)
+
+
+@pytest.mark.parametrize("size", [20_000, 1_000_000])
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ("Tests in error:", "[ERROR] Tests in error:"),
+        ('"the end of it all"', "and so the END came: the end of it all."),
+        ("数据库连接失败", "昨天数据库连接失败了"),
+        ("is it what it was?", "Is it what it was, he asked"),
+    ],
+    ids=["a heading of output", "in quotes", "without blanks", "frequent words"],
+)
+async def test_the_very_words_of_a_query_come_before_all_other_places(
+    shelf: Shelf, query: str, line: str, size: int
+) -> None:
+    others = "error: tests failed in error tests, error in tests: end all of it the end\n数据库失败连接 失败数据库\n"
+    others += "was it is what\n"
+    data = (others * (size // len(others)) + line + "\n" + others * 50).encode()
+    answer = await ask(shelf, data, query, 128)
+    best = max(answer.windows, key=lambda passage: passage.score)
+    assert line in best.text
+    assert all(" " not in term for term in answer.terms + answer.missing)
+
+
+def test_a_phrase_is_several_words_and_not_a_page_of_them() -> None:
+    phrases = {
+        "river": None,
+        "数据": None,
+        "数据库连接": "数据库连接",
+        "  the   River? ": "the river",
+        "a " * 100: ("a " * 100).strip(),
+        "ab " * 100: None,
+        "ab " * 10_000: None,
+        "src/main.py": None,
+        "": None,
+    }
+    found = {query: terms_of(query).phrase for query in phrases}
+    assert {query: phrase and phrase.stem for query, phrase in found.items()} == phrases
+
+
+async def test_a_phrase_that_is_not_there_changes_no_answer_and_is_not_named(shelf: Shelf) -> None:
+    data = filler(5_000).encode() + b"needle of the river\n" + b"river " * 700_000
+    answer = await ask(shelf, data, "needle in the river needle", 512)
+    assert (answer.terms, answer.missing, answer.stopped) == (["needle", "river"], [], "end")
+    assert "needle of the river" in answer.text
+    assert "Not found" not in answer.text
+
+
+def test_where_words_and_their_phrase_are_everywhere_the_scan_ends_early() -> None:
+    terms = terms_of("river stone").looked_for
+    scanner = Scanner(terms)
+    for at in range(64):
+        scanner.feed(b"stone river stone\n" * 10_000, last=at == 63)
+    assert (scanner.full, scanner.end < scanner.fed, len(scanner.hits().at) > 0) == (True, True, True)
+
+
+def test_words_that_are_everywhere_without_their_phrase_are_said_to_be() -> None:
+    alone, both = Scanner(terms_of("river stone").terms), Scanner(terms_of("river stone").looked_for)
+    for scanner in (alone, both):
+        for at in range(64):
+            scanner.feed(b"stone and river\n" * 10_000, last=at == 63)
+    assert (both.full, both.end) == (alone.full, alone.end) == (True, both.end)
+    assert both.end < both.fed
+
+
+async def test_the_word_itself_comes_before_its_other_forms_however_often_they_stand(shelf: Shelf) -> None:
+    lines = ["tests tested testing tests testable", "the bridge has a test of stone", "tester tests tests contest"]
+    data = "\n".join(f"{line} and here it is what it is about today" for line in lines * 4).encode()
+    answer = await ask(shelf, data + b"\n" + filler(4_000).encode(), "test", 512)
+    best = max(answer.windows, key=lambda passage: passage.score)
+    assert "a test of stone" in best.text
+    rated = Ranking(terms_of("test").terms, Weights((1.0,), ())).of_texts([f"{line} of today" for line in lines])
+    own = Ranking(terms_of("test").terms, Weights((1.0,), ())).of_texts([lines[1] + " of today"])
+    assert rated[1] > max(rated[0], rated[2])
+    assert own[0] > 0

@@ -6,6 +6,7 @@ from typing import Final
 from litestar.types import Scope
 
 from coatcheck.api.headers import field, media_type
+from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -18,6 +19,20 @@ _LOCAL: Final = Caller()
 def caller(scope: Scope) -> Caller:  # noqa: ARG001 - keys will tell callers apart
     """Who asks. Without keys there is one caller, who owns the default namespace."""
     return _LOCAL
+
+
+def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
+    """The artifact and the section that a path and its query name: `art_…#r3` is a citation of a section.
+
+    Raises:
+        CoatcheckError: `invalid_artifact_id`; `invalid_request` when two sections are named.
+    """
+    number, named = ids.parse_citation(artifact_id)
+    if named is not None and section is not None and named != section:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "The ID cites one section and `section` names another: give one.", parameter="section"
+        )
+    return number, named or section
 
 
 def idempotency_key(scope: Scope) -> str | None:

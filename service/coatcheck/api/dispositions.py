@@ -34,12 +34,12 @@ def content_type(artifact: Artifact) -> str:
     return UNKNOWN_TYPE if named.lower().startswith("multipart/byteranges") else named
 
 
-def content_disposition(artifact: Artifact) -> str:
-    """`attachment`, with a name that is safe to write (RFC 6266): the title, else the ID.
+def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
+    """`attachment`, with a name that is safe to write (RFC 6266): the title, else the ID; `suffix` is ours.
 
     The plain form has ASCII only; where that changes the name, `filename*` (RFC 8187) carries it whole.
     """
-    name = file_name(artifact.said.title or artifact.facts.title) or artifact.id
+    name = (file_name(artifact.said.title or artifact.facts.title) or artifact.id) + suffix
     plain = _NOT_PLAIN.sub("_", name)
     field = f'attachment; filename="{plain}"'
     return field if plain == name else f"{field}; filename*=UTF-8''{quote(name, safe='')}"

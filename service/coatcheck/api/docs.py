@@ -10,8 +10,10 @@ from msgspec import Struct
 from coatcheck.api import fields, views
 from coatcheck.core.errors import Code
 from coatcheck.usecases.json_path import JsonAnswer
+from coatcheck.usecases.outline import OutlineAnswer
 from coatcheck.usecases.read import ReadAnswer
 from coatcheck.usecases.search import SearchAnswer
+from coatcheck.usecases.search_results import SearchResultsAnswer
 from coatcheck.usecases.windows import WindowsAnswer
 
 JSON: Final = "application/json"
@@ -51,6 +53,7 @@ TAGS: Final = {
     "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
+    "Searching": "Web searches within a budget: what to read of a response, what to persist, what is quoted truly.",
     "Service": "Health and description of the service.",
     "Tools": "The tool that a model reads further with: how to declare it, and what a call of it answers.",
 }
@@ -148,10 +151,11 @@ LIST: Final = Doc(
     operation_id="listArtifacts",
     tag="Artifacts",
     summary="List artifacts",
-    description="Live artifacts, newest first; all given conditions hold. An unknown parameter is an error.",
+    description="Live artifacts, newest first; all given conditions hold, and with `q` all of its words are said. What "
+    "was stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.",
     query=fields.ListAsk,
     answers=(Answer(status=200, description="A page.", model=views.ListView),),
-    problems=(Code.INVALID_CURSOR,),
+    problems=(Code.INVALID_CURSOR, Code.OVERLOADED, Code.INTEGRITY),
 )
 GET: Final = Doc(
     operation_id="getArtifact",
@@ -201,7 +205,10 @@ READ: Final = Doc(
     summary="Read a part",
     description=(
         "A span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is null "
-        "gives every byte once, also inside a single line of any length."
+        "gives every byte once, also inside a single line of any length; a cursor carries view and section.\n\n"
+        "With `view=text` the text view is read, which is made when it is first asked for and kept from then on: its "
+        "ranges are citations for as long as the artifact lives. With `section` only that part is read; `window` and "
+        "offsets count in the view all the same, but for tokens, which count in the section."
     ),
     query=fields.ReadQuery,
     answers=(Answer(status=200, description="The part, and where to go on.", model=ReadAnswer),),
@@ -220,7 +227,10 @@ SEARCH: Final = Doc(
     operation_id="searchArtifact",
     tag="Reading",
     summary="Search with a pattern",
-    description="Lines that match a regular expression (RE2, linear time) or a literal, with their surroundings.",
+    description=(
+        "Lines that match a regular expression (RE2, linear time) or a literal, with their surroundings. With "
+        "`section` nothing outside it is searched or shown; line numbers are those of the view."
+    ),
     query=fields.SearchQuery,
     answers=(Answer(status=200, description="The matches, and where to go on.", model=SearchAnswer),),
     problems=(
@@ -245,7 +255,21 @@ WINDOWS: Final = Doc(
     ),
     query=fields.WindowsQuery,
     answers=(Answer(status=200, description="The passages.", model=WindowsAnswer),),
-    problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
+    problems=(*_ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
+)
+OUTLINE: Final = Doc(
+    operation_id="outlineArtifact",
+    tag="Reading",
+    summary="Say what is in it and where",
+    description=(
+        "Headings, search results or parts (each with its `section`); definitions of source code, files and hunks of a "
+        "diff, phases of a log, with their lines; columns of a table; places of a JSON document, each with its `path`. "
+        "Lines and bytes are those of the view that the answer names. What a budget cut off is counted, and `next` "
+        "goes on; where not all of a large payload was looked at, `partial` says so."
+    ),
+    query=fields.OutlineQuery,
+    answers=(Answer(status=200, description="The entries, and where to go on.", model=OutlineAnswer),),
+    problems=(*_ONE, Code.SECTION_NOT_FOUND, Code.OFFSET_PAST_END, Code.INTEGRITY),
 )
 JSON_PATH: Final = Doc(
     operation_id="readJson",
@@ -276,8 +300,9 @@ CONTENT: Final = Doc(
     tag="Reading",
     summary="Fetch the bytes",
     description=(
-        "The payload, with ranges and conditions as RFC 9110 has them. Served inert: as an attachment, not to be "
-        "sniffed, sandboxed."
+        "The payload, with ranges and conditions as RFC 9110 has them; with `view=text` its text view, with `section` "
+        "a part of that, each with an entity tag of its own. Served inert: as an attachment, not to be sniffed, "
+        "sandboxed."
     ),
     query=fields.ContentAsk,
     headers=("Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
@@ -296,7 +321,14 @@ CONTENT: Final = Doc(
         ),
         Answer(status=304, description="The caller has it already.", headers=("ETag",)),
     ),
-    problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED, Code.RANGE_NOT_SATISFIABLE, Code.INTEGRITY),
+    problems=(
+        *_ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.PRECONDITION_FAILED,
+        Code.RANGE_NOT_SATISFIABLE,
+        Code.INTEGRITY,
+    ),
 )
 CONTENT_HEAD: Final = Doc(
     operation_id="headContent",
@@ -309,7 +341,58 @@ CONTENT_HEAD: Final = Doc(
         Answer(status=200, description="It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")),
         Answer(status=304, description="The caller has it already.", headers=("ETag",)),
     ),
-    problems=(*_ONE, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+    problems=(*_ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
+SEARCH_RESULTS: Final = Doc(
+    operation_id="budgetSearchResults",
+    tag="Searching",
+    summary="Budget a web search",
+    description=(
+        "Takes the response of any search provider as it came, stores it as one artifact with a section for each "
+        "result (`r1`, `r2`, …), and answers what a model should read this turn (`text`), within hard limits: the "
+        "passages of the best results that answer the query, the others by title and address. What is the same is "
+        "folded, also what the session has already; everything that was dropped, folded or cut is counted.\n\n"
+        "`summary` is what to persist for later turns: verbatim sentences, each with its citation and exact range, "
+        "and the sources. Ranges lie in the artifact's text view: read on with `view=text` and `section=r2`. The same "
+        "response, query, limits and session before it give the same answer, byte for byte.\n\n"
+        "A response that is not understood is kept as it came, with the warning `no_results`. Other warnings: "
+        "`search_response` (what the provider says went wrong, and what could not be read), `session_partly_seen` "
+        "(earlier sources were not all looked at), `stored_as_other` (the same payload was stored before as something "
+        "else, so that sections cannot be read)."
+    ),
+    headers=("Idempotency-Key", *_CODED),
+    body=((JSON, "SearchResultsRequest"),),
+    answers=(
+        Answer(status=201, description="Stored.", model=SearchResultsAnswer, headers=("Location",)),
+        Answer(
+            status=200,
+            description="This very response was there already.",
+            model=SearchResultsAnswer,
+            headers=("Location",),
+        ),
+        Answer(
+            status=202,
+            description="Storage did not take it: `stored` is false, and the text cites sections alone.",
+            model=SearchResultsAnswer,
+            headers=("Location",),
+        ),
+    ),
+    problems=(*_BODY, *_INGEST, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
+)
+VERIFY: Final = Doc(
+    operation_id="verifyCitations",
+    tag="Searching",
+    summary="Check quotations",
+    description=(
+        "Whether each quotation stands in the text view of what it cites, where exactly, and what is different. "
+        "`exact`: to the letter; `normalised`: but for blanks, quotation marks, dashes and an ellipsis; `fuzzy`: most "
+        "of its words in order, with the differences; `absent`. `moved` says that it stands outside the section or the "
+        "range that was cited. Each quotation is answered by itself: one whose artifact is gone has a `problem`."
+    ),
+    headers=_CODED,
+    body=((JSON, "VerifyRequest"),),
+    answers=(Answer(status=200, description="One result for each quotation.", model=views.VerifiedView),),
+    problems=(*_BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )
 TOOLS: Final = Doc(
     operation_id="getTools",

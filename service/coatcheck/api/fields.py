@@ -11,12 +11,16 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.durations import MAX_SECONDS
 from coatcheck.core.artifact import Kind
+from coatcheck.core.fulltext import MAX_QUERY_CHARS
+from coatcheck.core.ids import SECTION_LENGTH
 from coatcheck.core.jsonpath.parse import PATH_LIMIT
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
+from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
 from coatcheck.core.window import Unit
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_TOKENS
 from coatcheck.usecases.json_path import MAX_FIELDS
 from coatcheck.usecases.json_path import MAX_LIMIT as JSON_MAX_LIMIT
+from coatcheck.usecases.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
 from coatcheck.usecases.windows import MIN_TOKENS as WINDOWS_MIN_TOKENS
 
@@ -152,6 +156,20 @@ class PatchAsk(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=T
     labels: Labels | UnsetType = UNSET
 
 
+Telling = Annotated[
+    str,
+    Meta(
+        max_length=MAX_QUERY_CHARS,
+        description="Only artifacts that say all of these words: in title, URL, tool name, labels, hints, or the text "
+        "of the payload, of which the first and the last 256 KiB count. Case, accents and endings do not matter; "
+        "words of Chinese, Japanese, Korean and Thai need no blanks; of identifiers and paths, parts are found too. "
+        "Words such as `the` and `what` are left out where there are others. There are no operators: quotes, `OR` and "
+        "`*` mean nothing.",
+        examples=["ConnectionResetError payments"],
+    ),
+]
+
+
 class ListAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
 
@@ -160,6 +178,7 @@ class ListAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     tool_name: ToolName | None = None
     url: Url | None = None
     label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
+    q: Telling | None = None
     cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the page before.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=200, description="Artifacts on a page.")] = 50
 
@@ -172,10 +191,23 @@ class CardAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 View = Annotated[
-    Literal["raw", "text"], Meta(description="The exact payload, or what a reader reads of it.", examples=["raw"])
+    Literal["raw", "text"],
+    Meta(
+        description="`raw` is the exact payload, `text` what a reader reads of it: a page without its markup, minified "
+        "JSON indented, plain text as it is. Absent: text where a section is named, otherwise raw.",
+        examples=["text"],
+    ),
 ]
 Section = Annotated[
-    str, Meta(min_length=1, max_length=64, description="A named part of the artifact.", examples=["r3"])
+    str,
+    Meta(
+        min_length=1,
+        max_length=SECTION_LENGTH,
+        description="A named part of the text view, from the card or the outline; or cite it in the path, as "
+        "`art_…%23r3`. Lines, characters and bytes count in the view all the same; an offset before the section "
+        "begins with it.",
+        examples=["r3"],
+    ),
 ]
 MaxTokens = Annotated[
     int,
@@ -192,7 +224,7 @@ class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     )
     limit: Annotated[int, Meta(ge=1, description="How many; absent: as much as the budget holds.")] | None = None
     section: Section | None = None
-    view: View = "raw"
+    view: View | None = None
     cursor: (
         Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the answer before.")] | None
     ) = None
@@ -211,7 +243,7 @@ class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the answer before.")] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Most matches to show.")] = DEFAULT_LIMIT
     section: Section | None = None
-    view: View = "raw"
+    view: View | None = None
     max_tokens: Annotated[
         int,
         Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case."),
@@ -230,7 +262,8 @@ class WindowsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
             examples=["why did the build fail"],
         ),
     ]
-    view: View = "raw"
+    section: Section | None = None
+    view: View | None = None
     max_tokens: Annotated[
         int,
         Meta(
@@ -296,7 +329,29 @@ class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 class ContentAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
 
-    view: View = "raw"
+    section: Section | None = None
+    view: View | None = None
+
+
+class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/outline`."""
+
+    section: Section | None = None
+    offset: Annotated[int, Meta(ge=0, description="Entries to pass over; `next` of the answer before.")] = 0
+    limit: (
+        Annotated[
+            int, Meta(ge=1, le=OUTLINE_MAX_LIMIT, description="Most entries; absent: as many as the budget holds.")
+        ]
+        | None
+    ) = None
+    max_tokens: Annotated[
+        int,
+        Meta(
+            ge=OUTLINE_MIN_TOKENS,
+            le=MAX_TOKENS,
+            description="Most tokens of `text`; at most 30,000 characters in any case.",
+        ),
+    ] = DEFAULT_TOKENS
 
 
 class NoAsk(Struct, kw_only=True, forbid_unknown_fields=True):

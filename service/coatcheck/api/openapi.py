@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 
-from coatcheck.api import docs, fields
+from coatcheck.api import docs, fields, search_fields
 from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, request_schemas
 from coatcheck.api.openapi_tools import tool_schemas
 from coatcheck.api.problems import MEDIA_TYPE, TABLE
@@ -75,7 +75,13 @@ def _queries(paths: dict[str, Node]) -> set[str]:
 
 def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
     """Every schema that a route names, cleaned of what msgspec writes but readers do not need."""
-    models: set[type[msgspec.Struct]] = {fields.StoreAsk, fields.PatchAsk}
+    models: set[type[msgspec.Struct]] = {
+        fields.StoreAsk,
+        fields.PatchAsk,
+        search_fields.SearchResultsAsk,
+        search_fields.VerifyAsk,
+        search_fields.QuotationAsk,
+    }
     for path in paths.values():
         for doc in path.values():
             models.add(doc.query)
@@ -84,7 +90,8 @@ def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
     _, found = msgspec.json.schema_components(ordered, ref_template=_REF + "{name}")
     schemas: dict[str, Node] = {name: _clean(schema) for name, schema in found.items()}
     schemas["Problem"] = PROBLEM
-    schemas["BatchItem"]["properties"]["problem"] = {"$ref": _REF + "Problem"}
+    for name in ("BatchItem", "QuotationView"):
+        schemas[name]["properties"]["problem"] = {"$ref": _REF + "Problem"}
     return request_schemas(schemas) | tool_schemas()
 
 

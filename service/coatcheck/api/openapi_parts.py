@@ -25,8 +25,9 @@ PARAMETERS: Final[dict[str, Node]] = {
         "name": "artifact_id",
         "in": "path",
         "required": True,
-        "description": "The artifact's ID, as its card gives it.",
-        "schema": {"type": "string", "pattern": "^art_[0-9]{18}$", "examples": ["art_482913077564201876"]},
+        "description": "The artifact's ID, as its card gives it. To look something up or to read, also the citation of "
+        "a section, `art_…#r3`, whose `#` is written `%23` in a path.",
+        "schema": {"type": "string", "pattern": "^art_[0-9]{18}(#.+)?$", "examples": ["art_482913077564201876"]},
     },
     "session": {
         "name": "session",
@@ -131,11 +132,26 @@ _STORE_EXAMPLE: Final[Node] = {
     "session": "run-42",
     "query": "why did the build fail",
 }
+_SEARCH_EXAMPLE: Final[Node] = {
+    "response": {
+        "results": [
+            {"title": "Tides", "url": "https://example.org/tides", "content": "The Moon draws the sea twice a day."}
+        ]
+    },
+    "query": "how do tides form",
+    "session": "run-42",
+}
+_QUOTATION_EXAMPLE: Final[Node] = {
+    "quote": "The Moon draws the sea twice a day.",
+    "citation": "art_482913077564201876#r1",
+}
 
 
 def request_schemas(schemas: dict[str, Node]) -> dict[str, Node]:
     """The schemas with those of the request bodies, made from the types' fields."""
-    store, patch = schemas.pop("StoreAsk"), schemas.pop("PatchAsk")
+    store, patch, search = schemas.pop("StoreAsk"), schemas.pop("PatchAsk"), schemas.pop("SearchResultsAsk")
+    quotation, verify = schemas.pop("QuotationAsk"), schemas.pop("VerifyAsk")
+    verify["properties"]["quotes"]["items"] = {"$ref": _REF + "Quotation"}
     said = {name: field for name, field in store["properties"].items() if name != "content"}
     form = {name: _unnull(field) for name, field in said.items()}
     file: Node = {"description": "The payload.", "type": "string", "contentMediaType": "application/octet-stream"}
@@ -173,6 +189,9 @@ def request_schemas(schemas: dict[str, Node]) -> dict[str, Node]:
             "examples": [{"items": [_STORE_EXAMPLE]}],
         },
         "PatchRequest": {**patch, "examples": [{"ttl": "7d", "pin": True}]},
+        "SearchResultsRequest": {**search, "examples": [_SEARCH_EXAMPLE]},
+        "Quotation": quotation,
+        "VerifyRequest": {**verify, "examples": [{"quotes": [_QUOTATION_EXAMPLE]}]},
     }
     return {**schemas, **bodies}
 

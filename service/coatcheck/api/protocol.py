@@ -81,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """See uvicorn: a header field, or one of a trailer."""
         self._count(len(name) + len(value), 1)
         if self._in_head:  # nobody reads trailers
-            super().on_header(name, value)
+            super().on_header(name, value.rstrip(b" \t"))  # the parser leaves what follows a value (RFC 9110 5.5)
 
     def on_headers_complete(self) -> None:
         """See uvicorn: the request is known."""

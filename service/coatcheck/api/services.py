@@ -10,15 +10,17 @@ from coatcheck.api.room import Budget
 from coatcheck.core.artifact import Caller
 from coatcheck.ports import Clock
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.json_path import ReadJson
+from coatcheck.usecases.outline import Outline
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.search import Search
+from coatcheck.usecases.search_results import SearchResults
+from coatcheck.usecases.verify_citations import VerifyCitations
+from coatcheck.usecases.view import OpenView
 from coatcheck.usecases.windows import Windows
 
 
@@ -60,8 +62,10 @@ class Services:
     search: Search
     windows: Windows
     read_json: ReadJson
-    find: Find
-    open_content: OpenContent
+    outline: Outline
+    open_view: OpenView
+    search_results: SearchResults
+    verify_citations: VerifyCitations
     tools: Tools
     clock: Clock
     ready: Callable[[], Awaitable[None]]

@@ -14,6 +14,7 @@ from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
 from coatcheck.usecases.describe import Described
 from coatcheck.usecases.ingest import Notice, Receipt
+from coatcheck.usecases.verify_citations import Checked
 
 Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=["art_482913077564201876"])]
 TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_base.", examples=[312])]
@@ -105,7 +106,7 @@ class DescribedView(Struct, frozen=True, kw_only=True):
     card: Card
 
 
-class ListView(Struct, frozen=True):
+class ListView(Struct, frozen=True, omit_defaults=True):
     """A page of artifacts, newest first."""
 
     items: tuple[ArtifactView, ...]
@@ -116,6 +117,13 @@ class ListView(Struct, frozen=True):
             "empty where few artifacts match: go on until it is null."
         ),
     ]
+    partial: Annotated[
+        bool,
+        Meta(
+            description="With `q`, and only when true: artifacts that were stored lately may be missing, because they "
+            "wait for the full-text index. The same request finds them later."
+        ),
+    ] = False
 
 
 class DeletedView(Struct, frozen=True):
@@ -142,6 +150,19 @@ class BatchView(Struct, frozen=True):
     """What a batch answers."""
 
     results: tuple[BatchItem, ...]
+
+
+class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to one quotation: what was found, or a problem."""
+
+    checked: Checked | UnsetType = UNSET
+    problem: dict[str, Any] | UnsetType = UNSET
+
+
+class VerifiedView(Struct, frozen=True):
+    """What became of quotations, in the order given."""
+
+    results: tuple[QuotationView, ...]
 
 
 class ToolsView(Struct, frozen=True):

@@ -19,7 +19,7 @@ from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.bootstrap.belonging import belonging
 from coatcheck.bootstrap.engines import Engines
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Catalog
+from coatcheck.usecases.audit import Repairs
 from coatcheck.usecases.pool import in_pool
 
 DATABASE = "coatcheck.db"
@@ -77,7 +77,7 @@ async def open_embedded(root: Path, pool: ThreadPoolExecutor, *, beside: bool) -
 
 
 @asynccontextmanager
-async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[Catalog | None, str | None]]:
+async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[Repairs | None, str | None]]:
     """The catalogue for putting rows right, while nobody serves it; otherwise none, and why."""
     try:
         catalog = SqliteCatalog.open(root / DATABASE)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coatcheck.ports import BlobStore, Catalog, Clock, Upkeep
+from coatcheck.ports import BlobStore, Catalog, Clock, TextIndex, Upkeep
 from coatcheck.usecases.audit import Examination
 
 
-class Rows(Catalog, Upkeep, Protocol):
-    """A catalogue with its upkeep: one database."""
+class Rows(Catalog, Upkeep, TextIndex, Protocol):
+    """A catalogue with its upkeep and its full-text index: one database."""
 
 
 @dataclass(frozen=True)

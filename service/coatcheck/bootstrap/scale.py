@@ -12,8 +12,8 @@ from coatcheck.bootstrap.belonging import belonging
 from coatcheck.bootstrap.embedded import refuse_newer
 from coatcheck.bootstrap.engines import Engines
 from coatcheck.bootstrap.scale_bytes import open_bytes
-from coatcheck.ports import Catalog
 from coatcheck.settings import Settings
+from coatcheck.usecases.audit import Repairs
 
 PATIENT = Limits(connections=2, statement=600.0, answer=660.0)
 """For checks, whose questions go through whole tables."""
@@ -54,7 +54,7 @@ async def open_scale(settings: Settings, pool: ThreadPoolExecutor, *, beside: bo
 
 
 @asynccontextmanager
-async def repairing(settings: Settings) -> AsyncGenerator[Catalog]:
+async def repairing(settings: Settings) -> AsyncGenerator[Repairs]:
     """The catalogue for putting rows right, also beside those that serve it."""
     catalog = await PostgresCatalog.open(settings.database_url)
     try:

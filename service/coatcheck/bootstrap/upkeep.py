@@ -17,12 +17,11 @@ from coatcheck.bootstrap import embedded, scale
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
-from coatcheck.ports import Catalog
 from coatcheck.settings import Settings
-from coatcheck.usecases.audit import Audit
+from coatcheck.usecases.audit import Audit, Repairs
 
 
-def _audit_of(store: Store, repairs: Catalog | None = None) -> Audit:
+def _audit_of(store: Store, repairs: Repairs | None = None) -> Audit:
     return Audit(
         store.catalog,
         store.blobs,
@@ -30,6 +29,7 @@ def _audit_of(store: Store, repairs: Catalog | None = None) -> Audit:
         store.clock,
         examinations=store.examinations,
         repairs=repairs,
+        texts=store.catalog,
     )
 
 

@@ -35,6 +35,7 @@ _ADVICE = {
     "`coatcheck restore`. Nothing else was compared.",
     "orphan": "they cost space only. `coatcheck check --apply` removes them, also while the service runs.",
     "unreferenced": f"they cost space only. To release them: {_MARK}.",
+    "unlisted": f"nothing is lost; queries (`q`) do not find them. To have them indexed again: {_MARK}.",
     "stray": f"they cost space only. To remove them: {_MARK}.",
     "exposed": f"other users of this machine can read what is stored. To close it: {_MARK}.",
 }

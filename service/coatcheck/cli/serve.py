@@ -194,8 +194,9 @@ def _announce(settings: Settings, port: int) -> None:
 
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}"
-    me = shlex.quote(_shortest(sys.argv[0]))
     python = shlex.quote(_shortest(sys.executable))
+    module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is no program of its own
+    me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     where = "" if url == load({}).url else f" --url {url}"
     click.echo(f"Coatcheck is listening on {url}, keeping its data {place_of(settings)}.")

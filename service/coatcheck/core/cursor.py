@@ -19,7 +19,7 @@ _CHECK_BYTES = 5
 """Of a hash over artifact and content: one in 10^12 for a mistyped cursor to pass; its numbers are checked besides."""
 _LENGTH_LIMIT = 64
 _VIEWS = ("raw", "text")
-_NUMBERS = 4
+_NUMBERS = 5
 _SEVEN = 0x7F
 
 
@@ -36,12 +36,14 @@ class Cursor(Struct, frozen=True):
     """Units of the current page that are still to begin; None: no limit."""
     token: int = 0
     """The token position of `byte`, for `unit` token."""
+    section: int | None = None
+    """Place, from 0, of the section that is read among the view's; None: the whole view."""
 
 
 def write(cursor: Cursor, artifact: int) -> str:
     """The cursor as at most 64 characters of `A-Z a-z 0-9 - _`, valid for the artifact with this number alone."""
     body = bytes([_VERSION, _VIEWS.index(cursor.view) << 4 | UNITS.index(cursor.unit)])
-    body += b"".join(_varint(n) for n in (cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token))
+    body += b"".join(_varint(n) for n in _numbers(cursor))
     return base64.urlsafe_b64encode(body + _check(body, artifact)).rstrip(b"=").decode()
 
 
@@ -64,11 +66,15 @@ def read(text: str, artifact: int) -> Cursor:
     view, unit = body[1] >> 4, body[1] & 0xF
     if len(numbers) != _NUMBERS or view >= len(_VIEWS) or unit >= len(UNITS) or max(numbers) > NUMBER_LIMIT:
         _refuse()
-    byte, page, left, token = numbers
-    cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token)
+    byte, page, left, token, section = numbers
+    cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token, _minus(section))
     if write(cursor, artifact) != text:  # one spelling only: no spare bits, no padding, no long varints
         _refuse()
     return cursor
+
+
+def _numbers(cursor: Cursor) -> tuple[int, ...]:
+    return cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)
 
 
 def _check(body: bytes, artifact: int) -> bytes:

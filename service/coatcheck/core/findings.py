@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-HARMLESS = frozenset({"orphan", "stray", "unreferenced", "exposed"})
-"""Findings that cost space or privacy, not data."""
+HARMLESS = frozenset({"orphan", "stray", "unreferenced", "exposed", "unlisted"})
+"""Findings that cost space, privacy or the finding of something, not data."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -23,6 +23,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     - `dangling`: rows that point at nothing.
     - `database`: the database itself is damaged.
     - `exposed`: files that others on the machine can read.
+    - `unlisted`: artifacts that the full-text index lacks, or a part of it that is damaged.
     """
     namespace: str
     blob_id: str

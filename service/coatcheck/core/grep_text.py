@@ -55,7 +55,9 @@ class Around(Struct, frozen=True):
     """Where `data` begins: at the line's start, or at a character inside it."""
     data: bytes
     ends: bool
-    """`data` reaches the content's end."""
+    """`data` reaches the end of what is searched."""
+    begins: bool
+    """`before` reaches its beginning."""
 
 
 class Row(Struct, frozen=True):
@@ -97,7 +99,7 @@ def rows(around: Around, detail: Detail) -> list[Row]:
     line_end = _line_end(around)
     found = _match_row(around, line_end, detail)
     return [
-        *_before(around.before, hit, context),
+        *_before(around, hit, context),
         found,
         *(_after(around, line_end, hit.line, context) if line_end >= 0 and context else []),
     ]
@@ -149,16 +151,15 @@ def _cut(around: Around, start: int, end: int, stop: int) -> tuple[int, bytes]:
     return around.at + low, around.data[low:high]
 
 
-def _before(before: bytes, hit: Hit, context: int) -> list[Row]:
-    if not context or not before:
+def _before(around: Around, hit: Hit, context: int) -> list[Row]:
+    if not context or not around.before:
         return []
-    pieces = before.split(b"\n")[:-1]
-    whole = len(before) == hit.line_start
+    pieces = around.before.split(b"\n")[:-1]
     out: list[Row] = []
     end = hit.line_start - 1
     for number, piece in enumerate(reversed(pieces[-context:]), 1):
         start = end - len(piece)
-        at_hand = whole or number < len(pieces)
+        at_hand = around.begins or number < len(pieces)
         data = piece[:CONTEXT_LINE] if at_hand else piece[-CONTEXT_LINE:]
         begin = start if at_hand else end - len(data)
         out.append(Row(hit.line - number, False, [_trim(begin, data, tail=not at_hand)], start if at_hand else -1, end))

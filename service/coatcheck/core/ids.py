@@ -13,6 +13,8 @@ PREFIX = "art_"
 DIGITS = 16
 _SPACE = 10**DIGITS
 _SHAPE = re.compile(r"art_[0-9]{18}", re.ASCII)
+SECTION_LENGTH = 200
+"""Characters of a section's name or title in a citation."""
 
 
 def identity(namespace: str, session: str | None, tool_call_id: str | None, sha256: bytes) -> bytes:
@@ -52,6 +54,21 @@ def check_digits(sixteen: int) -> int:
 def render(eighteen: int) -> str:
     """The ID as callers see it, 22 characters."""
     return f"{PREFIX}{eighteen:018d}"
+
+
+def parse_citation(text: str) -> tuple[int, str | None]:
+    """The number and the section of a citation: `art_…#r3`, or an ID alone.
+
+    Raises:
+        CoatcheckError: `invalid_artifact_id`, as `parse`, and for a section that is none.
+    """
+    artifact_id, mark, section = text.partition("#")
+    if mark and not 1 <= len(section) <= SECTION_LENGTH:
+        raise CoatcheckError(
+            Code.INVALID_ARTIFACT_ID,
+            f"A citation of a section is an artifact ID, '#' and its name, of at most {SECTION_LENGTH} characters.",
+        )
+    return parse(artifact_id), section or None
 
 
 def parse(text: str) -> int:

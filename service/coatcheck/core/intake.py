@@ -14,6 +14,8 @@ from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
 
 LF = 0x0A
+HELD_WHOLE = 2 * 1024**2
+"""Bytes up to which a payload is held as it is until it has ended."""
 
 
 class Intake:
@@ -28,6 +30,7 @@ class Intake:
         self._utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
         self._ends_line = True
         self._tokens: Tokens | None = None
+        self._blocks: list[bytes] | None = []
 
     @property
     def size(self) -> int:
@@ -55,6 +58,7 @@ class Intake:
             return b""
         self._sha.update(data)
         self._sample(data)
+        self._hold(data)
         self._validate(data, final=False)
         self._ends_line = data[-1] == LF
         return self._encoder.feed(data)
@@ -66,6 +70,17 @@ class Intake:
             self._utf8.decode(data, final)
         except UnicodeDecodeError:
             self._utf8 = None
+
+    def _hold(self, data: bytes) -> None:
+        if self._blocks is not None:
+            self._blocks.append(data)
+            if self._encoder.size + len(data) > HELD_WHOLE:
+                self._blocks = None
+
+    @property
+    def payload(self) -> bytes | None:
+        """All that was taken in so far; None when it is more than HELD_WHOLE."""
+        return None if self._blocks is None else b"".join(self._blocks)
 
     def _sample(self, data: bytes) -> None:
         room = 2 * SAMPLE_BYTES - len(self._head)

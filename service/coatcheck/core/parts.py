@@ -182,6 +182,11 @@ def _one(part: Value) -> Parted | None:
     return None if block is None else _embedded(block) or _image(block)
 
 
+def opened(part: Value) -> Parted | None:
+    """What one part of several holds, when it is nothing but text or bytes; None when it is more than that."""
+    return _one(part)
+
+
 def _embedded(block: Object) -> Parted | None:
     """What a part holds in an object of its own: MCP's resource, Anthropic's source, Gemini's inline data."""
     kind = block.get("type")

@@ -1,8 +1,9 @@
-"""The first line of what the declared tool answers: how it is written, and how it is known again.
+"""What the declared tool's answers look like: how a first line is written, and how an answer is known again.
 
-An answer of the tool is text that was asked for, piece by piece; whoever keeps tool results must not make a card of it.
-So its first line has a form that nothing else of the service has, and `is_read_answer` knows it. A payload could begin
-like one on purpose: what it gains is to be taken as it is, and only up to the size of an answer.
+An answer of the tool is text that was asked for, piece by piece; whoever keeps tool results must not make a card of it,
+or reading it would give another card, and so on for ever. So an answer's first line has a form that nothing else of the
+service has, and the lines of a list have one, too; `is_read_answer` knows both. A payload could begin like one on
+purpose: what it gains is to be taken as it is, and only up to the size of an answer.
 """
 
 import re
@@ -18,9 +19,12 @@ NAME_CHARS: Final = 60
 """Characters of an artifact's name that the first line shows."""
 
 _FIRST: Final = re.compile(
-    r"\[(art_[0-9]{18}) · [^\n]{1,80} · (?:(?:lines|matches|passages|values) [^\n]{1,120}|empty) · (?:raw|text)\]"
+    r"\[(art_[0-9]{18}) · [^\n]{1,80} · (?:(?:lines|matches|passages|values|outline)[^\n]{0,120}|empty)"
+    r" · (?:raw|text)\]"
     r"(?=\r?\n|\Z)"
 )
+_LISTED: Final = re.compile(r"(art_[0-9]{18}) · [a-z_]+ · ")
+_LIST_END: Final = re.compile(r"\([0-9]+ artifacts?, newest first\.")
 
 
 def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
@@ -32,18 +36,26 @@ def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
 
 
 def is_read_answer(text: str) -> bool:
-    """Whether a tool result is an answer of `read_artifact` that shows a part of an artifact.
+    """Whether a tool result is an answer of `read_artifact` that shows a part of an artifact, or of `list_artifacts`.
 
-    True only for text that begins with the tool's first line, holds an ID whose check digits are right, and is no
-    longer than an answer can be. Failures are sentences; they are short, and are not recognised.
+    True only for text that begins with the tool's first line, or consists of a list's lines, with IDs whose check
+    digits are right, and is no longer than an answer can be. Failures are short sentences, and are not recognised.
     """
     if len(text) > MAX_CHARS:
         return False
     found = _FIRST.match(text)
-    if found is None:
+    if found is not None:
+        return _is_id(found[1])
+    body, _, last = text.rstrip("\n").rpartition("\n")
+    if _LIST_END.match(last) is None:
         return False
+    rows = [_LISTED.match(row) for row in body.split("\n")]
+    return all(row is not None and _is_id(row[1]) for row in rows)
+
+
+def _is_id(written: str) -> bool:
     try:
-        parse(found[1])
+        parse(written)
     except CoatcheckError:
         return False
     return True

@@ -10,11 +10,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Artifact
 from coatcheck.core.read_answer import MAX_CHARS, first_line
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.tools.values import Position
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.view import Reading
 
 DEFAULT_TOKENS: Final = 4_000
 MAX_TOKENS: Final = 8_000
@@ -68,13 +69,29 @@ def _rows(line: str) -> str:
     return GOES_ON.join(line[at : at + ROW] for at in range(0, len(line), ROW))
 
 
-def answer(artifact: Artifact, part: str, body: str, last: Iterable[str], *, view: str = "raw") -> str:
+def answer(reading: Reading, part: str, body: str, last: Iterable[str]) -> str:
     """First line, body, last line."""
-    said = artifact.said
+    artifact, said = reading.artifact, reading.artifact.said
     name = said.title or artifact.facts.title or said.tool_name or artifact.facts.kind.value
-    head = first_line(artifact.id, name, part, view)
+    head = first_line(artifact.id, name, part, reading.view)
     gap = "" if not body or body.endswith("\n") else "\n"
     return f"{head}\n{body}{gap}({' '.join(last)})"
+
+
+def within(reading: Reading) -> str:
+    """Which section is read, as a part of a sentence; empty for the whole view."""
+    lines = reading.lines
+    return f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
+
+
+def counted(at: Position, reading: Reading) -> Position:
+    """A position with its line counted from the beginning of the view, and not before what is read.
+
+    From the end counts from the end of the section, where one is read.
+    """
+    first, last = reading.lines.first, reading.lines.last
+    line = at.line if at.line > 0 else last + at.line + 1
+    return Position(max(first, line), at.inside if line >= first else 0) if at.line < 1 or line < first else at
 
 
 def clipped(notes: Iterable[str]) -> list[str]:

@@ -53,6 +53,7 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "kind": ("kind", "type"),
     "tool_name": ("tool_name", "tool"),
     "label": ("label",),
+    "query": ("query", "q", "search", "text", "words", "pattern", "find"),
     "limit": _NAMES["limit"],
     "cursor": ("cursor",),
 }
@@ -85,6 +86,7 @@ class ListArguments(Struct, frozen=True, kw_only=True):
     kind: str | None = None
     tool_name: str | None = None
     label: str | None = None
+    query: str | None = None
     limit: int | None = None
     cursor: str | None = None
     notes: tuple[str, ...] = ()
@@ -133,6 +135,7 @@ def list_arguments(given: dict[str, object], notes: list[str]) -> ListArguments:
         kind=said.text("kind"),
         tool_name=said.text("tool_name"),
         label=said.text("label"),
+        query=said.text("query"),
         limit=said.integer("limit"),
         cursor=said.text("cursor"),
         notes=said.all_notes(),

@@ -22,6 +22,8 @@ _DEEP: Final = 4
 _WRAPPERS: Final = ("arguments", "input", "parameters", "params", "args", "kwargs")
 _LISTS: Final = ("tool_calls", "calls", "output", "content", "parts")
 """Where a whole message of a provider keeps its calls."""
+_ANSWERS: Final = (("choices", "message"), ("candidates", "content"))
+"""Where a whole response keeps its messages, of which the first is taken."""
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -45,7 +47,7 @@ def calls(body: object) -> tuple[list[Call], bool]:
         CoatcheckError: `invalid_request` when there is none, or more than 32.
     """
     if isinstance(body, dict):
-        node = cast("dict[str, Any]", body)
+        node = _message(cast("dict[str, Any]", body))
         one = _call(node)
         if one is not None:
             return [one], False
@@ -65,6 +67,17 @@ def calls(body: object) -> tuple[list[Call], bool]:
     if len(several) > MAX_CALLS:
         raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MAX_CALLS} calls are executed in one request.")
     return several, True
+
+
+def _message(node: dict[str, Any]) -> dict[str, Any]:
+    """The message of a whole response; the node itself where it is none."""
+    for several, inner in _ANSWERS:
+        items = node.get(several)
+        first = cast("list[Any]", items)[0] if isinstance(items, list) and items else None
+        message = cast("dict[str, Any]", first).get(inner) if isinstance(first, dict) else None
+        if isinstance(message, dict):
+            return cast("dict[str, Any]", message)
+    return node
 
 
 def _call(node: dict[str, Any]) -> Call | None:

@@ -37,10 +37,11 @@ class ListArtifacts:
         limit = max(1, min(DEFAULT_LISTED if asked.limit is None else asked.limit, MAX_LISTED))
 
         async def attempt(room: int) -> str:
-            page = await self._browse(caller, where, asked.cursor, max(1, min(limit, room // 40)))
+            size = max(1, min(limit, room // 40))
+            page = await self._browse(caller, where, asked.cursor, size, query=asked.query)
             lines = [_line(artifact) for artifact in page.items]
             count = f"{len(lines)} {'artifact' if len(lines) == 1 else 'artifacts'}, newest first."
-            first = count if lines else "No artifact is stored that fits."
+            first = count if lines else _nothing(asked, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
             return "\n".join([*lines, f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"])
 
@@ -48,6 +49,14 @@ class ListArtifacts:
         if got is None:
             raise CoatcheckError(Code.INVALID_REQUEST, "The list does not fit into an answer. Ask for fewer: limit=1.")
         return ToolAnswer(text=got[0], tokens=got[1])
+
+
+def _nothing(asked: ListArguments, partial: bool) -> str:
+    if partial:
+        return "Nothing is found yet; the newest are being indexed: retry the same call."
+    if asked.query is not None:
+        return "No artifact that fits says all words of the query; try fewer or other words."
+    return "No artifact is stored that fits."
 
 
 def _kind(word: str | None) -> Kind | None:

@@ -61,7 +61,14 @@ def server(execute: Execute) -> Server[Any]:
 
     async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        got = await execute(context, READ.name, _arguments(uri))
+        arguments = _arguments(uri)
+        if arguments is None:
+            raise MCPError(
+                types.INVALID_PARAMS,
+                f"A resource here is artifact://art_… and its 18 digits, not {uri[:80]}",
+                {"uri": uri},
+            )
+        got = await execute(context, READ.name, arguments)
         if got.is_error:
             raise MCPError(types.INVALID_PARAMS, got.text, {"uri": uri})
         return types.ReadResourceResult(
@@ -86,14 +93,14 @@ def server(execute: Execute) -> Server[Any]:
     )
 
 
-def _arguments(uri: str) -> dict[str, Any]:
-    """The arguments that a resource's URI stands for."""
+def _arguments(uri: str) -> dict[str, Any] | None:
+    """The arguments that a resource's URI stands for; None for a URI of another kind."""
     try:
         parts = urlsplit(uri)
         query = dict(parse_qsl(parts.query, max_num_fields=20))
     except ValueError:
-        parts, query = None, {}
-    if parts is None or parts.scheme != _SCHEME:
-        raise MCPError(types.INVALID_PARAMS, f"A resource here is artifact://art_… and its 18 digits, not {uri[:80]}")
-    named = {"artifact_id": parts.netloc + parts.path}
+        return None
+    if parts.scheme != _SCHEME:
+        return None
+    named = {"artifact_id": parts.netloc + parts.path} | ({"section": parts.fragment} if parts.fragment else {})
     return named | {name: query[name] for name in ("section", "offset", "limit") if name in query}

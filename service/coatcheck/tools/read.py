@@ -6,32 +6,38 @@ Whatever is asked, an answer is within the bounds; everything that fails is a `C
 from concurrent.futures import Executor
 from typing import Protocol
 
-from coatcheck.core import cursor as cursors
+from msgspec import structs
+
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.artifact import Caller
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.sections import nth_section
+from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Span
-from coatcheck.ports import Found
-from coatcheck.tools.answers import ToolAnswer, answer, clipped, fitted, show
+from coatcheck.tools.answers import ToolAnswer, answer, clipped, counted, fitted, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.failures import absent_feature, not_text
 from coatcheck.tools.search import Searching
 from coatcheck.tools.table import DEFAULT_LINES
 from coatcheck.tools.values import Position
-from coatcheck.usecases.asking import is_binary
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.find import Find
+from coatcheck.usecases.outline import Outline
 from coatcheck.usecases.places import place_of
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
 from coatcheck.usecases.search import MIN_TOKENS, Search
+from coatcheck.usecases.view import OpenView, Reading
 
-_VIEW = "raw"
 _MAX_VALUES = 1_000
 """Values of one answer, of which the budget usually holds fewer."""
 _LEAST = 16
 """Tokens of payload in the smallest answer."""
+_NAMES = 240
+"""Characters of the sections that a first answer names."""
+_TITLE = 40
+_OUTLINE = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
+"""What models write who want to know which sections there are."""
+_MORE = "the same call with offset={}"
 
 
 class Text(Protocol):
@@ -53,9 +59,9 @@ class More(Text, Protocol):
 
 
 class FindPassages(Protocol):
-    """The passages of an artifact that answer a query."""
+    """The passages of a view that answer a query."""
 
-    async def __call__(self, caller: Caller, number: int, *, query: str, max_tokens: int, view: str = "raw") -> Text:
+    async def of(self, reading: Reading, query: str, max_tokens: int) -> Text:
         """At least one passage, or a sentence that there is none."""
         ...
 
@@ -75,19 +81,19 @@ class ReadArtifact:
 
     def __init__(
         self,
-        find: Find,
-        open_content: OpenContent,
+        open_view: OpenView,
         read: Read,
         search: Search,
+        outline: Outline,
         tokenizer: Tokenizer,
         pool: Executor,
         passages: FindPassages | None = None,
         values: ReadValues | None = None,
     ) -> None:
-        self._find = find
-        self._open = open_content
+        self._view = open_view
         self._read = read
         self._searching = Searching(search)
+        self._outline = outline
         self._tokenizer = tokenizer
         self._pool = pool
         self._passages = passages
@@ -100,18 +106,20 @@ class ReadArtifact:
             CoatcheckError: whatever the look-up and the use cases raise.
         """
         number = ids.parse(asked.artifact_id)
-        found = await self._find(caller, number, with_bytes=True)
-        if is_binary(found.artifact):
-            raise not_text(found.artifact)
+        asked, reading = await self._opened(caller, number, asked)
+        if reading.binary:
+            raise not_text(reading.artifact)
 
         async def attempt(room: int) -> str:
             if asked.pattern is not None:
-                return await self._searching(caller, number, found.artifact, asked, room)
+                return await self._searching(reading, asked, room)
             if asked.query is not None:
-                return await self._answering(caller, number, found.artifact, asked, room)
+                return await self._answering(reading, asked, room)
             if asked.path is not None:
-                return await self._selected(caller, number, found.artifact, asked, room)
-            return await self._lines(caller, number, found, asked, room)
+                return await self._selected(caller, number, reading, asked, room)
+            if asked.section is not None and reading.section is None:
+                return await self._outlined(reading, asked, room)
+            return await self._lines(number, reading, asked, room)
 
         by_line = (asked.pattern, asked.query, asked.path) == (None, None, None)
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
@@ -121,57 +129,64 @@ class ReadArtifact:
             )
         return ToolAnswer(text=got[0], tokens=got[1])
 
-    async def _lines(self, caller: Caller, number: int, found: Found, asked: ReadArguments, room: int) -> str:
-        artifact = found.artifact
-        at = _from_end(asked.offset or Position(1), artifact.measure.lines)
+    async def _opened(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, Reading]:
+        """The view to read, and what is asked of it: paths lead through the payload, all else reads the text."""
+        notes = list(asked.notes)
+        if asked.path is not None:
+            if asked.section is not None:
+                notes.append("section does not narrow a path, which leads through all of it.")
+            asked = structs.replace(asked, section=None, notes=tuple(notes))
+            return asked, await self._view(caller, number, view="raw")
+        wanted = asked.section
+        if wanted is not None and wanted.strip().lower() in _OUTLINE:
+            reading = await self._view.best(caller, number, sections=True)
+            nth = nth_section(reading.sections, wanted)
+            reading = reading if nth is None else structs.replace(reading, nth=nth)
+        else:
+            reading = await self._view.best(caller, number, section=wanted, sections=_reads_on(asked))
+        section = reading.section
+        if section is not None and asked.offset is not None and 1 < asked.offset.line < section.line:
+            notes.append(f"Line {asked.offset.line} is before section {section.name}, which begins at {section.line}.")
+        if reading.unkept:
+            notes.append("Its readable text cannot be had at the moment: this is the payload as it came.")
+        if reading.partial:
+            notes.append("The text view ends before the payload does.")
+        return structs.replace(asked, notes=tuple(notes)), reading
+
+    async def _lines(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> str:
+        at = counted(asked.offset or Position(1), reading)
         limit = asked.limit or DEFAULT_LINES
-        ask = ReadAsk(offset=at.line, limit=limit, view=_VIEW, section=asked.section, max_tokens=room)
+        ask, cursor = ReadAsk(offset=at.line, limit=limit, max_tokens=room), None
         if at.inside:
-            cursor = await self._inside(found, number, at, limit)
-            ask = ReadAsk(cursor=cursor, view=_VIEW, section=asked.section, max_tokens=room)
-        got = await self._read(caller, number, ask)
+            ask, cursor = ReadAsk(max_tokens=room), await _inside(reading, at, limit)
+        got = await self._read.of(reading, number, ask, cursor)
         total = got.total.lines
         if not got.total.bytes:
-            return answer(artifact, "empty", "", ["Lines 0-0 of 0. It is empty.", *clipped(asked.notes)])
+            return answer(reading, "empty", "", ["Lines 0-0 of 0. It is empty.", *clipped(asked.notes)])
         shown = show(got.text)
         lines = got.window.lines
         which = f"{lines.first}-{lines.last} of {total}"
         part = f"lines {which} from {at}" if at.inside and at.line == lines.first else f"lines {which}"
-        last = [f"Lines {which}{await self._going_on(found, got)}", *shown.said, *clipped(asked.notes)]
-        return answer(artifact, part, shown.body, last)
+        last = [f"Lines {which}{await _going_on(reading, got)}"]
+        if got.next is not None and _reads_on(asked) and asked.offset is None:
+            last += _named(reading)
+        return answer(reading, part + within(reading), shown.body, [*last, *shown.said, *clipped(asked.notes)])
 
-    async def _inside(self, found: Found, number: int, at: Position, limit: int) -> str:
-        """A cursor for a place inside a line."""
-        content = self._open(found)
-        line = await place_of(content, Span("line", at.line, None))
-        if line is None or line.byte + at.inside >= content.size:
-            raise CoatcheckError(
-                Code.OFFSET_PAST_END,
-                f"Offset {at} is past the end: {found.artifact.id} has {found.artifact.measure.lines} lines and "
-                f"{content.size} bytes. Use an offset that an answer gave, or the number of a line.",
-            )
-        return cursors.write(Cursor(_VIEW, "line", line.byte + at.inside, limit, limit), number)
+    async def _outlined(self, reading: Reading, asked: ReadArguments, room: int) -> str:
+        offset = asked.offset.line if asked.offset is not None and asked.offset.line > 1 else 0
+        got = await self._outline.of(reading, offset=offset, limit=asked.limit, max_tokens=max(room, 64), more=_MORE)
+        last = ["Read one with section, or with offset and limit by the lines in brackets.", *clipped(asked.notes)]
+        return answer(reading, "outline", got.text, last)  # safe to show already
 
-    async def _going_on(self, found: Found, got: ReadAnswer) -> str:
-        """The rest of the sentence about what was read: where it goes on, or that this is the end."""
-        if got.next is None:
-            return "; that is the end."
-        if got.next.unit == "line":
-            return f'. Next: offset={got.next.offset}. Or pattern="…" to search.'
-        last = got.window.lines.last
-        line = await place_of(self._open(found), Span("line", last, None))
-        inside = got.next.bytes - (line.byte if line else 0)
-        return f', line {last} not to its end. Next: offset="{last}+{inside}". Or pattern="…" to search.'
-
-    async def _answering(self, caller: Caller, number: int, artifact: Artifact, asked: ReadArguments, room: int) -> str:
+    async def _answering(self, reading: Reading, asked: ReadArguments, room: int) -> str:
         if self._passages is None:
             raise absent_feature("query")
-        got = await self._passages(caller, number, query=asked.query or "", max_tokens=room, view=_VIEW)
-        said = [] if asked.section is None else ["section does not narrow a query."]
-        last = ["Read around a passage with offset, or search with pattern.", *said, *clipped(asked.notes)]
-        return answer(artifact, "passages for the query", got.text, last)  # safe to show already, under lines of ours
+        got = await self._passages.of(reading, asked.query or "", room)
+        last = ["Read around a passage with offset, or search with pattern.", *clipped(asked.notes)]
+        part = f"passages for the query{within(reading)}"
+        return answer(reading, part, got.text, last)  # safe to show already, under lines of ours
 
-    async def _selected(self, caller: Caller, number: int, artifact: Artifact, asked: ReadArguments, room: int) -> str:
+    async def _selected(self, caller: Caller, number: int, reading: Reading, asked: ReadArguments, room: int) -> str:
         if self._values is None:
             raise absent_feature("path")
         got = await self._values(
@@ -183,9 +198,60 @@ class ReadArtifact:
             cursor=asked.place,
         )
         on = "That is the end." if got.next is None else f'Next: the same call with offset="{got.next}".'
-        return answer(artifact, "values of the path", got.text, [on, *clipped(asked.notes)])
+        return answer(reading, "values of the path", got.text, [on, *clipped(asked.notes)])
 
 
-def _from_end(at: Position, lines: int) -> Position:
-    """The position with its line counted from the beginning."""
-    return at if at.line > 0 else Position(max(1, lines + at.line + 1))
+def _reads_on(asked: ReadArguments) -> bool:
+    """Whether this is a call that reads from the beginning, without saying what to look for."""
+    return (asked.pattern, asked.query, asked.path, asked.section) == (None, None, None, None)
+
+
+async def _inside(reading: Reading, at: Position, limit: int) -> Cursor:
+    """A place inside a line."""
+    line = await place_of(reading.content, Span("line", at.line, None))
+    end = reading.extent.end
+    if line is None or line.byte + at.inside >= end:
+        raise CoatcheckError(
+            Code.OFFSET_PAST_END,
+            f"Offset {at} is past the end: {reading.name} has {reading.lines.last - reading.lines.first + 1} lines and "
+            f"{end - reading.extent.start} bytes. Use an offset that an answer gave, or the number of a line.",
+        )
+    return Cursor(reading.view, "line", line.byte + at.inside, limit, limit, section=reading.nth)
+
+
+async def _going_on(reading: Reading, got: ReadAnswer) -> str:
+    """The rest of the sentence about what was read: where it goes on, or that this is the end."""
+    if got.next is None:
+        return "; that is the end." if reading.section is None else _after(reading)
+    if got.next.unit == "line":
+        return f'. Next: offset={got.next.offset}. Or pattern="…" to search.'
+    last = got.window.lines.last
+    line = await place_of(reading.content, Span("line", last, None))
+    inside = got.next.bytes - (line.byte if line else 0)
+    return f', line {last} not to its end. Next: offset="{last}+{inside}". Or pattern="…" to search.'
+
+
+def _after(reading: Reading) -> str:
+    """That a section ends, and which comes next."""
+    section = reading.section
+    following = [s for s in reading.sections if section is not None and s.start >= section.end]
+    on = f" The next is {following[0].name}." if following else ""
+    return f"; that is the end of section {section.name if section else ''}.{on}"
+
+
+def _named(reading: Reading) -> list[str]:
+    """The first sections that there are, for a reader who did not ask for one."""
+    sections = reading.sections
+    if not sections:
+        return []
+    shown, room = list[str](), _NAMES
+    for section in sections:
+        title = one_line(section.title[:_TITLE])
+        name = f"{section.name} {title}".strip()
+        if len(name) + 2 > room:
+            break
+        shown.append(name)
+        room -= len(name) + 2
+    all_of = "Sections: " if len(shown) == len(sections) else f"{len(sections)} sections: "
+    more = "" if len(shown) == len(sections) else '; all with section="outline"'
+    return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{sections[0].name}".']

@@ -1,23 +1,26 @@
 """`pattern`: show the matching lines, and do by itself what a model would try next when there is none.
 
-A pattern that is no regular expression is searched as plain text; a pattern that matches nothing is tried without
-regard to case. Both are said in the answer.
+A pattern that is no regular expression is searched as plain text, one that is matches as plain text, too; what matches
+nothing is tried without regard to case, and then to the colour codes that no reader sees. All are said in the answer.
 """
 
 from typing import Final
 
 from msgspec import structs
 
-from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import inert
-from coatcheck.tools.answers import answer, clipped, show
+from coatcheck.tools import readings
+from coatcheck.tools.answers import answer, clipped, counted, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import Position
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, Search, SearchAnswer, SearchAsk
+from coatcheck.usecases.view import Reading
 
 _SHOWN: Final = 80
 """Characters of a pattern that an answer repeats."""
+_FOLDED: Final = "Nothing matches as written; these match without regard to case."
+_COLOURED: Final = "Nothing matches as written; these match without regard to case and to the colour codes in the text."
 
 
 class Searching:
@@ -26,12 +29,10 @@ class Searching:
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    async def __call__(self, caller: Caller, number: int, artifact: Artifact, asked: ReadArguments, room: int) -> str:
+    async def __call__(self, reading: Reading, asked: ReadArguments, room: int) -> str:
         """The matching lines as an answer, or a sentence when there is none."""
-        lines = artifact.measure.lines
-        at = asked.offset or Position(1)
-        if at.line < 1:
-            at = Position(max(1, lines + at.line + 1))
+        lines = reading.measure.lines
+        at = counted(asked.offset or Position(1), reading)
         ask = SearchAsk(
             pattern=asked.pattern or "",
             literal=asked.literal,
@@ -40,42 +41,63 @@ class Searching:
             limit=min(asked.limit or DEFAULT_LIMIT, MAX_LIMIT),
             from_line=at.line,
             from_byte=at.inside,
-            section=asked.section,
             max_tokens=room,
         )
-        got, said = await self._found(caller, number, ask)
+        got, said = await self._found(reading, ask)
         if not got.shown:
-            return _nothing(artifact, got, ask, [*said, *clipped(asked.notes)])
+            return _nothing(reading, got, ask, [*said, *clipped(asked.notes)])
         shown = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
-        last = [f"Lines {which}: {_count(got, at)}{_going_on(got)}", *said, *shown.said, *clipped(asked.notes)]
-        return answer(artifact, f"matches in lines {which}", shown.body, last)
+        inside = within(reading)
+        inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
+        count = f"{_count(got, at, reading.lines.first)}{inside_of}"
+        last = [f"Lines {which}: {count}{_going_on(got)}", *said, *shown.said, *clipped(asked.notes)]
+        return answer(reading, f"matches in lines {which}{inside}", shown.body, last)
 
-    async def _found(self, caller: Caller, number: int, ask: SearchAsk) -> tuple[SearchAnswer, list[str]]:
+    async def _found(self, reading: Reading, ask: SearchAsk) -> tuple[SearchAnswer, list[str]]:
         """What a pattern finds, read more generously until it finds something; and how it was read."""
+        if not ask.literal and readings.is_copied(ask.pattern):
+            got = await self._search.of(reading, structs.replace(ask, literal=True))
+            if got.shown or got.stopped == "deadline":
+                return got, ["The pattern was searched as plain text."]
+        either = ask if ask.literal else structs.replace(ask, pattern=readings.or_plain(ask.pattern))
         try:
-            got = await self._search(caller, number, ask)
+            got = await self._search.of(reading, either)
         except CoatcheckError as error:
             if error.code is not Code.INVALID_PATTERN or ask.literal:
                 raise
             try:
-                got, said = await self._found(caller, number, structs.replace(ask, literal=True))
+                got, said = await self._found(reading, structs.replace(ask, literal=True))
             except CoatcheckError as second:
                 raise error from second
             if not got.shown and got.stopped != "deadline":
+                await self._search.of(reading, ask)  # which says what is wrong with it
                 raise
             return got, ["The pattern is not a valid regular expression; it was searched as plain text.", *said]
-        if got.shown or got.stopped == "deadline" or ask.ignore_case:
+        if got.shown or got.stopped == "deadline":
             return got, []
-        folded = await self._search(caller, number, structs.replace(ask, ignore_case=True))
-        if not folded.shown:
-            return got, []
-        return folded, ["Nothing matches as written; these match without regard to case."]
+        return await self._generously(reading, ask, either) or (got, [])
+
+    async def _generously(
+        self, reading: Reading, ask: SearchAsk, either: SearchAsk
+    ) -> tuple[SearchAnswer, list[str]] | None:
+        """What a pattern finds that finds nothing as it is written; None when that is nothing, too."""
+        tries: list[tuple[SearchAsk, str]] = []
+        if not ask.ignore_case:
+            tries.append((structs.replace(either, ignore_case=True), _FOLDED))
+        through = readings.through_colours(ask.pattern, literal=ask.literal)
+        if through is not None:
+            tries.append((structs.replace(ask, pattern=through, literal=False, ignore_case=True), _COLOURED))
+        for variant, said in tries:
+            got = await self._search.of(reading, variant)
+            if got.shown or got.stopped == "deadline":
+                return got, [said] if got.shown else []
+        return None
 
 
-def _count(got: SearchAnswer, at: Position) -> str:
+def _count(got: SearchAnswer, at: Position, first: int) -> str:
     """How many matches these are of how many."""
-    since = f" from line {at.line} on" if at.line > 1 or at.inside else ""
+    since = f" from line {at.line} on" if at.line > first or at.inside else ""
     if got.total is None:
         return f"{got.shown} of at least {got.at_least} matches{since}"
     if got.shown == got.total:
@@ -90,15 +112,15 @@ def _going_on(got: SearchAnswer) -> str:
     return f'. Next: offset="{on}".' if on.inside else f". Next: offset={on}."
 
 
-def _nothing(artifact: Artifact, got: SearchAnswer, ask: SearchAsk, said: list[str]) -> str:
+def _nothing(reading: Reading, got: SearchAnswer, ask: SearchAsk, said: list[str]) -> str:
     """That nothing was found, and what else could be tried."""
     pattern = inert(ask.pattern[: _SHOWN * 2]).replace("\n", " ")
     pattern = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…"
-    lines = artifact.measure.lines
-    where = f"in {lines} {'line' if lines == 1 else 'lines'} of {artifact.id}"
+    lines = reading.lines.last - reading.lines.first + 1
+    where = f"in {lines} {'line' if lines == 1 else 'lines'} of {reading.name}"
     if got.stopped == "deadline":
         first = f'No match for "{pattern}" yet {where}: the search ran out of time. Retry the same call; it goes on.'
-    elif ask.from_line > 1 or ask.from_byte:
+    elif ask.from_line > reading.lines.first or ask.from_byte:
         on = Position(ask.from_line, ask.from_byte)
         first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'
     else:

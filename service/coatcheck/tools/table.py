@@ -99,6 +99,11 @@ LIST: Final = Tool(
         "artifact whose card is no longer in this conversation; read one with read_artifact."
     ),
     parameters=(
+        Parameter(
+            name="query",
+            types=("string",),
+            description="Only those that say all of these words, in name, URL, labels or text. Few, telling ones.",
+        ),
         Parameter(name="session", types=("string",), description="Only those of this session."),
         Parameter(
             name="kind",

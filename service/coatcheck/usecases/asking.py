@@ -1,12 +1,16 @@
-"""Bounds that every way of reading an artifact as text shares: budget, view, section, and whether it is text at all."""
+"""Bounds that every way of reading an artifact as text shares: budget, and whether it is text at all."""
+
+from typing import Literal
 
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.documents import is_document
 
 MAX_TOKENS = 8_000
 DEFAULT_TOKENS = 4_000
 MAX_CHARS = 30_000
 """With 8,000 tokens, below the sizes at which agents' hosts cut a tool result again."""
+ViewName = Literal["raw", "text"]
 _SAME_AS_RAW = frozenset({Kind.COMMAND_OUTPUT, Kind.LOG, Kind.CODE_OR_FILE, Kind.DIFF, Kind.TABLE, Kind.TEXT})
 
 
@@ -20,16 +24,14 @@ def check_budget(max_tokens: int, least: int) -> None:
         )
 
 
-def check_view(artifact: Artifact, view: str, section: str | None) -> None:
-    """Refuse views and sections that the artifact does not have."""
-    if section is not None:
-        raise CoatcheckError(
-            Code.SECTION_NOT_FOUND, f"{artifact.id} has no such section. Read it without `section`, by lines."
-        )
-    if view != "raw" and not (view == "text" and artifact.facts.kind in _SAME_AS_RAW):
-        raise CoatcheckError(
-            Code.VIEW_NOT_AVAILABLE, f"{artifact.id} has no such view. Use view=raw, which is the exact payload."
-        )
+def text_instead(artifact: Artifact) -> str:
+    """What a refusal to read a payload's bytes as text says first of a document, which may have a text view."""
+    return "It is a document: use view=text for its text. " if is_document(artifact.facts.media_type) else ""
+
+
+def is_plain(kind: Kind) -> bool:
+    """Whether a payload of this kind is what a reader reads: its text view is the payload itself."""
+    return kind in _SAME_AS_RAW
 
 
 def is_binary(artifact: Artifact) -> bool:

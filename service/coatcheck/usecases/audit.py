@@ -15,9 +15,10 @@ from msgspec import Struct
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS, Examined, Finding
-from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob, DeadBlob, StoredName, Upkeep
+from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob, DeadBlob, StoredName, TextIndex, Upkeep
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.placed import all_stores, not_opened, store_of
+from coatcheck.usecases.unlisted import unlisted
 
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
@@ -26,6 +27,10 @@ _CLOCKS_APART = timedelta(minutes=10)
 """How far the clock that writes deaths down may be behind ours."""
 _LOSSES = frozenset({"missing", "corrupt"})
 """What marking a blob as lost answers; an unreadable one may be read again tomorrow."""
+
+
+class Repairs(Catalog, TextIndex, Protocol):
+    """What takes changes of rows."""
 
 
 class Examination(Protocol):
@@ -69,9 +74,12 @@ class Audit:
         clock: Clock,
         *,
         examinations: Sequence[Examination] = (),
-        repairs: Catalog | None = None,
+        repairs: Repairs | None = None,
+        texts: TextIndex | None = None,
     ) -> None:
-        """Make the verb; `repairs` takes the changes of rows, and without it none is made."""
+        """Make the verb; `repairs` takes the changes of rows, and without it none is made. `texts` is compared too."""
+        self._texts = texts
+        self._text_repairs: TextIndex | None = repairs
         self._upkeep = upkeep
         self._blobs = blobs
         self._open = open_content
@@ -108,6 +116,8 @@ class Audit:
                 if finding is not None and not await self._died(namespace, blob, began):
                     findings.append(await self._mark(finding, repairs))
             stored, removed = await self._orphans(findings, began - orphan_age, apply=apply)
+            if self._texts is not None:
+                findings += await unlisted(self._texts, self._text_repairs if apply else None)
         return Audited(
             blobs=blobs,
             content=content,
@@ -161,7 +171,7 @@ class Audit:
         # Between the two questions it may have been forgotten altogether.
         return not await self._upkeep.known_blobs([(namespace, blob.id)])
 
-    async def _mark(self, finding: Finding, repairs: Catalog | None) -> Finding:
+    async def _mark(self, finding: Finding, repairs: Repairs | None) -> Finding:
         if repairs is None or finding.what not in _LOSSES:
             return finding
         change = CondemnBlob(namespace=finding.namespace, blob_id=finding.blob_id, now=self._clock.now())

@@ -14,7 +14,7 @@ from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.frames import FrameIndex
 from coatcheck.core.seekable import decode_frames
-from coatcheck.ports import BlobStore, Found, InlineBytes
+from coatcheck.ports import BlobStore, Found, FoundView, InlineBytes
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.pool import in_pool
@@ -59,6 +59,17 @@ class OpenContent:
                 `storage_unavailable` when the service was not given the place where its bytes are.
         """
         return self._open(found.artifact.namespace, found.artifact.blob, found.inline)
+
+    async def of_view(self, namespace: str, kept: FoundView) -> "Content":
+        """The content of a view that has bytes of its own.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        assert kept.blob is not None  # noqa: S101 - otherwise the view is the payload, which is opened by calling
+        if kept.inline is None:
+            return await self.of_blob(namespace, kept.blob)
+        return self._open(namespace, kept.blob, kept.inline)
 
     async def of_blob(self, namespace: str, blob: Blob) -> "Content":
         """The content of a blob, whoever points at it; for checks.

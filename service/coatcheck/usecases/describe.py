@@ -9,6 +9,7 @@ from coatcheck.core.artifact import Artifact, Caller, Sample
 from coatcheck.core.card import Card
 from coatcheck.core.intake import sample_ranges
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.pool import in_pool
@@ -26,11 +27,18 @@ class Described(Struct, frozen=True):
 
 
 class Describe:
-    """The verb. Reads the payload's two ends, never more."""
+    """The verb. Reads the two ends of what the card is cut from."""
 
     def __init__(
-        self, find: Find, open_content: OpenContent, tokenizer: Tokenizer, pool: Executor, card_tokens: int
+        self,
+        find: Find,
+        open_content: OpenContent,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        card_tokens: int,
+        card_text: CardText | None = None,
     ) -> None:
+        self._card_text = card_text
         self._find = find
         self._open = open_content
         self._tokenizer = tokenizer
@@ -45,7 +53,7 @@ class Describe:
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
         """
-        found = await self._find(caller, number, with_bytes=True)
+        found = await self._find(caller, number, with_bytes=True, with_view=self._card_text is not None)
         a = found.artifact
         content = self._open(found)
         head, tail = sample_ranges(a.measure.size)
@@ -61,5 +69,6 @@ class Describe:
             budget=self._card_tokens if budget is None else budget,
             query=query,
             tokenizer=self._tokenizer,
+            text=None if self._card_text is None else await self._card_text.found(found),
         )
         return Described(a, cut, text, tokens)

@@ -12,13 +12,15 @@ from typing import TypeVar
 
 from coatcheck.core import card, ids
 from coatcheck.core.artifact import Artifact, Facts, Measure, Said, Sample
-from coatcheck.core.card import Card
+from coatcheck.core.card import Card, Text
 from coatcheck.core.intake import Intake
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.cutter import Plan
 from coatcheck.core.tokens import Tokenizer
 
 T = TypeVar("T")
+Seen = tuple[Facts, Sample, Plan]
+"""What `look` sees."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Draft:
     facts: Facts
     sample: Sample
     plan: Plan
+    text: Text | None = None
+    """The text view that the card is cut from."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +62,24 @@ def counted_beside(pool: Executor, intake: Intake, last: bytes, work: Callable[[
             counting.result()
 
 
-def look(intake: Intake, said: Said) -> tuple[Facts, Sample, Plan]:
+def look(intake: Intake, said: Said) -> Seen:
     """Everything a card needs but the sizes; after the intake's `end`."""
     sample = intake.sample()
     facts = recognise(sample, said)
     return facts, sample, card.plan(sample, facts)
 
 
-def drafted(namespace: str, said: Said, measure: Measure, seen: tuple[Facts, Sample, Plan]) -> Draft:
+def drafted(namespace: str, said: Said, measure: Measure, seen: Seen, text: Text | None = None) -> Draft:
     """The draft of a payload, with the ID that it will have unless another payload has it already."""
     identity = ids.identity(namespace, said.session, said.tool_call_id, measure.sha256)
-    return Draft(ids.render(ids.number(identity)), identity, said, measure, *seen)
+    return Draft(ids.render(ids.number(identity)), identity, said, measure, *seen, text)
 
 
-def redrafted(artifact: Artifact, sample: Sample) -> Draft:
+def redrafted(artifact: Artifact, sample: Sample, text: Text | None = None) -> Draft:
     """What is there already, as a draft: what was said of it first stays."""
     a = artifact
     identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-    return Draft(a.id, identity, a.said, a.measure, a.facts, sample, card.plan(sample, a.facts))
+    return Draft(a.id, identity, a.said, a.measure, a.facts, sample, card.plan(sample, a.facts), text)
 
 
 def cut(draft: Draft, *, budget: int, query: str | None, tokenizer: Tokenizer, stored: bool = True) -> Cut:
@@ -91,6 +95,7 @@ def cut(draft: Draft, *, budget: int, query: str | None, tokenizer: Tokenizer, s
         query=query,
         tokenizer=tokenizer,
         planned=d.plan,
+        text=d.text,
         stored=stored,
     )
     return Cut(*made)

@@ -24,8 +24,10 @@ class Find:
         self._clock = clock
         self._reads = reads
 
-    async def __call__(self, caller: Caller, number: int, *, with_bytes: bool = False) -> Found:
-        """The artifact, live at this moment.
+    async def __call__(
+        self, caller: Caller, number: int, *, with_bytes: bool = False, with_view: bool = False
+    ) -> Found:
+        """The artifact, live at this moment; with its stored bytes and its kept text view where these are asked for.
 
         Raises:
             CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
@@ -36,7 +38,7 @@ class Find:
         if waiting is not None:
             return waiting
         with self._reads.look(now):
-            found = await self._found(caller.namespace, number, now, with_bytes=with_bytes)
+            found = await self._found(caller.namespace, number, now, with_bytes=with_bytes, with_view=with_view)
             if found is None:
                 raise not_found()
             if isinstance(found, Gone):
@@ -46,17 +48,19 @@ class Find:
                 self._reads.note(caller.namespace, number, now, timedelta(seconds=a.idle_ttl))
             return found
 
-    async def _found(self, namespace: str, number: int, now: datetime, *, with_bytes: bool) -> Found | Gone | None:
+    async def _found(
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool, with_view: bool
+    ) -> Found | Gone | None:
         """What the row says, unless reads that it does not show yet have kept the artifact alive until now."""
         pending = self._reads.pending(namespace, number)  # first: by the row's answer they may be in the row
-        found = await self._catalog.find(namespace, number, now, with_bytes=with_bytes)
+        found = await self._catalog.find(namespace, number, now, with_bytes=with_bytes, with_view=with_view)
         if pending is None:
             return found
         if isinstance(found, Found):
             return _later(found, pending[1])
         if found is None or found.reason != "expired":
             return found
-        then = await self._catalog.find(namespace, number, pending[0], with_bytes=with_bytes)
+        then = await self._catalog.find(namespace, number, pending[0], with_bytes=with_bytes, with_view=with_view)
         if not isinstance(then, Found):
             return found
         then = _later(then, pending[1])
@@ -72,7 +76,7 @@ def _later(found: Found, read_at: datetime) -> Found:
     expires_at = expiry(a.created_at, read_at, ttl=a.ttl, idle_ttl=a.idle_ttl, pinned=a.pinned)
     if expires_at is None or expires_at <= a.expires_at:
         return found
-    return Found(msgspec.structs.replace(a, expires_at=expires_at), found.inline)
+    return Found(msgspec.structs.replace(a, expires_at=expires_at), found.inline, found.text_view)
 
 
 STEP = timedelta(hours=24)

@@ -12,18 +12,20 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Facts, Gone, Kind, Said, Sample
-from coatcheck.core.card import Card
+from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone, Kind, Said
+from coatcheck.core.card import Card, Text, may_show_text
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.intake import Intake
-from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.read_answer import is_read_answer
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views import Extracted
 from coatcheck.ports import (
     BlobStore,
     Catalog,
@@ -35,7 +37,9 @@ from coatcheck.ports import (
     StoreArtifact,
     Stored,
 )
-from coatcheck.usecases.draft import Cut, Draft, counted_beside, cut, drafted, look, redrafted
+from coatcheck.usecases.asking import MAX_TOKENS
+from coatcheck.usecases.card_text import CardText, Made
+from coatcheck.usecases.draft import Cut, Draft, Seen, counted_beside, cut, drafted, look, redrafted
 from coatcheck.usecases.find import gone, not_found
 from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
@@ -116,11 +120,29 @@ class IngestPlaces:
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
+_Kept = tuple[Stored | CoatcheckError, Draft, Made | None, Cut]
+"""What became of a draft, and the card of it."""
+
+
+class _Looked(NamedTuple):
+    """A payload whose view is still to be made."""
+
+    stored: bytes
+    seen: Seen
+
+
+_TURNS: Final = 3
+"""Turns of the event loop in which a commit gets to the database's own thread; fewer would only take longer."""
+
+
 class Ingest:
     """The verb."""
 
-    def __init__(self, places: IngestPlaces) -> None:
+    def __init__(self, places: IngestPlaces, card_text: CardText | None = None) -> None:
+        """Make the verb; without `card_text` no text views are made, and every card is cut from its payload."""
         self._p = places
+        self._card_text = card_text
+        self._running = 0
         self._trust = Trust(places.catalog, places.blobs, places.clock)
         self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage)
 
@@ -147,6 +169,15 @@ class Ingest:
             CoatcheckError: `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
                 deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`.
         """
+        self._running += 1
+        try:
+            return await self._taken(caller, source, offer, keep_ends=keep_ends)
+        finally:
+            self._running -= 1
+
+    async def _taken(
+        self, caller: Caller, source: AsyncIterator[bytes], offer: Callable[[], Offer], *, keep_ends: bool
+    ) -> Receipt:
         oversize = Oversize(self._p.payload_limit, keep_ends=keep_ends)
         async with Reception(self._p, caller, Intake(self._p.tokenizer)) as reception:
             last = b""
@@ -163,53 +194,146 @@ class Ingest:
                 await reception.end(last)
                 before = await self._before(caller, reception.intake, asked)
                 if before is not None:
-                    return await self._again(before, reception.intake, asked)
+                    return await self._again(caller, before, reception.intake, asked)
             return await self._store_and_cut(caller, reception, oversize, asked, last, ended=ended)
 
     async def _store_and_cut(
         self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
     ) -> Receipt:
-        """Draft in a worker thread, which cuts the card while this one commits: neither needs the other."""
-        loop = asyncio.get_running_loop()
-        drafting: asyncio.Future[tuple[bytes, Draft]] = loop.create_future()
+        if ended or self._running > 1:
+            got = await self._apart(caller, reception, oversize, asked, last, ended=ended)
+        else:
+            got = await self._here(caller, reception, oversize, asked, last)
+        stored, draft, made, cut = got
+        if isinstance(stored, CoatcheckError):
+            return await self._refused(caller, reception, asked, draft, made, stored)
+        if self._card_text is not None and stored.created:
+            await self._card_text.keep(stored.artifact, made)
+        text = draft.text if stored.created else await self._text_of(caller, stored.artifact, draft.text)
+        final = self._final(stored.artifact, draft, text)
+        if final is not draft:
+            return self._receipt(stored, asked, final, await in_pool(self._p.pool, self._cut, final, asked))
+        return self._receipt(stored, asked, draft, cut)
 
-        def work() -> Cut:
+    async def _apart(
+        self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
+    ) -> _Kept:
+        """Draft in a worker thread, which cuts the card while this one commits: neither needs the other.
+
+        While a view is being made no worker thread waits for it: a few slow pages would take all of them.
+        """
+        intake, loop = reception.intake, asyncio.get_running_loop()
+        drafting: asyncio.Future[tuple[bytes, Draft, Made | None]] = loop.create_future()
+
+        def work() -> Cut | _Looked:
             stored = b""
 
-            def digest() -> tuple[Facts, Sample, Plan]:
+            def digest() -> Seen:
                 nonlocal stored
-                stored = b"" if ended else reception.intake.end(last)
-                return look(reception.intake, asked.said)
+                stored = b"" if ended else intake.end(last)
+                return look(intake, asked.said)
 
-            seen = counted_beside(self._p.pool, reception.intake, last, digest)
-            measure = reception.intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
-            draft = drafted(caller.namespace, asked.said, measure, seen)
-            loop.call_soon_threadsafe(_announce, drafting, (stored, draft))
+            seen = counted_beside(self._p.pool, intake, last, digest)
+            looked = _Looked(stored, seen)
+            return looked if self._wants(seen, intake, oversize) else finish(looked, None)
+
+        def finish(looked: _Looked, extracted: Extracted | None) -> Cut:
+            made = self._made(extracted, looked.seen)
+            draft = _draft_of(caller, asked, intake, oversize, looked.seen, made)
+            loop.call_soon_threadsafe(_announce, drafting, (looked.stored, draft, made))
             return self._cut(draft, asked)
 
-        cutting = asyncio.ensure_future(in_pool(self._p.pool, work))
+        async def worked() -> Cut:
+            done = await in_pool(self._p.pool, work)
+            if isinstance(done, Cut):
+                return done
+            extracted = await self._extracted(asked, done.seen, intake)
+            return await in_pool(self._p.pool, finish, done, extracted)
+
+        cutting = asyncio.ensure_future(worked())
         try:
             await asyncio.wait([drafting, cutting], return_when=asyncio.FIRST_COMPLETED)
             if not drafting.done():
                 cutting.result()  # raises: the draft is announced before the cutting can end
-            stored_bytes, draft = drafting.result()
+            stored_bytes, draft, made = drafting.result()
             if not ended:
                 await reception.ended(stored_bytes)
-            stored = await self._kept(caller, reception, asked, draft)
+            stored = await self._kept(caller, reception, asked, draft, made)
+        except asyncio.CancelledError:
+            cutting.cancel()  # a view that nobody waits for may take seconds
+            raise
         finally:
-            await asyncio.wait([cutting])
-        if isinstance(stored, CoatcheckError):
-            return await self._refused(caller, reception, asked, draft, stored)
-        final = self._final(stored.artifact, draft)
-        if final is not draft:
-            return self._receipt(stored, asked, final, await in_pool(self._p.pool, self._cut, final, asked))
-        return self._receipt(stored, asked, draft, cutting.result())
+            await _at_its_end(cutting)
+        return stored, draft, made, cutting.result()
 
-    async def _kept(self, caller: Caller, reception: Reception, asked: Offer, draft: Draft) -> Stored | CoatcheckError:
+    async def _here(self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes) -> _Kept:
+        """The same for a small payload while no other is being taken in: only what others can do meanwhile is theirs.
+
+        Waking another thread and being woken by it takes longer than a part of the work itself. The loop is held for
+        about as long as a worker thread would keep the interpreter from it.
+        """
+        intake = reception.intake
+        counting = asyncio.ensure_future(in_pool(self._p.pool, intake.count, last))
+        made: Made | None = None
+        try:
+            stored_bytes = intake.end(last)
+            seen = look(intake, asked.said)
+            if self._wants(seen, intake, oversize):
+                extracted = await self._extracted(asked, seen, intake)
+                made = await in_pool(self._p.pool, self._made, extracted, seen)
+        finally:
+            await _at_its_end(counting)
+        counting.result()
+        draft = _draft_of(caller, asked, intake, oversize, seen, made)
+        await reception.ended(stored_bytes)
+        keeping = asyncio.ensure_future(self._kept(caller, reception, asked, draft, made))
+        try:
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            cut = self._cut(draft, asked)
+            return await keeping, draft, made, cut
+        finally:
+            await _at_its_end(keeping)
+
+    def _wants(self, seen: Seen, intake: Intake, oversize: Oversize) -> bool:
+        """Whether the card may show a text view."""
+        facts, sample, _ = seen
+        return (
+            self._card_text is not None
+            and not oversize.dropped
+            and self._card_text.wants(facts, sample, intake.payload)
+        )
+
+    async def _extracted(self, asked: Offer, seen: Seen, intake: Intake) -> Extracted | None:
+        if self._card_text is None or intake.payload is None:
+            return None
+        return await self._card_text.extracted(asked.said, seen[0], intake.payload)
+
+    def _made(self, extracted: Extracted | None, seen: Seen) -> Made | None:
+        return None if self._card_text is None else self._card_text.made(extracted, seen[0], seen[1])
+
+    async def _text_of(self, caller: Caller, artifact: Artifact, made: Text | None) -> Text | None:
+        """The view that the card of what was there already is cut from: the one that is kept, or the one made now."""
+        if self._card_text is None or not may_show_text(artifact.facts.kind, artifact.measure.size):
+            return None
+        try:
+            with self._p.catalog_outage.watched():
+                found = await self._p.catalog.find(
+                    caller.namespace, ids.parse(artifact.id), self._p.clock.now(), with_bytes=True, with_view=True
+                )
+            return await self._card_text.found(found) if isinstance(found, Found) else made
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return made
+
+    async def _kept(
+        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, made: Made | None
+    ) -> Stored | CoatcheckError:
         """What the commit answers, or why storage does not take it."""
         try:
             await reception.durable()
-            stored = await reception.settled(self._commit(caller, reception, asked, draft))
+            stored = await reception.settled(self._commit(caller, reception, asked, draft, made))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -219,11 +343,17 @@ class Ingest:
         return stored
 
     async def _refused(
-        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, why: CoatcheckError
+        self,
+        caller: Caller,
+        reception: Reception,
+        asked: Offer,
+        draft: Draft,
+        made: Made | None,
+        why: CoatcheckError,
     ) -> Receipt:
         """The receipt of what could not be stored. It may still be, later: the shelter keeps what it has room for."""
         held = reception.held()
-        change = self._change(caller, reception, asked, draft, None)
+        change = self._change(caller, reception, asked, draft, made, None)
         waits = held is not None and self._p.shelter.keep(draft.id, change, held)
         del held
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
@@ -254,25 +384,28 @@ class Ingest:
                 raise
             return None  # asking was only to spare work; storing will say what is wrong
 
-    async def _again(self, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
+    async def _again(self, caller: Caller, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
         stored = Stored(artifact, created=False, blob_used=False)
-        draft = redrafted(artifact, intake.sample())
+        text = await self._text_of(caller, artifact, None)
+        draft = redrafted(artifact, intake.sample(), text)
         return self._receipt(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
     @staticmethod
-    def _final(artifact: Artifact, draft: Draft) -> Draft:
+    def _final(artifact: Artifact, draft: Draft, text: Text | None) -> Draft:
         """The draft, unless something else was there already or its ID had to be probed: what was said first stays."""
         a = artifact
         same = (a.id, a.said, a.measure, a.facts) == (draft.id, draft.said, draft.measure, draft.facts)
-        return draft if same else redrafted(a, draft.sample)
+        return draft if same and text == draft.text else redrafted(a, draft.sample, text)
 
     def _cut(self, draft: Draft, asked: Offer, *, stored: bool = True) -> Cut:
         """The card, at the budget and query asked now."""
         budget = self._p.card_tokens if asked.card_tokens is None else asked.card_tokens
         return cut(draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer, stored=stored)
 
-    async def _commit(self, caller: Caller, reception: Reception, asked: Offer, draft: Draft) -> Stored:
+    async def _commit(
+        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, made: Made | None
+    ) -> Stored:
         key = None
         if asked.key is not None:
             expires_at = self._p.clock.now() + KEY_LIFE
@@ -281,10 +414,16 @@ class Ingest:
                 replay = await self._replay(caller, key)
             if replay is not None:
                 return replay
-        return _settled(await self._settle(self._change(caller, reception, asked, draft, key)))
+        return _settled(await self._settle(self._change(caller, reception, asked, draft, made, key)))
 
     def _change(
-        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, key: IdempotencyKey | None
+        self,
+        caller: Caller,
+        reception: Reception,
+        asked: Offer,
+        draft: Draft,
+        made: Made | None,
+        key: IdempotencyKey | None,
     ) -> StoreArtifact:
         blob, inline = reception.blob()
         return StoreArtifact(
@@ -301,6 +440,7 @@ class Ingest:
             pinned=asked.pinned,
             now=self._p.clock.now(),
             key=key,
+            text_view=None if made is None else made.new,
         )
 
     async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
@@ -339,15 +479,35 @@ class Ingest:
         )
 
     def _inline(self, draft: Draft, asked: Offer) -> str | None:
-        """The payload itself, when it is whole, text and small enough to stay in the conversation."""
+        """The payload itself, when it is whole, text, and either small enough or an answer that was read from here."""
         m = draft.measure
         limit = self._p.inline_tokens if asked.inline_tokens is None else asked.inline_tokens
-        small = m.tokens.exact and m.tokens.count <= limit and limit > 0 and not m.dropped
-        text = m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY} and draft.sample.whole
-        return draft.sample.head.decode() if small and text else None
+        whole = m.tokens.exact and not m.dropped and draft.sample.whole
+        if not (whole and m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY}):
+            return None
+        if limit > 0 and m.tokens.count <= limit:
+            return draft.sample.head.decode()
+        if m.tokens.count > MAX_TOKENS or not draft.sample.head.startswith((b"[art_", b"art_")):
+            return None
+        text = draft.sample.head.decode()
+        return text if is_read_answer(text) else None  # a card of it would have to be read again, for ever
 
 
-def _announce(drafting: "asyncio.Future[tuple[bytes, Draft]]", draft: tuple[bytes, Draft]) -> None:
+def _draft_of(caller: Caller, asked: Offer, intake: Intake, oversize: Oversize, seen: Seen, made: Made | None) -> Draft:
+    measure = intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
+    return drafted(caller.namespace, asked.said, measure, seen, None if made is None else made.text)
+
+
+async def _at_its_end(task: "asyncio.Future[Any]") -> None:
+    """Return when a task has ended. What it raised is raised where its result is wanted, if it still is."""
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
+
+
+def _announce(
+    drafting: "asyncio.Future[tuple[bytes, Draft, Made | None]]", draft: tuple[bytes, Draft, Made | None]
+) -> None:
     if not drafting.done():  # cancelled, when nobody waits any more
         drafting.set_result(draft)
 

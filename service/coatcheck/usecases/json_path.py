@@ -5,10 +5,7 @@ at most 8 MiB are decoded at a time. Following `next` gives every value, and all
 second at most; what it had no time for is where `next` begins. It changes nothing but the note of a read.
 """
 
-import time
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -25,16 +22,15 @@ from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.part import Part, part_of
 from coatcheck.core.jsonpath.plan import Plan, plan_of
-from coatcheck.core.jsonpath.render import MIN_TOKENS, Rendered, render, said, sentence, title
+from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, Rendered, render, said, sentence, title
 from coatcheck.core.jsonpath.tally import PATIENCE_SECONDS, Ask
 from coatcheck.core.text.inert import MARK
-from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, is_binary
-from coatcheck.usecases.content import Content, OpenContent
-from coatcheck.usecases.find import Find
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget
+from coatcheck.usecases.content import Content
 from coatcheck.usecases.json_path_walk import walk_over
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.reader import Reader
 
 MAX_LIMIT = 1_000
 """Values on a page; the budget usually holds fewer."""
@@ -88,25 +84,10 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
     """A sentence where there is nothing to show: why, and what there is instead."""
 
 
-class ReadJson:
-    """The verb."""
+class ReadJson(Reader):
+    """The verb. It reads the raw view, whatever others there are: paths and byte ranges are the payload's own."""
 
-    def __init__(
-        self,
-        find: Find,
-        open_content: OpenContent,
-        tokenizer: Tokenizer,
-        pool: Executor,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
-        self._find = find
-        self._open = open_content
-        self._tokenizer = tokenizer
-        self._pool = pool
-        self._clock = clock
-        self._patience = patience
+    PATIENCE_SECONDS: ClassVar[float] = PATIENCE_SECONDS
 
     async def __call__(
         self,
@@ -138,11 +119,11 @@ class ReadJson:
         plan = await in_pool(self._pool, _planned, path)
         question = "\0".join((path, *fields))
         at = None if cursor is None else cursors.read(cursor, number, question)
-        found = await self._find(caller, number, with_bytes=True)
-        if is_binary(found.artifact):
+        reading = await self._view(caller, number, view="raw")
+        if reading.binary:
             raise not_json("it is binary")
-        content = self._open(found)
-        asking = _Asking(found.artifact, number, question, content, max_tokens)
+        content = reading.content
+        asking = _Asking(reading.artifact, number, question, content, max_tokens)
         if isinstance(at, Inside):
             return await self._inside(asking, at)
         ask = Ask(
@@ -170,9 +151,8 @@ class ReadJson:
     async def _alone(self, asking: "_Asking", page: Page) -> JsonAnswer | None:
         """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
         hit = page.hits[0]
-        fits = hit.whole and (await in_pool(self._pool, self._tokenizer.count, hit.text)) <= (
-            asking.max_tokens - _TITLE_TOKENS
-        )
+        fits = hit.whole and len(hit.text) <= LONGEST
+        fits = fits and await in_pool(self._pool, self._tokenizer.count, hit.text) <= asking.max_tokens - _TITLE_TOKENS
         if hit.span is None or (fits and hit.kind != "string"):
             return None
         start, end = hit.span

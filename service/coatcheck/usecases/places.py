@@ -1,7 +1,9 @@
 """Find the byte where a line or a character begins, through the frame that holds it: one frame, wherever it is."""
 
-from coatcheck.core.window import Place, Span, nth_char, nth_newline
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.window import NUMBER_LIMIT, Place, Span, nth_char, nth_newline, past_end
 from coatcheck.usecases.content import Content
+from coatcheck.usecases.view import Reading
 
 
 async def place_of(content: Content, asked: Span) -> Place | None:
@@ -24,6 +26,25 @@ async def at_byte(content: Content, byte: int) -> Place:
     """The place of a byte position, 0 to the content's size."""
     frame = byte // content.index.frame_size
     return _start(content, frame).after(await content.read(frame * content.index.frame_size, byte))
+
+
+async def past_end_of(reading: Reading, asked: Span) -> CoatcheckError:
+    """`offset_past_end`, with the offsets that there are: those of a section count in its view."""
+    extent = reading.extent
+    if reading.section is None:
+        totals = {"line": reading.measure.lines, "char": reading.content.index.chars, "byte": reading.content.size}
+        return past_end(asked, reading.artifact.id, totals.get(asked.unit, reading.measure.tokens.count))
+    first, last = [await at_byte(reading.content, byte) for byte in (extent.start, extent.end)]
+    ends = {"line": (reading.lines.first, reading.lines.last), "char": (first.chars, last.chars - 1)}
+    low, high = ends.get(asked.unit, (first.byte, last.byte - 1))
+    offset = str(asked.offset) if asked.offset <= NUMBER_LIMIT else "given"
+    return CoatcheckError(
+        Code.OFFSET_PAST_END,
+        f"Offset {offset} is past the end of {reading.name}, which is {asked.unit}s {low} to {high} of the text. "
+        "Use an offset from there, or leave section out.",
+        unit=asked.unit,
+        total=max(0, high - low + 1),
+    )
 
 
 async def _after_newline(content: Content, n: int) -> Place | None:

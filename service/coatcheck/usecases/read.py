@@ -13,12 +13,13 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core import cursor as cursors
-from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.artifact import Caller
 from coatcheck.core.clip import Budget, clip
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
 from coatcheck.core.hexdump import ROW, clip_dump
+from coatcheck.core.sections import SectionPart, nth_section
 from coatcheck.core.token_clip import clip_tokens
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import (
@@ -33,15 +34,13 @@ from coatcheck.core.window import (
     span,
     window,
 )
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view, is_binary
-from coatcheck.usecases.content import Content, OpenContent
-from coatcheck.usecases.find import Find
-from coatcheck.usecases.places import at_byte, place_of
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
+from coatcheck.usecases.places import at_byte, past_end_of, place_of
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.reader import Reader
 from coatcheck.usecases.token_places import TokenPlaces
+from coatcheck.usecases.view import OpenView, Reading
 
-PATIENCE_SECONDS = 2.0
-"""How long one call counts tokens to find a position before it asks to be retried."""
 _BYTES_PER_TOKEN = 5
 _LONGEST_CHAR = 4
 _FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64
@@ -61,8 +60,10 @@ class ReadAsk(Struct, frozen=True, kw_only=True):
     """Lines from 1, the others from 0; absent: the beginning."""
     limit: int | None = None
     """At most so many units; absent: as much as the budget holds."""
-    view: str = "raw"
+    view: str | None = None
+    """`raw` or `text`; absent: the cursor's, otherwise text with a section and raw without."""
     section: str | None = None
+    """Offsets count in the view, with a section too, and one before it begins with it; tokens count in the section."""
     cursor: str | None = None
     max_tokens: int = DEFAULT_TOKENS
 
@@ -93,7 +94,9 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
     """A part of an artifact, as text."""
 
     id: str
-    view: str
+    view: ViewName
+    section: SectionPart | None
+    """What the reading was narrowed to; None: the whole view."""
     unit: Unit
     text: str
     encoding: Literal["utf-8", "hex"] = "utf-8"
@@ -107,7 +110,9 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
     cut: Stop
     """Why the text ends where it ends."""
     next: Next | None
-    """None at the end of the artifact."""
+    """None at the end of the view, or of the section."""
+    partial: bool = False
+    """Not all of the payload is in this view: it was too large, or broken. The raw view has it."""
 
 
 class _Piece(Struct, frozen=True):
@@ -122,67 +127,69 @@ class _Piece(Struct, frozen=True):
     left: int | None = None
 
 
-class Read:
+class Read(Reader):
     """The verb."""
 
     def __init__(
         self,
-        find: Find,
-        open_content: OpenContent,
+        open_view: OpenView,
         tokenizer: Tokenizer,
         pool: Executor,
         *,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
+        patience: float | None = None,
     ) -> None:
-        self._find = find
-        self._open = open_content
-        self._tokenizer = tokenizer
-        self._pool = pool
-        self._tokens = TokenPlaces(tokenizer, pool, clock, patience)
+        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
+        self._tokens = TokenPlaces(tokenizer, pool, clock, self._patience)
 
     async def __call__(self, caller: Caller, number: int, ask: ReadAsk) -> ReadAnswer:
         """The text of a span of lines, characters, bytes or tokens, cut to the budget.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
-                `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`.
+                `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`;
+                what storage says when a text view that was made now cannot be kept.
         """
-        found = await self._find(caller, number, with_bytes=True)
-        artifact = found.artifact
-        check_view(artifact, ask.view, ask.section)
-        content = self._open(found)
         at = _from_cursor(ask, number) if ask.cursor is not None else None
+        if at is None:
+            reading = await self._view(caller, number, view=ask.view, section=ask.section)
+        else:
+            reading = await self._view(caller, number, view=at.view, section=at.section)
+        return await self.of(reading, number, ask, at)
+
+    async def of(self, reading: Reading, number: int, ask: ReadAsk, at: Cursor | None = None) -> ReadAnswer:
+        """The same of a view that is open: `at` is the cursor of `ask`, whose view and section are not looked at.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        extent = reading.extent
         unit: Unit = at.unit if at else ask.unit or "line"
         check_budget(ask.max_tokens, _TOKEN_UNIT_LEAST if unit == "token" else 1)
-        binary = is_binary(artifact)
-        if binary:
-            _check_binary(artifact, unit, ask.max_tokens)
-        if at is not None and not 0 <= at.byte < content.size:
-            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
+        if reading.binary:
+            _check_binary(reading, unit, ask.max_tokens)
+        if at is not None:
+            _check_cursor(at, ask, reading)
         asked = span(unit, None if at else ask.offset, ask.limit)
         page, left = (at.page, at.left) if at and ask.limit is None else (asked.limit, asked.limit)
         budget = Budget(ask.max_tokens, MAX_CHARS)
         if unit == "token":
-            start, piece = await self._by_token(artifact, content, asked, at, left, budget)
+            start, piece = await self._by_token(reading, asked, at, left, budget)
         else:
-            place = await at_byte(content, at.byte) if at else await place_of(content, asked)
-            if place is None:
-                raise past_end(asked, artifact.id, _total_of(content, artifact, unit))
-            start = place
-            read = self._hex if binary else self._by_text
-            piece = await read(content, start, unit, left, budget)
-        return _answer(
-            artifact, number, content, Cursor(at.view if at else ask.view, unit, 0, page), start, piece, binary=binary
-        )
+            start = await at_byte(reading.content, at.byte) if at else await _start(reading, asked)
+            read = self._hex if reading.binary else self._by_text
+            piece = await read(reading, start, unit, left, budget)
+        after = Cursor(reading.view, unit, 0, page, section=reading.nth)
+        return _answer(reading, number, after, start, piece, extent)
 
-    async def _by_text(self, content: Content, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+    async def _by_text(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+        stop = reading.extent.end
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
         while True:
             most = min(guess, _FETCH_LIMIT, left if unit == "byte" and left is not None else _FETCH_LIMIT)
-            data = await content.read(start.byte, start.byte + most)
+            data = await reading.read(start.byte, start.byte + most)
             wanted = _until(data, unit, left)
-            whole = wanted is not None or start.byte + len(data) == content.size
+            whole = wanted is not None or start.byte + len(data) == stop
             data = data if wanted is None else data[:wanted]
             by_line = unit == "line"
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=whole, by_line=by_line)
@@ -191,53 +198,89 @@ class Read:
             guess *= 4
         shown = data[: got.end]
         end = start.after(shown)
-        at_end = end.byte == content.size
-        cut: Stop = got.cut or ("end" if at_end else "limit")
+        cut: Stop = got.cut or ("end" if end.byte == stop else "limit")
         return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
 
-    async def _hex(self, content: Content, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+    async def _hex(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
         most = min(budget.tokens, MAX_CHARS // ROW) * ROW
-        data = await content.read(start.byte, start.byte + (most if left is None else min(left, most)))
+        data = await reading.read(start.byte, start.byte + (most if left is None else min(left, most)))
         shown, text, tokens, cut = await in_pool(self._pool, clip_dump, data, start.byte, budget, self._tokenizer)
         data = data[:shown]
         end = start.after(data)
-        stop: Stop = cut or ("end" if end.byte == content.size else "limit" if left == shown else "max_characters")
+        at_end = end.byte == reading.extent.end
+        stop: Stop = cut or ("end" if at_end else "limit" if left == shown else "max_characters")
         return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _left(unit, left, start, end))
 
     async def _by_token(
-        self, artifact: Artifact, content: Content, asked: Span, at: Cursor | None, left: int | None, budget: Budget
+        self, reading: Reading, asked: Span, at: Cursor | None, left: int | None, budget: Budget
     ) -> tuple[Place, _Piece]:
+        part = _Part(reading)
         first = at.token if at else asked.offset
-        if content.size == 0 and first == 0:
-            empty = Place(0, 0, 0)
+        if part.size == 0 and first == 0:
+            empty = await at_byte(reading.content, part.start)
             return empty, _Piece("", 0, empty, "end", ends_line=False, extent=Extent(0, 0))
-        if first >= content.size:  # a token is a byte at least: no need to count
-            raise past_end(asked, artifact.id, artifact.measure.tokens.count)
+        if first >= part.size:  # a token is a byte at least: no need to count
+            raise past_end(asked, reading.name, part.tokens)
         want = min(left or budget.tokens, budget.tokens)
-        progress = await self._tokens.reach(content, first + want)
+        progress = await self._tokens.reach(part, first + want)
         begin = progress.before(first)
         cuts = progress.between(begin.byte, first + want)
-        data = await content.read(begin.byte, cuts[-1])
+        data = await part.read(begin.byte, cuts[-1])
         pieces = [data[a - begin.byte : b - begin.byte] for a, b in pairwise([begin.byte, *cuts])]
         got = await in_pool(self._pool, clip_tokens, pieces, first - begin.tokens, want, budget, self._tokenizer)
         if got is None:
-            raise past_end(asked, artifact.id, progress.last.tokens)
-        start = await at_byte(content, begin.byte + got.start)
+            raise past_end(asked, reading.name, progress.last.tokens)
+        start = await at_byte(reading.content, part.start + begin.byte + got.start)
         shown = data[got.start : got.end]
         end = start.after(shown)
         extent = Extent(first, first + got.count)
         done = left is not None and got.count >= left
-        cut: Stop = "end" if end.byte == content.size else "limit" if done else got.cut or "max_tokens"
+        at_end = end.byte == part.start + part.size
+        cut: Stop = "end" if at_end else "limit" if done else got.cut or "max_tokens"
         rest = None if left is None else max(0, left - got.count)
         return start, _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), extent, rest)
 
 
-def _check_binary(artifact: Artifact, unit: Unit, max_tokens: int) -> None:
+class _Part:
+    """The part that is read as a text by itself, whose tokens are counted from its own beginning."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        extent = reading.extent
+        self.start = extent.start
+        self.size = extent.end - extent.start
+        whole = reading.section is None
+        self.key = reading.content.blob.id if whole else f"{reading.content.blob.id} {extent.start} {extent.end}"
+
+    @property
+    def tokens(self) -> int:
+        """Of all of it, about."""
+        if self._reading.section is None:
+            return self._reading.measure.tokens.count
+        return self._reading.measure.tokens.count * self.size // max(1, self._reading.measure.size)
+
+    async def read(self, start: int, end: int) -> bytes:
+        return await self._reading.read(self.start + start, self.start + end)
+
+
+async def _start(reading: Reading, asked: Span) -> Place:
+    """Where a span begins. One that would begin before the section begins with it."""
+    extent = reading.extent
+    place = await place_of(reading.content, asked)
+    if place is not None and place.byte < extent.start:
+        return await at_byte(reading.content, extent.start)
+    if place is None or (place.byte >= extent.end and asked.offset > asked.first):
+        raise await past_end_of(reading, asked)
+    return place
+
+
+def _check_binary(reading: Reading, unit: Unit, max_tokens: int) -> None:
     if unit != "byte":
         raise CoatcheckError(
             Code.NOT_TEXT,
-            f"{artifact.id} is not text. Use unit=byte for a hexadecimal dump, or "
-            f"GET /v1/artifacts/{artifact.id}/content for its bytes.",
+            f"{reading.artifact.id} is not text. {text_instead(reading.artifact)}"
+            "Use unit=byte for a hexadecimal dump, or "
+            f"GET /v1/artifacts/{reading.artifact.id}/content for its bytes.",
         )
     check_budget(max_tokens, HEX_MIN_TOKENS)
 
@@ -251,9 +294,17 @@ def _from_cursor(ask: ReadAsk, number: int) -> Cursor:
     return at
 
 
-def _total_of(content: Content, artifact: Artifact, unit: Unit) -> int:
-    totals = {"line": artifact.measure.lines, "char": content.index.chars, "byte": content.size}
-    return totals.get(unit, artifact.measure.tokens.count)
+def _check_cursor(at: Cursor, ask: ReadAsk, reading: Reading) -> None:
+    """Refuse a cursor of another view or section than is asked for, and one that points elsewhere."""
+    section = reading.section.name if reading.section else None
+    named = at.section if ask.section is None else nth_section(reading.sections, ask.section)
+    if ask.view not in {None, at.view} or named != at.section or (ask.section is not None and named is None):
+        where = f"view {at.view}, {f'section {section}' if section else 'no section'}"
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, f"This cursor is one of {where}. Give it without view and section, or leave it out."
+        )
+    if not reading.extent.start <= at.byte < reading.extent.end:
+        raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
 def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
@@ -276,31 +327,31 @@ def _left(unit: Unit, left: int | None, start: Place, end: Place) -> int | None:
     return max(0, left - given.get(unit, end.byte - start.byte))
 
 
-def _answer(
-    artifact: Artifact, number: int, content: Content, after: Cursor, start: Place, piece: _Piece, *, binary: bool
-) -> ReadAnswer:
-    m = artifact.measure
+def _answer(reading: Reading, number: int, after: Cursor, start: Place, piece: _Piece, extent: Extent) -> ReadAnswer:
+    m = reading.measure
     end = piece.end
     complete = piece.cut in {"limit", "end"}
     following = None
-    if end.byte < content.size:
+    if end.byte < extent.end:
         token = piece.extent.end if piece.extent else 0
         left = after.page if complete else piece.left
-        at = Cursor(after.view, after.unit, end.byte, after.page, left, token)
+        at = Cursor(after.view, after.unit, end.byte, after.page, left, token, after.section)
         unit, offset = _offset(after.unit, end, token, ends_line=piece.ends_line)
         following = Next(cursors.write(at, number), offset, unit, end.byte)
     return ReadAnswer(
-        id=artifact.id,
-        view=after.view,
+        id=reading.artifact.id,
+        view=reading.view,
+        section=reading.part,
         unit=after.unit,
         text=piece.text,
-        encoding="hex" if binary else "utf-8",
+        encoding="hex" if reading.binary else "utf-8",
         window=window(start, end, ends_line=piece.ends_line, tokens=piece.extent),
         total=Total(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
         tokens=piece.tokens,
         complete=complete,
         cut=piece.cut,
         next=following,
+        partial=reading.partial,
     )
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.errors import CoatcheckError, Code
@@ -24,7 +24,6 @@ from coatcheck.ports import (
     Catalog,
     Clock,
     RenewUpload,
-    Stored,
 )
 from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
@@ -44,6 +43,18 @@ HELD = 4 * 1024**2
 
 KEPT_TAIL = 8 * 1024**2
 """Bytes of the end that are kept of a payload over the limit, when both ends are to be kept."""
+
+
+class Committed(Protocol):
+    """What a commit answers of the bytes that it was offered."""
+
+    @property
+    def blob_used(self) -> bool:
+        """Whether anything points at them now."""
+        ...
+
+
+C = TypeVar("C", bound=Committed)
 
 
 class Places(Protocol):
@@ -118,7 +129,7 @@ class Reception:
         self._asked = 0
         """Bytes of memory that the shelter gave for holding them."""
         self._begun = False
-        self._committing: asyncio.Future[Stored] | None = None
+        self._committing: asyncio.Task[Committed] | None = None
         self.intake = intake
         self.refusal: CoatcheckError | None = None
         """Why storage does not take this payload, once it said so. Digesting goes on: a card is made all the same."""
@@ -265,10 +276,11 @@ class Reception:
         """All stored bytes, after `end`; None when they are more than HELD, or than there was memory for."""
         return None if self._held is None else b"".join(self._held)
 
-    async def settled(self, commit: Coroutine[None, None, Stored]) -> Stored:
+    async def settled(self, commit: Coroutine[None, None, C]) -> C:
         """What the commit answers. It goes on when the caller is cancelled: the fate of the bytes depends on it."""
-        self._committing = asyncio.ensure_future(commit)
-        return await asyncio.shield(self._committing)
+        committing = asyncio.create_task(commit)
+        self._committing = committing
+        return await asyncio.shield(committing)
 
     def _kept(self) -> bool:
         """Whether the commit points at the bytes, or may do so: then they are not ours to remove.

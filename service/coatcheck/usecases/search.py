@@ -12,27 +12,28 @@ from typing import Literal
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.artifact import Caller
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep import PIECE, Hit, Mark, Scan
 from coatcheck.core.grep_text import CONTEXT_LINE, MATCH_SHOWN, Around, Shown, compose
 from coatcheck.core.patterns import Pattern, compile_pattern
+from coatcheck.core.sections import SectionPart
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, past_end, span
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view
-from coatcheck.usecases.content import BLOCK_BYTES, Content, OpenContent
-from coatcheck.usecases.find import Find
+from coatcheck.core.window import Extent, span
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.usecases.content import BLOCK_BYTES
 from coatcheck.usecases.lru import Lru
-from coatcheck.usecases.places import at_byte, place_of
+from coatcheck.usecases.places import at_byte, past_end_of, place_of
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.reader import Reader
+from coatcheck.usecases.view import OpenView, Reading
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 200
 MAX_CONTEXT = 20
 MIN_TOKENS = 128
 """What the shortest form of one hit needs."""
-PATIENCE_SECONDS = 2.0
 COUNT_ON_SECONDS = 0.5
 """How long a full page's matches are counted on, for `total`."""
 _PATTERNS = 16
@@ -59,13 +60,16 @@ class SearchAsk(Struct, frozen=True, kw_only=True):
     offset: int = 0
     """Hits to skip."""
     from_line: int = 1
-    """The line where the search begins, counted from 1; hits are counted from there."""
+    """The line where the search begins, counted from 1 in the view; hits are counted from there. One before the section
+    is its first."""
     from_byte: int = 0
     """Bytes of that line to pass over; where it has no more than so many, the search begins on the next."""
     limit: int = DEFAULT_LIMIT
     """Hits to show at most, 1 to 200."""
-    view: str = "raw"
+    view: str | None = None
+    """`raw` or `text`; absent: text with a section, raw without."""
     section: str | None = None
+    """Nothing outside it is searched or shown; lines and bytes count in the view."""
     max_tokens: int = DEFAULT_TOKENS
 
 
@@ -99,18 +103,20 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     """Matching lines, as grep shows them."""
 
     id: str
-    view: str
+    view: ViewName
+    section: SectionPart | None
+    """What the search was narrowed to; None: the whole view."""
     text: str
     message: str | None
     """A sentence where there is nothing to show."""
     matches: list[Match]
     """Of the shown hits; at most 16 of one hit."""
     windows: list[SearchWindow]
-    """Exactly what of the payload is shown, in order."""
+    """Exactly what of the view is shown, in order."""
     shown: int
     """Hits in `text`."""
     total: int | None
-    """Hits in the whole artifact (a line of over 2,000 bytes may have several); None when not all was scanned."""
+    """Hits in the view or section (a line of over 2,000 bytes may have several); None when not all was scanned."""
     at_least: int
     """Hits that were found."""
     tokens: int
@@ -122,25 +128,19 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     next: SearchNext | None
 
 
-class Search:
+class Search(Reader):
     """The verb."""
 
     def __init__(
         self,
-        find: Find,
-        open_content: OpenContent,
+        open_view: OpenView,
         tokenizer: Tokenizer,
         pool: Executor,
         *,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
+        patience: float | None = None,
     ) -> None:
-        self._find = find
-        self._open = open_content
-        self._tokenizer = tokenizer
-        self._pool = pool
-        self._clock = clock
-        self._patience = patience
+        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
         self._patterns: Lru[tuple[str, bool, bool], Pattern] = Lru(_PATTERNS)
         self._marks: Lru[_Question, list[Mark]] = Lru(_MARKS)
 
@@ -149,18 +149,25 @@ class Search:
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
-                `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`.
+                `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`; what storage says when a text
+                view that was made now cannot be kept.
         """
         _check(ask)
-        found = await self._find(caller, number, with_bytes=True)
-        check_view(found.artifact, ask.view, ask.section)
+        return await self.of(await self._view(caller, number, view=ask.view, section=ask.section), ask)
+
+    async def of(self, reading: Reading, ask: SearchAsk) -> SearchAnswer:
+        """The same of a view that is open; those that `ask` names are not looked at.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        _check(ask)
         pattern = await self._compiled(ask)
-        content = self._open(found)
-        scan = await self._scan(content, pattern, ask, await _begin(content, found.artifact, ask))
-        around = await _fetch(content, scan.hits, ask.context)
+        scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
+        around = await _fetch(reading, scan.hits, ask.context)
         budget = Budget(ask.max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
-        return _answer(found.artifact, ask, scan, shown)
+        return _answer(reading, ask, scan, shown)
 
     async def _compiled(self, ask: SearchAsk) -> Pattern:
         key = (ask.pattern, ask.literal, ask.ignore_case)
@@ -172,13 +179,14 @@ class Search:
             self._patterns.put(key, pattern, 1)
         return pattern
 
-    async def _scan(self, content: Content, pattern: Pattern, ask: SearchAsk, begin: Mark) -> Scan:
-        question = (content.blob.id, begin.byte, ask.pattern, ask.literal, ask.ignore_case)
+    async def _scan(self, reading: Reading, pattern: Pattern, ask: SearchAsk, begin: Mark) -> Scan:
+        content, stop = reading.content, reading.extent.end
+        question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case)
         marks = self._marks.get(question) or [begin]
         mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
         scan = Scan(
             pattern,
-            content.size,
+            stop,
             mark,
             skip=ask.offset,
             keep=ask.limit,
@@ -186,9 +194,9 @@ class Search:
             deadline=self._clock() + self._patience,
             count_on=COUNT_ON_SECONDS,
         )
-        while not scan.done and scan.needs < content.size:
-            start = scan.needs
-            block = await content.read(start, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+        while not scan.done and scan.needs < stop:
+            start = scan.needs  # a byte before the section at first, which word boundaries look back at
+            block = await content.read(start, min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES))
             await in_pool(self._pool, scan.feed, block)
         self._remember(question, marks, scan)
         return scan
@@ -199,17 +207,19 @@ class Search:
             self._marks.put(question, [*marks[-6:], *new], 1)
 
 
-_Question = tuple[str, int, str, bool, bool]
+_Question = tuple[str, int, int, str, bool, bool]
 
 
-async def _begin(content: Content, artifact: Artifact, ask: SearchAsk) -> Mark:
+async def _begin(reading: Reading, ask: SearchAsk) -> Mark:
     """Where the search begins: at a line, or inside it."""
-    if (ask.from_line, ask.from_byte) == (1, 0):
-        return Mark()
+    content, extent = reading.content, reading.extent
+    if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
+        first = await at_byte(content, extent.start)
+        return Mark(0, first.byte, first.newlines, first.byte)
     asked = span("line", ask.from_line, None)
     line = await place_of(content, asked)
-    if line is None:
-        raise past_end(asked, artifact.id, artifact.measure.lines)
+    if line is None or line.byte >= max(extent.end, 1):
+        raise await past_end_of(reading, asked)
     if ask.from_byte == 0:
         return Mark(0, line.byte, line.newlines, line.byte)
     inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
@@ -234,7 +244,7 @@ def _check(ask: SearchAsk) -> None:
         )
 
 
-async def _fetch(content: Content, hits: list[Hit], context: int) -> list[Around]:
+async def _fetch(reading: Reading, hits: list[Hit], context: int) -> list[Around]:
     """The bytes around each hit, for as many hits as the longest answer could show."""
     reach = _LINE_BYTES * (context + 1)
     out: list[Around] = []
@@ -242,17 +252,18 @@ async def _fetch(content: Content, hits: list[Hit], context: int) -> list[Around
     for hit in hits:
         first, last = hit.matches[0].start, hit.matches[-1]
         at = max(hit.line_start, first - MATCH_SHOWN)
-        end = min(content.size, min(last.end, last.start + MATCH_SHOWN) + reach)
-        data = await content.read(at, end)
-        before = await content.read(hit.line_start - reach, hit.line_start) if context else b""
-        out.append(Around(hit, before, at, data, end == content.size))
+        end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + reach)
+        data = await reading.read(at, end)
+        before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
+        ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
+        out.append(Around(hit, before, at, data, ends, begins))
         least += min(len(data), last.start - first + 1)
         if least > MAX_CHARS * 4:
             break
     return out
 
 
-def _answer(artifact: Artifact, ask: SearchAsk, scan: Scan, shown: Shown) -> SearchAnswer:
+def _answer(reading: Reading, ask: SearchAsk, scan: Scan, shown: Shown) -> SearchAnswer:
     over = not scan.expired
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
     if len(shown.hits) < len(scan.hits):
@@ -263,10 +274,11 @@ def _answer(artifact: Artifact, ask: SearchAsk, scan: Scan, shown: Shown) -> Sea
         stopped = "deadline" if scan.page_end is None else "limit"
     hits = shown.hits
     return SearchAnswer(
-        id=artifact.id,
-        view=ask.view,
+        id=reading.artifact.id,
+        view=reading.view,
+        section=reading.part,
         text=shown.text,
-        message=None if hits else _nothing(artifact, ask, scan),
+        message=None if hits else _nothing(reading, ask, scan),
         matches=[Match(h.line, m) for h in hits for m in h.matches],
         windows=[SearchWindow(r.line, Extent(at, at + len(data)), r.match) for r in shown.rows for at, data in r.parts],
         shown=len(hits),
@@ -289,8 +301,11 @@ def _next(ask: SearchAsk, scan: Scan, shown: int) -> SearchNext:
     return SearchNext(ask.offset + shown, at.newlines + 1, at.byte - at.line_start)
 
 
-def _nothing(artifact: Artifact, ask: SearchAsk, scan: Scan) -> str:
-    lines = f"{artifact.measure.lines:,} {'line' if artifact.measure.lines == 1 else 'lines'}"
+def _nothing(reading: Reading, ask: SearchAsk, scan: Scan) -> str:
+    count = reading.lines.last - reading.lines.first + 1
+    lines = f"{count:,} {'line' if count == 1 else 'lines'}"
+    if reading.section is not None:
+        lines += f" of section {reading.section.name}"
     pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
     shown = pattern if len(pattern) <= CONTEXT_LINE else pattern[:CONTEXT_LINE] + "…"
     if scan.expired:

@@ -15,10 +15,12 @@ from msgspec import Struct
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.expiry import expiry
-from coatcheck.ports import Found, StoreArtifact
+from coatcheck.ports import Found, FoundView, NewView, StoreArtifact
 
 _ROW_BYTES = 4096
 """What an entry costs beside its bytes, about."""
+_SECTION_BYTES = 400
+"""What a section of its view costs, about."""
 
 Key = tuple[str, int]
 
@@ -42,7 +44,8 @@ class Sheltered(Struct, frozen=True):
     @property
     def cost(self) -> int:
         """Bytes of memory, about."""
-        return len(self.stored) + len(self.change.blob.index) + _ROW_BYTES
+        view = self.change.text_view
+        return len(self.stored) + len(self.change.blob.index) + _ROW_BYTES + (0 if view is None else _cost(view))
 
 
 class Shelter:
@@ -93,11 +96,13 @@ class Shelter:
         return True
 
     def find(self, namespace: str, number: int, now: datetime) -> Found | None:
-        """A waiting payload that has not expired."""
+        """A waiting payload that has not expired, with its text view where it brings one."""
         entry = self._waiting.get((namespace, number))
         if entry is None or not _is_live(entry, now):
             return None
-        return Found(entry.artifact, entry.change.inline)
+        view = entry.change.text_view
+        kept = None if view is None else FoundView(view.view, view.blob, view.inline)
+        return Found(entry.artifact, entry.change.inline, kept)
 
     def waits(self, entry: Sheltered) -> bool:
         """Whether this very entry still waits."""
@@ -139,6 +144,11 @@ class Shelter:
                 yield entry
             else:
                 self.forget(*entry.key)
+
+
+def _cost(new: NewView) -> int:
+    index = 0 if new.blob is None else len(new.blob.index)
+    return len(new.inline or b"") + index + len(new.view.sections) * _SECTION_BYTES
 
 
 def _is_live(entry: Sheltered, now: datetime) -> bool:

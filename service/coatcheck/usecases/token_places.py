@@ -8,11 +8,11 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import Executor
+from typing import Protocol
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import Checkpoint, TokenIndexer
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.usecases.content import Content
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.pool import in_pool
 
@@ -22,8 +22,26 @@ BLOCK_BYTES = 256 * 1024
 """Counted between two looks at the clock: about 20 ms."""
 
 
+class Counted(Protocol):
+    """Bytes whose tokens are counted from their beginning on."""
+
+    @property
+    def key(self) -> str:
+        """Stands for these very bytes, for ever."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        ...
+
+    async def read(self, start: int, end: int) -> bytes:
+        """Those from `start` to before `end`."""
+        ...
+
+
 class Progress:
-    """The checkpoints of one blob so far. They only grow, always in order."""
+    """The checkpoints of one text so far. They only grow, always in order."""
 
     def __init__(self) -> None:
         self._bytes = array("Q", [0])
@@ -62,7 +80,7 @@ class Progress:
 
 
 class TokenPlaces:
-    """Counts blobs as far as needed. Shared by all readers."""
+    """Counts texts as far as needed. Shared by all readers."""
 
     def __init__(self, tokenizer: Tokenizer, pool: Executor, clock: Callable[[], float], patience: float) -> None:
         self._tokenizer = tokenizer
@@ -71,22 +89,22 @@ class TokenPlaces:
         self._patience = patience
         self._known: Lru[str, Progress] = Lru(MEMORY_BYTES)
 
-    async def reach(self, content: Content, token: int) -> Progress:
+    async def reach(self, content: Counted, token: int) -> Progress:
         """Checkpoints that reach past a token position, or to the content's end.
 
         Raises:
             CoatcheckError: `count_pending` when patience ran out first; retrying gets further.
         """
-        progress = self._known.get(content.blob.id) or Progress()
+        progress = self._known.get(content.key) or Progress()
         deadline = self._clock() + self._patience
         while progress.last.tokens <= token and progress.last.byte < content.size:
             if self._clock() >= deadline:
                 raise _pending(progress.last.byte, content.size)
             await self._advance(content, progress)
-            self._known.put(content.blob.id, progress, progress.cost)
+            self._known.put(content.key, progress, progress.cost)
         return progress
 
-    async def _advance(self, content: Content, progress: Progress) -> None:
+    async def _advance(self, content: Counted, progress: Progress) -> None:
         begin = progress.last
         indexer = TokenIndexer(self._tokenizer, begin)
         end = min(begin.byte + BLOCK_BYTES, content.size)

@@ -13,9 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.tokens import Tokenizer
@@ -36,14 +37,14 @@ from coatcheck.core.windows import (
     terms_of,
     weigh,
 )
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget, check_view, is_binary
-from coatcheck.usecases.content import BLOCK_BYTES, Content, OpenContent
-from coatcheck.usecases.find import Find
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
+from coatcheck.usecases.content import BLOCK_BYTES
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.reader import Reader
+from coatcheck.usecases.view import OpenView, Reading
 
 MIN_TOKENS = 128
 """What one window needs."""
-PATIENCE_SECONDS = 2.0
 _KEPT = 4 * BLOCK_BYTES
 """Content up to this size is kept in memory while it is searched; of more, parts are read a second time."""
 _PAUSED = 8
@@ -56,7 +57,7 @@ _NAMED_CHARS = 32
 
 
 class Searched(Struct, frozen=True):
-    """How much of the artifact was looked at, from its beginning on."""
+    """How much of the view, or of the section, was looked at, from its beginning on."""
 
     bytes: int
     total: int
@@ -66,7 +67,9 @@ class WindowsAnswer(Struct, frozen=True, kw_only=True):
     """The passages that best answer a query, in document order."""
 
     id: str
-    view: str
+    view: ViewName
+    section: SectionPart | None
+    """What was looked at; None: the whole view. Windows lie in the view all the same."""
     text: str
     """What a model reads: each passage verbatim under a line that says where it stands."""
     tokens: int
@@ -85,134 +88,140 @@ class WindowsAnswer(Struct, frozen=True, kw_only=True):
     """Sentences about what was not done, for whoever asked."""
 
 
-class Windows:
+class Windows(Reader):
     """The verb."""
 
     def __init__(
         self,
-        find: Find,
-        open_content: OpenContent,
+        open_view: OpenView,
         tokenizer: Tokenizer,
         pool: Executor,
         *,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
+        patience: float | None = None,
     ) -> None:
-        self._find = find
-        self._open = open_content
-        self._tokenizer = tokenizer
-        self._pool = pool
-        self._clock = clock
-        self._patience = patience
-        self._paused: dict[tuple[str, str], Scanner] = {}
+        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
+        self._paused: dict[_Question, Scanner] = {}
 
     async def __call__(
-        self, caller: Caller, number: int, *, query: str, max_tokens: int = DEFAULT_TOKENS, view: str = "raw"
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        query: str,
+        max_tokens: int = DEFAULT_TOKENS,
+        view: str | None = None,
+        section: str | None = None,
     ) -> WindowsAnswer:
-        """The windows of an artifact for a query, for at most `max_tokens` (128 to 8,000) and 30,000 characters.
+        """The windows of a view, or of a section, for a query; at most `max_tokens` (128 to 8,000), 30,000 characters.
 
         Raises:
-            CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `not_text`,
-                `invalid_request`, `integrity`.
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
+                `not_text`, `invalid_request`, `integrity`; what storage says when a text view that was made now
+                cannot be kept.
         """
         check_budget(max_tokens, MIN_TOKENS)
-        found = await self._find(caller, number, with_bytes=True)
-        artifact = found.artifact
-        check_view(artifact, view, None)
-        if is_binary(artifact):
+        return await self.of(await self._view(caller, number, view=view, section=section), query, max_tokens)
+
+    async def of(self, reading: Reading, query: str, max_tokens: int) -> WindowsAnswer:
+        """The same of a view that is open.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        check_budget(max_tokens, MIN_TOKENS)
+        if reading.binary:
             raise CoatcheckError(
                 Code.NOT_TEXT,
-                f"{artifact.id} is not text and has no passages. Read it with unit=byte for a hexadecimal dump.",
+                f"{reading.artifact.id} is not text and has no passages. {text_instead(reading.artifact)}"
+                "Read its bytes with unit=byte for a hexadecimal dump.",
             )
         asked = terms_of(query)
         if not asked.terms:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
             )
-        content = self._open(found)
-        kept = _Kept(content)
+        kept = _Kept(reading)
         scanner = await self._scan(kept, query, asked)
         hits = scanner.hits()
-        weights, places = await in_pool(self._pool, _places, scanner, asked, content.size)
+        weights, places = await in_pool(self._pool, _places, scanner, asked, kept.size)
         parts = await _parts(kept, places)
-        notices = _notices(asked, hits.end, content.size, full=scanner.full)
+        notices = _notices(asked, hits.end, kept.size, full=scanner.full)
         budget = Budget(max_tokens, MAX_CHARS)
-        page = artifact.facts.kind is Kind.WEB_PAGE
-        made = await in_pool(
-            self._pool,
-            _made,
-            artifact,
-            asked,
-            weights,
-            parts,
-            content.size,
-            budget,
-            self._tokenizer,
-            notices,
-            page=page,
-        )
-        if hits.end < content.size and not scanner.full:
-            self._pause((content.blob.id, query), scanner)
-        return _answer(artifact, view, asked, weights, scanner, content.size, made, notices)
+        made = await in_pool(self._pool, _made, reading, asked, weights, parts, budget, self._tokenizer, notices)
+        if hits.end < kept.size and not scanner.full:
+            self._pause(kept.question(query), scanner)
+        return _answer(reading, asked, weights, scanner, kept.size, made, notices)
 
     async def _scan(self, kept: "_Kept", query: str, asked: Terms) -> Scanner:
         """Look at the content until its end or the deadline; the next block is read while one is looked at."""
-        size = kept.content.size
-        key = (kept.content.blob.id, query)
-        scanner = self._paused.pop(key, None) or await in_pool(self._pool, Scanner, asked.terms)
+        scanner = self._paused.pop(kept.question(query), None) or await in_pool(self._pool, Scanner, asked.looked_for)
         deadline = self._clock() + self._patience
         at = scanner.fed
         block = await kept.block(at)
         while block and not scanner.full:
             at += len(block)
             following = kept.block(at)
-            block, _ = await asyncio.gather(following, in_pool(self._pool, scanner.feed, block, last=at >= size))
+            block, _ = await asyncio.gather(following, in_pool(self._pool, scanner.feed, block, last=at >= kept.size))
             if self._clock() >= deadline:
                 break
         return scanner
 
-    def _pause(self, key: tuple[str, str], scanner: Scanner) -> None:
+    def _pause(self, key: "_Question", scanner: Scanner) -> None:
         self._paused[key] = scanner
         while len(self._paused) > _PAUSED:
             del self._paused[next(iter(self._paused))]
 
 
-class _Kept:
-    """Content, of which the blocks of a small one stay at hand."""
+_Question = tuple[str, int, int, str]
 
-    def __init__(self, content: Content) -> None:
-        self.content = content
-        self._keeps = content.size <= _KEPT
+
+class _Kept:
+    """The part that is looked at, counted from its own beginning; the blocks of a small one stay at hand."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._start = reading.extent.start
+        self.size = reading.extent.end - reading.extent.start
+        self._keeps = self.size <= _KEPT
         self._blocks: dict[int, bytes] = {}
 
+    def question(self, query: str) -> _Question:
+        """What stands for this query of these very bytes."""
+        return self._reading.content.blob.id, self._start, self.size, query
+
     async def block(self, at: int) -> bytes:
-        """The block that begins at a byte, a multiple of the block size; empty at the end."""
-        data = await self.content.read(at, at + BLOCK_BYTES)
+        """The block that begins at a byte of the part, a multiple of the block size; empty at the end."""
+        data = await self._reading.read(self._start + at, self._start + at + BLOCK_BYTES)
         if self._keeps:
             self._blocks[at] = data
         return data
 
     async def part(self, extent: Extent) -> Part:
-        """A range, and where it begins."""
-        index = self.content.index
-        frame = extent.start // index.frame_size
-        start = frame * index.frame_size
-        data = await self._read(start, extent.end)
-        place = Place(start, index.newlines_before(frame), index.chars_before(frame))
-        skip = extent.start - start
-        return Part(place.after(data[:skip]), data[skip:])
+        """A range of the part, and where in the view it begins."""
+        index = self._reading.content.index
+        start, end = self._start + extent.start, self._start + extent.end
+        frame = start // index.frame_size
+        begin = Place(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
+        held = self._held(begin.byte - self._start, extent.end)
+        data = held or await self._reading.content.read(begin.byte, end)
+        skip = start - begin.byte
+        return Part(begin.after(data[:skip]), data[skip:])
 
-    async def _read(self, start: int, end: int) -> bytes:
+    def _held(self, start: int, end: int) -> bytes | None:
+        """These bytes of the part, where all of them are at hand."""
+        if start < 0:
+            return None
         first, last = start // BLOCK_BYTES * BLOCK_BYTES, (end - 1) // BLOCK_BYTES * BLOCK_BYTES
         held = [self._blocks.get(at) for at in range(first, last + 1, BLOCK_BYTES)]
         if any(block is None for block in held):
-            return await self.content.read(start, end)
+            return None
         return b"".join(block for block in held if block)[start - first : end - first]
 
 
 def _places(scanner: Scanner, asked: Terms, size: int) -> tuple[Weights, list[Extent]]:
     hits = scanner.hits()
-    weights = weigh(hits, asked.terms)
+    weights = weigh(hits, asked.looked_for)
     return weights, regions(hits, weights, size)
 
 
@@ -224,24 +233,25 @@ async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
 
 
 def _made(
-    artifact: Artifact,
+    reading: Reading,
     asked: Terms,
     weights: Weights,
     parts: list[Part],
-    size: int,
     budget: Budget,
     tokenizer: Tokenizer,
     notices: list[str],
-    *,
-    page: bool,
 ) -> Composed:
     missing = _named(asked, weights.missing, grams=False)
     said = [f"Not found: {missing}."] if missing else []
-    rated = Ranking(asked.terms, weights).of_parts(parts, page=page) if parts else []
-    made = compose(rated, parts, size, budget, tokenizer, " ".join([*said, *notices]))
+    page = reading.view == "raw" and reading.artifact.facts.kind is Kind.WEB_PAGE
+    rated = Ranking(asked.looked_for, weights).of_parts(parts, page=page) if parts else []
+    made = compose(rated, parts, reading.extent, budget, tokenizer, " ".join([*said, *notices]))
     if made.passages:
         return made
-    lines = f"{artifact.measure.lines:,} {'line' if artifact.measure.lines == 1 else 'lines'}"
+    count = reading.lines.last - reading.lines.first + 1
+    lines = f"{count:,} {'line' if count == 1 else 'lines'}"
+    if reading.section is not None:
+        lines += f" of section {reading.section.name}"
     every = _named(asked, tuple(range(len(asked.terms))), grams=True)
     advice = " ".join(notices) or 'Try other words, or pattern="…" to search it.'
     text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", budget.tokens, tokenizer)
@@ -251,7 +261,8 @@ def _made(
 def _named(asked: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
     """Terms as a sentence names them: not the parts of what is named whole, and not too many."""
     without = {"part"} if grams else {"part", "gram"}
-    words = [_shown(asked.terms[number].text) for number in numbers if asked.terms[number].role not in without]
+    named = [asked.terms[number] for number in numbers if number < len(asked.terms)]  # the phrase comes after them
+    words = [_shown(term.text) for term in named if term.role not in without]
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return ", ".join(words[:_NAMED]) + more
 
@@ -274,8 +285,7 @@ def _notices(asked: Terms, end: int, size: int, *, full: bool) -> list[str]:
 
 
 def _answer(
-    artifact: Artifact,
-    view: str,
+    reading: Reading,
     asked: Terms,
     weights: Weights,
     scanner: Scanner,
@@ -286,8 +296,9 @@ def _answer(
     missing = set(weights.missing)
     over = scanner.end >= size
     return WindowsAnswer(
-        id=artifact.id,
-        view=view,
+        id=reading.artifact.id,
+        view=reading.view,
+        section=reading.part,
         text=made.text,
         tokens=made.tokens,
         windows=made.passages,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from coatcheck.core.artifact import Gone
+from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports import AbandonUpload, BeginUpload, BlobWriter, Fenced, StoreArtifact, Stored
 from coatcheck.usecases import receive
@@ -129,10 +129,21 @@ class WriteThrough:
 
     def _change(self, entry: Sheltered) -> StoreArtifact:
         """The change, made now. What was deleted since it was handed over stays deleted."""
-        blob = msgspec.structs.replace(entry.change.blob, id=self._p.new_blob_id())
+        change = entry.change
+        view = change.text_view
+        if view is not None and view.blob is not None:
+            view = msgspec.structs.replace(view, blob=self._renamed(view.blob))
         return msgspec.structs.replace(
-            entry.change, blob=blob, now=self._p.clock.now(), unless_buried_since=entry.change.now
+            change,
+            blob=self._renamed(change.blob),
+            text_view=view,
+            now=self._p.clock.now(),
+            unless_buried_since=change.now,
         )
+
+    def _renamed(self, blob: Blob) -> Blob:
+        """The blob under a name that no attempt before can have used."""
+        return msgspec.structs.replace(blob, id=self._p.new_blob_id())
 
     async def _as_blob(self, entry: Sheltered) -> Settled:
         placed = self._placed.pop(entry.key, None)

@@ -76,6 +76,26 @@ CREATE TABLE public.leases (
     holder text NOT NULL,
     until timestamp with time zone NOT NULL
 );
+CREATE TABLE public.text_parts (
+    segment_id bigint NOT NULL,
+    part integer NOT NULL,
+    namespace text NOT NULL,
+    postings bytea NOT NULL
+);
+ALTER TABLE ONLY public.text_parts ALTER COLUMN postings SET STORAGE EXTERNAL;
+ALTER TABLE ONLY public.text_parts FORCE ROW LEVEL SECURITY;
+CREATE TABLE public.text_segments (
+    id bigint NOT NULL,
+    namespace text NOT NULL,
+    bits integer NOT NULL,
+    first_seq bigint NOT NULL,
+    last_seq bigint NOT NULL,
+    documents integer NOT NULL,
+    postings integer NOT NULL,
+    listed bytea NOT NULL
+);
+ALTER TABLE ONLY public.text_segments ALTER COLUMN listed SET STORAGE EXTERNAL;
+ALTER TABLE ONLY public.text_segments FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.tombstones (
     namespace text NOT NULL,
     number bigint NOT NULL,
@@ -86,6 +106,11 @@ CREATE TABLE public.tombstones (
     until timestamp with time zone NOT NULL
 );
 ALTER TABLE ONLY public.tombstones FORCE ROW LEVEL SECURITY;
+CREATE TABLE public.unindexed (
+    namespace text NOT NULL,
+    artifact_seq bigint NOT NULL
+);
+ALTER TABLE ONLY public.unindexed FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.uploads (
     blob_id text NOT NULL,
     namespace text NOT NULL,
@@ -93,6 +118,17 @@ CREATE TABLE public.uploads (
     lease_until timestamp with time zone NOT NULL
 );
 ALTER TABLE ONLY public.uploads FORCE ROW LEVEL SECURITY;
+CREATE TABLE public.views (
+    artifact_seq bigint NOT NULL,
+    name text NOT NULL,
+    namespace text NOT NULL,
+    blob_seq bigint,
+    extractor text NOT NULL,
+    partial boolean NOT NULL,
+    measure text NOT NULL,
+    sections bytea NOT NULL
+);
+ALTER TABLE ONLY public.views FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.writers (
     id text NOT NULL,
     nonce bytea NOT NULL,
@@ -103,18 +139,35 @@ INSERT INTO public.artifacts VALUES (1, 'acme', 844646290626490585, '\x3585ec25e
 INSERT INTO public.artifacts VALUES (2, 'acme', 938035916176954941, '\x253c6a746a3c8a450be445df392930039d21a1b04817ff9de6525b614e5c37ee', 1, NULL, NULL, 'text', 'https://example.org/?a=1', '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', '2024-03-01 12:10:00+00', NULL, 600, false, 1, '{"tool_call_id":"2","url":"https://example.org/?a=1"}', NULL, '{"size":8,"lines":2,"chars":8,"tokens":{"count":2,"exact":true,"encoding":"o200k_base"},"sha256":"w/nIwoOisfLxiW8noBy+PN3Aydk/dS5GOQNaD1s29ug=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
 INSERT INTO public.artifacts VALUES (3, 'acme', 971439841517920682, '\x13f6aed852355c2a6c9dd53e999d6125b50ce4272190f82e76041b1d22a81955', 2, NULL, NULL, 'text', NULL, '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', NULL, NULL, NULL, true, 1, '{"tool_call_id":"3"}', NULL, '{"size":4,"lines":0,"chars":4,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"O5w1jzbwoxtq0+FPMJx88ZiskkboMW+c5UPVsZrAK4A=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
 INSERT INTO public.artifacts VALUES (5, 'other', 646964474368483917, '\x001c07484c1e8a335932828e5d241ca7c03f01e5b8b4fe078e8426ad760f4200', 4, NULL, NULL, 'text', NULL, '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', NULL, NULL, NULL, false, 1, '{"tool_call_id":"5"}', NULL, '{"size":5,"lines":0,"chars":5,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"2SmKENGwc1g33EvYXaxkGw887yekfl1TpU8vP1svz/o=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
-INSERT INTO public.blobs VALUES (1, '018df9e2b20074fd89350afd8aa9f7c2', 'acme', 'inline', '\xc3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8', -4325205229354962446, 8, 46, '\x01010000020008000000000000002e0000000000000001000000b7114d931500000002000000', NULL, NULL);
-INSERT INTO public.blobs VALUES (2, '018df9e2b200768cac690c24735d7608', 'acme', 'file', '\x3b9c358f36f0a31b6ad3e14f309c7cf198ac9246e8316f9ce543d5b19ac02b80', 4295367033822946075, 4, 42, '\x01010000020004000000000000002a0000000000000001000000e76796461100000000000000', NULL, NULL);
-INSERT INTO public.blobs VALUES (4, '018df9e2b2007e379e30c03e348770e5', 'other', 'inline', '\xd9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa', -2798553888591940776, 5, 43, '\x01010000020005000000000000002b00000000000000010000008900e6b81200000000000000', NULL, NULL);
-INSERT INTO public.blobs VALUES (3, '018df9e2b200734889a0846bdc12e8ad', 'acme', 'inline', '\x283bb9deef02e6843abfb538efa1eca70801bd8a701c3f98191e123496339247', 2899115152286869124, 4, 42, '\x01010000020004000000000000002a0000000000000001000000e76796461100000000000000', '2024-03-01 12:00:00+00', NULL);
+INSERT INTO public.artifacts VALUES (6, 'acme', 466159115131105448, '\x3faf451c72609e1f0921ea11901ee36a07f484d743fdc35aa11dec60f35dce0e', 5, NULL, NULL, 'text', NULL, '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', NULL, NULL, NULL, false, 1, '{"tool_call_id":"6"}', NULL, '{"size":7,"lines":0,"chars":7,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"FPe/9ID5wVzgOQ0WnaGiH311R/e1KIsmvO72Ye+Pxzk=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
+INSERT INTO public.artifacts VALUES (7, 'acme', 507431051351041619, '\xf182c6f58248851c57bb8bba1b4abfd559144aa35d4699464ba89f184bb7229a', 7, NULL, NULL, 'text', NULL, '2024-03-01 12:00:00+00', '2024-03-01 12:00:00+00', NULL, NULL, NULL, false, 1, '{"tool_call_id":"7"}', NULL, '{"size":7,"lines":1,"chars":7,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"8F1rkeUIkBJaVvW+j4y3VTCEteJODini6Z3D8ayB7ZE=","utf8":true,"dropped":0,"dropped_at":0}', '{"kind":"text"}');
+INSERT INTO public.blobs VALUES (1, '018df9e2b200734889a0846bdc12e8ad', 'acme', 'inline', '\xc3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8', -4325205229354962446, 8, 46, '\x01010000020008000000000000002e0000000000000001000000b7114d931500000002000000', NULL, NULL);
+INSERT INTO public.blobs VALUES (2, '018df9e2b2007bb68ed24acbc63d3dda', 'acme', 'file', '\x3b9c358f36f0a31b6ad3e14f309c7cf198ac9246e8316f9ce543d5b19ac02b80', 4295367033822946075, 4, 42, '\x01010000020004000000000000002a0000000000000001000000e76796461100000000000000', NULL, NULL);
+INSERT INTO public.blobs VALUES (4, '018df9e2b2007aebb9db34062f93208b', 'other', 'inline', '\xd9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa', -2798553888591940776, 5, 43, '\x01010000020005000000000000002b00000000000000010000008900e6b81200000000000000', NULL, NULL);
+INSERT INTO public.blobs VALUES (5, '018df9e2b2007003b68aea99d9afb2db', 'acme', 'inline', '\x14f7bff480f9c15ce0390d169da1a21f7d7547f7b5288b26bceef661ef8fc739', 1510887256862867804, 7, 45, '\x01010000020007000000000000002d00000000000000010000004b5671f61400000000000000', NULL, NULL);
+INSERT INTO public.blobs VALUES (6, '018df9e2b200763fa71b2ff4c2427131', 'acme', 'inline', '\x362a07bbb5c74b982bed644b9f7e298837d7a3a232c964d039bb7e49ebea825f', 3902940529859971992, 5, 43, '\x01010000020005000000000000002b0000000000000001000000ec675a001200000001000000', NULL, NULL);
+INSERT INTO public.blobs VALUES (7, '018df9e2b2007e1ea0830be792d4459a', 'acme', 'inline', '\xf05d6b91e50890125a56f5be8f8cb7553084b5e24e0e29e2e99dc3f1ac81ed91', -1126626057415782382, 7, 45, '\x01010000020007000000000000002d00000000000000010000002e31cd4e1400000001000000', NULL, NULL);
+INSERT INTO public.blobs VALUES (3, '018df9e2b20072e9b2e39cc093d013f5', 'acme', 'inline', '\x283bb9deef02e6843abfb538efa1eca70801bd8a701c3f98191e123496339247', 2899115152286869124, 4, 42, '\x01010000020004000000000000002a0000000000000001000000e76796461100000000000000', '2024-03-01 12:00:00+00', NULL);
 INSERT INTO public.idempotency_keys VALUES ('acme', 'k', '\x66', 938035916176954941, true, '2034-02-27 12:00:00+00');
 INSERT INTO public.inline_bytes VALUES (1, 'acme', '\x28b52ffd24084100006f6e650a74776f0ae6a60e405e2a4d181100000015000000080000000100000000b1ea928f');
 INSERT INTO public.inline_bytes VALUES (3, 'acme', '\x28b52ffd2404210000676f6e65547fb1bb5e2a4d181100000011000000040000000100000000b1ea928f');
 INSERT INTO public.inline_bytes VALUES (4, 'other', '\x28b52ffd24052900006f746865725a62e6a65e2a4d181100000012000000050000000100000000b1ea928f');
+INSERT INTO public.inline_bytes VALUES (5, 'acme', '\x28b52ffd24073900003c703e7061676581a7eb205e2a4d181100000014000000070000000100000000b1ea928f');
+INSERT INTO public.inline_bytes VALUES (6, 'acme', '\x28b52ffd2405290000706167650a468322c05e2a4d181100000012000000050000000100000000b1ea928f');
+INSERT INTO public.inline_bytes VALUES (7, 'acme', '\x28b52ffd24073900002320706172740a841263cb5e2a4d181100000014000000070000000100000000b1ea928f');
 INSERT INTO public.tombstones VALUES ('acme', 934077519879315292, '\xbb376c349b336d77b568c613df3f464c6ec5442edee94020e03beafe2dfd5963', 'deleted', '2024-03-01 12:00:00+00', 'bash', '2034-02-27 12:00:00+00');
-INSERT INTO public.writers VALUES ('2d11be30973cc17740041929333461f0', '\x120e06a610678efdc37c6d11c3af9659', '2026-11-22 02:51:18.064182+00');
-SELECT pg_catalog.setval('public.artifacts_seq_seq', 5, true);
-SELECT pg_catalog.setval('public.blobs_seq_seq', 4, true);
+INSERT INTO public.unindexed VALUES ('acme', 1);
+INSERT INTO public.unindexed VALUES ('acme', 2);
+INSERT INTO public.unindexed VALUES ('acme', 3);
+INSERT INTO public.unindexed VALUES ('acme', 4);
+INSERT INTO public.unindexed VALUES ('other', 5);
+INSERT INTO public.unindexed VALUES ('acme', 6);
+INSERT INTO public.unindexed VALUES ('acme', 7);
+INSERT INTO public.views VALUES (6, 'text', 'acme', 6, 'test 1', false, '{"size":5,"lines":1,"chars":5,"tokens":{"count":3,"exact":false,"encoding":"o200k_base"}}', '\x9298a27331abc39c626572200020756e730100050101c098a27231a00200000100b468747470733a2f2f6578616d706c652e6f72672f');
+INSERT INTO public.views VALUES (7, 'text', 'acme', NULL, 'test 1', true, '{"size":0,"lines":0,"chars":0,"tokens":{"count":3,"exact":false,"encoding":"o200k_base"}}', '\x9298a27331abc39c626572200020756e730100000100c098a27231a00200000100b468747470733a2f2f6578616d706c652e6f72672f');
+INSERT INTO public.writers VALUES ('79f2925d80dc3674e16014abb4b72b83', '\x494f6e8597f975eaa5ddda53f0e853d9', '2026-11-22 06:07:55.366465+00');
+SELECT pg_catalog.setval('public.artifacts_seq_seq', 7, true);
+SELECT pg_catalog.setval('public.blobs_seq_seq', 7, true);
 ALTER TABLE ONLY public.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY public.artifacts
@@ -127,10 +180,18 @@ ALTER TABLE ONLY public.inline_bytes
     ADD CONSTRAINT pk_inline_bytes PRIMARY KEY (blob_seq);
 ALTER TABLE ONLY public.leases
     ADD CONSTRAINT pk_leases PRIMARY KEY (name);
+ALTER TABLE ONLY public.text_parts
+    ADD CONSTRAINT pk_text_parts PRIMARY KEY (segment_id, part);
+ALTER TABLE ONLY public.text_segments
+    ADD CONSTRAINT pk_text_segments PRIMARY KEY (id);
 ALTER TABLE ONLY public.tombstones
     ADD CONSTRAINT pk_tombstones PRIMARY KEY (namespace, number);
+ALTER TABLE ONLY public.unindexed
+    ADD CONSTRAINT pk_unindexed PRIMARY KEY (namespace, artifact_seq);
 ALTER TABLE ONLY public.uploads
     ADD CONSTRAINT pk_uploads PRIMARY KEY (blob_id);
+ALTER TABLE ONLY public.views
+    ADD CONSTRAINT pk_views PRIMARY KEY (artifact_seq, name);
 ALTER TABLE ONLY public.writers
     ADD CONSTRAINT pk_writers PRIMARY KEY (id);
 CREATE INDEX ix_artifacts_blob_seq ON public.artifacts USING btree (blob_seq);
@@ -140,14 +201,22 @@ CREATE INDEX ix_artifacts_namespace_session_seq ON public.artifacts USING btree 
 CREATE INDEX ix_blobs_dead_at_id ON public.blobs USING btree (dead_at, id) WHERE (dead_at IS NOT NULL);
 CREATE INDEX ix_blobs_digest ON public.blobs USING btree (digest) WHERE (dead_at IS NULL);
 CREATE INDEX ix_idempotency_keys_expires_at ON public.idempotency_keys USING btree (expires_at);
+CREATE INDEX ix_text_segments_namespace_last_seq ON public.text_segments USING btree (namespace, last_seq);
 CREATE INDEX ix_tombstones_until ON public.tombstones USING btree (until);
 CREATE INDEX ix_uploads_lease_until ON public.uploads USING btree (lease_until);
+CREATE INDEX ix_views_blob_seq ON public.views USING btree (blob_seq) WHERE (blob_seq IS NOT NULL);
 CREATE UNIQUE INDEX uq_artifacts_namespace_number ON public.artifacts USING btree (namespace, number);
 CREATE UNIQUE INDEX uq_blobs_id ON public.blobs USING btree (id);
 ALTER TABLE ONLY public.artifacts
     ADD CONSTRAINT fk_artifacts_blob_seq FOREIGN KEY (blob_seq) REFERENCES public.blobs(seq);
 ALTER TABLE ONLY public.inline_bytes
     ADD CONSTRAINT fk_inline_bytes_blob_seq FOREIGN KEY (blob_seq) REFERENCES public.blobs(seq) ON DELETE CASCADE;
+ALTER TABLE ONLY public.text_parts
+    ADD CONSTRAINT fk_text_parts_segment_id FOREIGN KEY (segment_id) REFERENCES public.text_segments(id) ON DELETE CASCADE;
+ALTER TABLE ONLY public.views
+    ADD CONSTRAINT fk_views_artifact_seq FOREIGN KEY (artifact_seq) REFERENCES public.artifacts(seq);
+ALTER TABLE ONLY public.views
+    ADD CONSTRAINT fk_views_blob_seq FOREIGN KEY (blob_seq) REFERENCES public.blobs(seq);
 ALTER TABLE public.artifacts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.blobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.idempotency_keys ENABLE ROW LEVEL SECURITY;
@@ -156,7 +225,15 @@ CREATE POLICY namespace ON public.artifacts USING (((namespace = ( SELECT curren
 CREATE POLICY namespace ON public.blobs USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
 CREATE POLICY namespace ON public.idempotency_keys USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
 CREATE POLICY namespace ON public.inline_bytes USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
+CREATE POLICY namespace ON public.text_parts USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
+CREATE POLICY namespace ON public.text_segments USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
 CREATE POLICY namespace ON public.tombstones USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
+CREATE POLICY namespace ON public.unindexed USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
 CREATE POLICY namespace ON public.uploads USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
+CREATE POLICY namespace ON public.views USING (((namespace = ( SELECT current_setting('coatcheck.namespace'::text, true) AS current_setting)) OR (( SELECT current_setting('coatcheck.upkeep'::text, true) AS current_setting) = 'on'::text)));
+ALTER TABLE public.text_parts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.text_segments ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.tombstones ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.unindexed ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.uploads ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.views ENABLE ROW LEVEL SECURITY;

@@ -23,7 +23,7 @@ from coatcheck.adapters.sql.sqlite import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
 from coatcheck.core.artifact import Said  # noqa: E402
 from coatcheck.ports import BeginUpload, DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
-from contract.making import DAY, START, Everything, store  # noqa: E402
+from contract.making import DAY, START, Everything, store, view  # noqa: E402
 from support.postgres import BIN, Server, running_postgres  # noqa: E402
 
 HOUR = timedelta(hours=1)
@@ -38,6 +38,8 @@ def changes() -> list[StoreArtifact]:
         store(b"file", said=Said(tool_call_id="3"), placement="file", pinned=True),
         store(b"gone", said=Said(tool_call_id="4", tool_name="bash")),
         store(b"other", namespace="other", said=Said(tool_call_id="5")),
+        store(b"<p>page", said=Said(tool_call_id="6"), text_view=view(b"page\n")),
+        store(b"# part\n", said=Said(tool_call_id="7"), text_view=view(None)),
     ]
 
 
@@ -57,7 +59,7 @@ async def fill(catalog: Everything, made: list[StoreArtifact]) -> list[str]:
 
 async def told(catalog: Everything, numbers: list[tuple[str, int]]) -> list[str]:
     """What a catalogue says of these, as JSON."""
-    found = [await catalog.find(*each, START, with_bytes=True) for each in numbers]
+    found = [await catalog.find(*each, START, with_bytes=True, with_view=True) for each in numbers]
     return [msgspec.json.encode((each, answer)).decode() for each, answer in zip(numbers, found, strict=True)]
 
 

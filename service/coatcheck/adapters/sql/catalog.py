@@ -10,10 +10,12 @@ from typing import TypeVar, cast
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql import listing, reads
-from coatcheck.adapters.sql.changes import alter, bury, forget, leases, store, uploads
+from coatcheck.adapters.sql import listing, matching, reads, texts
+from coatcheck.adapters.sql.changes import alter, bury, forget, leases, store, uploads, views
+from coatcheck.adapters.sql.changes.texts import apply_drop, apply_index, apply_merge, apply_reindex
 from coatcheck.adapters.sql.work import Work
 from coatcheck.core.artifact import Artifact, Blob, Gone
+from coatcheck.core.fulltext import Packed, Size
 from coatcheck.ports import (
     AbandonUpload,
     BeginUpload,
@@ -21,25 +23,35 @@ from coatcheck.ports import (
     DeadBlob,
     DeleteArtifact,
     DeleteSession,
+    DropSegment,
     ExpireArtifacts,
+    Fenced,
     Filter,
     ForgetBlobs,
     Found,
+    IndexDocuments,
     KeyRecord,
+    MergeSegments,
+    NewView,
     Page,
     PatchArtifact,
     PurgeRecords,
     ReapUploads,
+    Reindex,
     RenewUpload,
     StoreArtifact,
+    StoredView,
+    StoreView,
     TakeLease,
     Touch,
+    Unindexed,
 )
 
 C = TypeVar("C")
 T = TypeVar("T")
 
 _ROW_BYTES = 1024
+_SECTION_BYTES = 100
 _PAGE = 500
 
 
@@ -72,7 +84,7 @@ class SqlCatalog(ABC):
 
     async def store_artifact(self, change: StoreArtifact) -> store.Answer:
         """The one transaction of an ingest."""
-        weight = len(change.inline or b"") + len(change.blob.index)
+        weight = len(change.inline or b"") + len(change.blob.index) + _view_weight(change.text_view)
         return await self._change(store.apply_store, change, change.namespace, weight)
 
     async def condemn_blob(self, change: CondemnBlob) -> bool:
@@ -82,6 +94,10 @@ class SqlCatalog(ABC):
     async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
         """The blob that storing this content would point at."""
         return await self._ask(namespace, lambda conn: reads.same_bytes(conn, namespace, sha256, size))
+
+    async def store_view(self, change: StoreView) -> StoredView | Fenced | None:
+        """Keep a derived view."""
+        return await self._change(views.apply_store_view, change, change.namespace, _view_weight(change.new))
 
     async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
         """Change what may change."""
@@ -100,10 +116,13 @@ class SqlCatalog(ABC):
         await self._change(alter.apply_touch, change, None, len(change.reads) * _ROW_BYTES)
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
     ) -> Found | Gone | None:
         """The artifact, its tombstone, or None."""
-        return await self._ask(namespace, lambda conn: reads.find(conn, namespace, number, now, with_bytes=with_bytes))
+        return await self._ask(
+            namespace,
+            lambda conn: reads.find(conn, namespace, number, now, with_bytes=with_bytes, with_view=with_view),
+        )
 
     async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
         """The stored bytes of an inline blob."""
@@ -117,9 +136,62 @@ class SqlCatalog(ABC):
         self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
     ) -> Page:
         """Live artifacts, newest first."""
+        question = listing.list_artifacts if where.terms is None else matching.list_matching
         return await self._ask_for_list(
-            namespace, lambda conn: listing.list_artifacts(conn, namespace, where, now, before=before, limit=limit)
+            namespace, lambda conn: question(conn, namespace, where, now, before=before, limit=limit)
         )
+
+    async def index_documents(self, change: IndexDocuments) -> int:
+        """Add documents to the full-text index."""
+        return await self._change(apply_index, change, change.namespace, _segment_bytes(change.segment))
+
+    async def merge_segments(self, change: MergeSegments) -> bool:
+        """Put one segment in the place of several."""
+        return await self._change(apply_merge, change, change.namespace, _segment_bytes(change.segment))
+
+    async def drop_segment(self, change: DropSegment) -> None:
+        """Give up a damaged segment."""
+        await self._change(apply_drop, change, change.namespace, _ROW_BYTES)
+
+    async def reindex(self, change: Reindex) -> None:
+        """Have artifacts wait for the index again."""
+        await self._change(apply_reindex, change, change.namespace, len(change.rows) * _ROW_BYTES)
+
+    async def unindexed(self, namespace: str, limit: int, *, after: int = 0) -> list[Unindexed]:
+        """The oldest that wait for the index."""
+        return await self._ask(namespace, lambda conn: texts.waiting(conn, namespace, limit, after))
+
+    async def newest_unindexed(self, namespace: str) -> int | None:
+        """The newest that waits."""
+        return await self._ask(namespace, lambda conn: texts.newest_waiting(conn, namespace))
+
+    async def next_unindexed(self, after: str) -> str | None:
+        """The next namespace where some wait."""
+        return await self._ask(None, lambda conn: texts.next_unindexed(conn, after))
+
+    async def segment_sizes(self, namespace: str) -> list[Size]:
+        """The segments of a namespace."""
+        return await self._ask(namespace, lambda conn: texts.sizes(conn, namespace))
+
+    async def next_segment(self, after: int) -> tuple[str, Size] | None:
+        """The next segment of all."""
+        return await self._ask(None, lambda conn: texts.next_segment(conn, after))
+
+    async def read_segments(self, namespace: str, ids: list[int]) -> list[Packed] | None:
+        """Segments whole."""
+        return await self._ask(namespace, lambda conn: texts.whole(conn, namespace, ids))
+
+    async def fingerprints(self, namespace: str, rows: list[int]) -> dict[int, int]:
+        """What the artifacts in these rows are now."""
+        return await self._ask(namespace, lambda conn: texts.fingerprints(conn, namespace, rows))
+
+    async def unlisted(self, namespace: str, after: int) -> tuple[list[int], int | None]:
+        """Rows that the index lacks."""
+        return await self._ask(namespace, lambda conn: texts.unlisted(conn, namespace, after))
+
+    async def next_namespace(self, after: str) -> str | None:
+        """The next namespace that has artifacts."""
+        return await self._ask(None, lambda conn: texts.next_namespace(conn, after))
 
     async def expire_artifacts(self, change: ExpireArtifacts) -> int:
         """Bury what has expired."""
@@ -164,3 +236,15 @@ class SqlCatalog(ABC):
         self, apply: Callable[[Connection, C], T], change: C, namespace: str | None, weight: int = 0
     ) -> T:
         return cast("T", await self._commit(Work(apply, change, namespace, weight + _ROW_BYTES)))
+
+
+def _view_weight(new: NewView | None) -> int:
+    """Bytes that a view adds, roughly."""
+    if new is None:
+        return 0
+    index = 0 if new.blob is None else len(new.blob.index)
+    return len(new.inline or b"") + index + len(new.view.sections) * _SECTION_BYTES
+
+
+def _segment_bytes(segment: Packed | None) -> int:
+    return 0 if segment is None else len(segment.listed) + sum(map(len, segment.parts))

@@ -2,16 +2,15 @@
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, func, select, update
 
-from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes
+from coatcheck.adapters.sql.changes.bury import is_unused
+from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, views
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.findings import Finding
 
-_UNUSED: ColumnElement[bool] = blobs.c.dead_at.is_(None) & ~exists().where(
-    artifacts.c.blob_seq == blobs.c.seq
-).correlate(blobs)
+_UNUSED: ColumnElement[bool] = blobs.c.dead_at.is_(None) & is_unused()
 _UNREFERENCED = select(blobs.c.namespace, blobs.c.id).where(_UNUSED).order_by(blobs.c.seq)
 _BURY = update(blobs).where(_UNUSED).values(dead_at=bindparam("now", type_=UtcDateTime))
 _STRAY: ColumnElement[bool] = ~exists().where(
@@ -19,10 +18,20 @@ _STRAY: ColumnElement[bool] = ~exists().where(
 ).correlate(inline_bytes)
 _STRAYS = select(func.count()).select_from(inline_bytes).where(_STRAY)
 _DROP_STRAYS = delete(inline_bytes).where(_STRAY)
+_LOST: ColumnElement[bool] = ~exists().where(artifacts.c.seq == views.c.artifact_seq).correlate(views)
+_LOST_VIEWS = select(func.count()).select_from(views).where(_LOST)
+_DROP_LOST_VIEWS = delete(views).where(_LOST)
 _HOLLOW = (
     select(artifacts.c.namespace, artifacts.c.number)
     .outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
     .where(blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None))
+    .order_by(artifacts.c.seq)
+)
+_HOLLOW_VIEWS = (
+    select(artifacts.c.namespace, artifacts.c.number, views.c.name)
+    .join_from(artifacts, views, views.c.artifact_seq == artifacts.c.seq)
+    .outerjoin(blobs, blobs.c.seq == views.c.blob_seq)
+    .where(and_(views.c.blob_seq.is_not(None), blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None)))
     .order_by(artifacts.c.seq)
 )
 _DONE = {"unreferenced": " It is marked dead now; the sweep removes it.", "stray": " They are removed."}
@@ -33,19 +42,26 @@ def contradictions(conn: Connection) -> list[Finding]:
     found: list[Finding] = []
     if strays := conn.execute(_STRAYS).scalar_one():
         found.append(Finding("stray", "", "", f"{strays:,} rows of stored bytes belong to no blob."))
+    if lost := conn.execute(_LOST_VIEWS).scalar_one():
+        found.append(Finding("stray", "", "", f"{lost:,} views belong to no artifact."))
     found += [
-        Finding("unreferenced", namespace, blob_id, "No artifact uses this live blob.")
+        Finding("unreferenced", namespace, blob_id, "No artifact and no view uses this live blob.")
         for namespace, blob_id in conn.execute(_UNREFERENCED)
     ]
     found += [
         Finding("dangling", namespace, "", f"Artifact {ids.render(number)} points at a blob that is dead.")
         for namespace, number in conn.execute(_HOLLOW)
     ]
+    found += [
+        Finding("dangling", namespace, "", f"The {name} view of {ids.render(number)} points at a blob that is dead.")
+        for namespace, number, name in conn.execute(_HOLLOW_VIEWS)
+    ]
     return found
 
 
 def repair(conn: Connection, now: datetime) -> None:
     """Bury what nothing uses and drop what belongs to nothing. Only while nobody stores."""
+    conn.execute(_DROP_LOST_VIEWS)
     conn.execute(_BURY, {"now": now})
     conn.execute(_DROP_STRAYS)
 

@@ -6,16 +6,18 @@ was asked for, even nothing, and not be the last.
 """
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec.structs import astuple
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, bindparam, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import is_live
 from coatcheck.adapters.sql.tables import artifacts, blobs
-from coatcheck.adapters.sql.words import has_label
+from coatcheck.adapters.sql.types import Many
+from coatcheck.adapters.sql.words import among, has_label
 from coatcheck.ports import Filter, Page
 
 STRETCH = 5_000
@@ -24,15 +26,15 @@ SECONDS = 0.5
 """After which no further stretch is begun."""
 
 _MINE = artifacts.c.namespace == bindparam("namespace")
-_LIST = (
+_LIVE = (
     select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS, artifacts.c.seq)
     .join_from(artifacts, blobs)
     .where(_MINE, is_live())
-    .order_by(artifacts.c.seq.desc())
-    .limit(bindparam("most"))
 )
+_LIST = _LIVE.order_by(artifacts.c.seq.desc()).limit(bindparam("most"))
 _END = select(artifacts.c.seq).where(_MINE).order_by(artifacts.c.seq.desc()).limit(1).offset(bindparam("stretch"))
 _OF_SESSION = artifacts.c.session == bindparam("session")
+_SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _BEFORE = artifacts.c.seq < bindparam("before")
 _FROM = artifacts.c.seq >= bindparam("first")
 _CONDITIONS: dict[str, ColumnElement[bool]] = {
@@ -42,6 +44,27 @@ _CONDITIONS: dict[str, ColumnElement[bool]] = {
     "url": artifacts.c.url == bindparam("url"),
     "label": has_label(artifacts.c.labels, bindparam("label")),
 }
+
+
+def of_rows(
+    conn: Connection, namespace: str, where: Filter, now: datetime, seqs: Sequence[int], *also: ColumnElement[Any]
+) -> list[Row[Any]]:
+    """Those of some rows that are live and meet all conditions but `terms`, newest first, with further columns."""
+    wanted = _wanted(where)
+    # Unordered: a planner that has an order and a limit to serve may walk through all rows from their newest.
+    statement = _LIVE.where(among(artifacts.c.seq, _SEQS), *(_CONDITIONS[name] for name in wanted)).add_columns(*also)
+    found = conn.execute(statement, {"namespace": namespace, "now": now, **wanted, "seqs": seqs}).all()
+    return sorted(found, key=_seq, reverse=True)
+
+
+def _seq(row: Row[Any]) -> int:
+    seq: int = row.seq
+    return seq
+
+
+def _wanted(where: Filter) -> dict[str, Any]:
+    given = zip(where.__struct_fields__, astuple(where), strict=True)
+    return {name: value for name, value in given if value is not None and name in _CONDITIONS}
 
 
 def list_artifacts(
@@ -57,9 +80,7 @@ def list_artifacts(
 ) -> Page:
     """Live artifacts that meet all conditions; see the module for what `before` of a page means."""
     end = time.monotonic() + seconds
-    wanted = {
-        name: value for name, value in zip(where.__struct_fields__, astuple(where), strict=True) if value is not None
-    }
+    wanted = _wanted(where)
     values: dict[str, Any] = {"namespace": namespace, "now": now, **wanted}
     found: list[Row[Any]] = []
     while True:

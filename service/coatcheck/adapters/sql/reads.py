@@ -23,18 +23,21 @@ from sqlalchemy import (
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import NOW, is_live
 from coatcheck.adapters.sql.prepared import Prepared
-from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.core.artifact import Blob, Gone
+from coatcheck.core.views import TEXT
 from coatcheck.ports import DeadBlob, Found, KeyRecord
 
 _WIDTH = rows.WIDTH
 _NAMESPACE = bindparam("namespace", type_=Text())
 _NUMBER = bindparam("number", type_=BigInteger())
+_VIEW_BLOBS = blobs.alias("view_blobs")
+_VIEW_BYTES = inline_bytes.alias("view_bytes")
 
 
-def _find(*, with_bytes: bool) -> Select[Any]:
+def _find(*, with_bytes: bool, with_view: bool) -> Select[Any]:
     # Artifact and tombstone in one statement: a re-post between two would show neither.
     anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
     here = anchor.outerjoin(
@@ -44,6 +47,14 @@ def _find(*, with_bytes: bool) -> Select[Any]:
     if with_bytes:
         here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
         stored = inline_bytes.c.stored
+    view: list[ColumnElement[Any]] = []
+    if with_view:
+        here = (
+            here.outerjoin(views, and_(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT))
+            .outerjoin(_VIEW_BLOBS, _VIEW_BLOBS.c.seq == views.c.blob_seq)
+            .outerjoin(_VIEW_BYTES, _VIEW_BYTES.c.blob_seq == views.c.blob_seq)
+        )
+        view = [*rows.VIEW_COLUMNS, *rows.blob_columns(_VIEW_BLOBS), _VIEW_BYTES.c.stored]
     here = here.outerjoin(
         tombstones,
         and_(
@@ -63,10 +74,15 @@ def _find(*, with_bytes: bool) -> Select[Any]:
         tombstones.c.reason,
         tombstones.c.at,
         tombstones.c.tool_name,
+        *view,
     ).select_from(here)
 
 
-_FIND = {False: Prepared(_find(with_bytes=False)), True: Prepared(_find(with_bytes=True))}
+_FIND = {
+    (with_bytes, with_view): Prepared(_find(with_bytes=with_bytes, with_view=with_view))
+    for with_bytes in (False, True)
+    for with_view in (False, True)
+}
 _STORED = (
     select(inline_bytes.c.stored)
     .join_from(blobs, inline_bytes, inline_bytes.c.blob_seq == blobs.c.seq)
@@ -112,15 +128,19 @@ _ALL = Prepared(
 _MOST_NAMES = 500
 
 
-def find(conn: Connection, namespace: str, number: int, now: datetime, *, with_bytes: bool) -> Found | Gone | None:
+def find(
+    conn: Connection, namespace: str, number: int, now: datetime, *, with_bytes: bool, with_view: bool
+) -> Found | Gone | None:
     """The artifact, its tombstone, or None."""
-    row = _FIND[with_bytes].rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
-    live, expires_at, tool_name, stored, reason, at, buried_tool = row[_WIDTH:]
+    row = _FIND[with_bytes, with_view].rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
+    live, expires_at, tool_name, stored, reason, at, buried_tool, *view = row[_WIDTH:]
     if row[0] is None:
         return None if reason is None else rows.gone(number, reason, at, buried_tool)
     if not live:
         return rows.gone(number, "expired", expires_at, tool_name)
-    return Found(rows.artifact(row), stored)
+    if not view or view[0] is None:
+        return Found(rows.artifact(row), stored)
+    return Found(rows.artifact(row), stored, rows.found_view(view[:-1], view[-1]))
 
 
 def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:

@@ -5,11 +5,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, FromClause
 
-from coatcheck.adapters.sql.tables import artifacts, blobs
+from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Measure, Said
+from coatcheck.core.views import View, ViewMeasure, unpack_sections
+from coatcheck.ports import FoundView
 
 Reason = Literal["expired", "deleted", "session_deleted", "evicted"]
 
@@ -28,15 +30,24 @@ ARTIFACT_COLUMNS: list[ColumnElement[Any]] = [
     artifacts.c.engine,
 ]
 """What `artifact` reads, in its order, before BLOB_COLUMNS."""
-BLOB_COLUMNS: list[ColumnElement[Any]] = [
-    blobs.c.id,
-    blobs.c.placement,
-    blobs.c.size,
-    blobs.c.stored_size,
-    blobs.c.sha256,
-    blobs.c.frames,
-    blobs.c.condemned_at.is_not(None).label("condemned"),
+
+
+def blob_columns(table: FromClause) -> list[ColumnElement[Any]]:
+    """What `blob` reads, in its order."""
+    c = table.c
+    names = (c.id, c.placement, c.size, c.stored_size, c.sha256, c.frames)
+    return [*names, c.condemned_at.is_not(None).label("condemned")]
+
+
+BLOB_COLUMNS = blob_columns(blobs)
+VIEW_COLUMNS: list[ColumnElement[Any]] = [
+    views.c.name,
+    views.c.extractor,
+    views.c.partial,
+    views.c.measure,
+    views.c.sections,
 ]
+"""What `found_view` reads, in its order, before the columns of the view's blob."""
 WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
 """Columns that `artifact` takes."""
 
@@ -45,6 +56,7 @@ _said = msgspec.json.Decoder(Said)
 _measure = msgspec.json.Decoder(Measure)
 _facts = msgspec.json.Decoder(Facts)
 _labels = msgspec.json.Decoder(tuple[str, ...])
+_view_measure = msgspec.json.Decoder(ViewMeasure)
 
 
 def artifact(row: Sequence[Any]) -> Artifact:
@@ -82,6 +94,19 @@ def blob(columns: Sequence[Any]) -> Blob:
         index=frames,
         condemned=bool(condemned),
     )
+
+
+def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
+    """The view from VIEW_COLUMNS and the columns of its blob, which are NULL where it has none of its own."""
+    name, extractor, partial, measure, sections, *own = columns
+    view = View(
+        name=name,
+        extractor=extractor,
+        partial=bool(partial),
+        sections=unpack_sections(sections),
+        measure=_view_measure.decode(measure),
+    )
+    return FoundView(view, None if own[0] is None else blob(own), inline)
 
 
 def gone(number: int, reason: Reason, at: datetime, tool_name: str | None) -> Gone:

@@ -112,6 +112,25 @@ Index(
     postgresql_where=artifacts.c.expires_at.is_not(None),
 )
 
+views = Table(  # no cascade: whoever removes an artifact must release the bytes of its views, or is refused
+    "views",
+    metadata,
+    Column("artifact_seq", RowNumber, ForeignKey("artifacts.seq"), primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),  # its artifact's
+    Column("blob_seq", RowNumber, ForeignKey("blobs.seq")),  # NULL: the view is the payload itself
+    Column("extractor", Text, nullable=False),
+    Column("partial", Boolean, nullable=False),
+    Column("measure", Text, nullable=False),  # JSON
+    Column("sections", LargeBinary, nullable=False),  # packed; the last, because it may be long
+)
+Index(
+    "ix_views_blob_seq",
+    views.c.blob_seq,
+    sqlite_where=views.c.blob_seq.is_not(None),
+    postgresql_where=views.c.blob_seq.is_not(None),
+)
+
 uploads = Table(
     "uploads",
     metadata,
@@ -161,4 +180,37 @@ leases = Table(
     Column("name", Text, primary_key=True),
     Column("holder", Text, nullable=False),
     Column("until", UtcDateTime, nullable=False),
+)
+
+# The full-text index, kept by our own code: see `core/fulltext`. An artifact's row may be in more than one segment, and
+# in one that speaks of what stood in its place before: each answer is compared with the row itself.
+unindexed = Table(  # no foreign key: what is not there any more is passed over when it is its turn
+    "unindexed",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("artifact_seq", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+text_segments = Table(
+    "text_segments",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # random: never used again
+    Column("namespace", Text, nullable=False),
+    Column("bits", Integer, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("documents", Integer, nullable=False),
+    Column("postings", Integer, nullable=False),
+    Column("listed", LargeBinary, nullable=False),
+)
+Index("ix_text_segments_namespace_last_seq", text_segments.c.namespace, text_segments.c.last_seq)
+
+text_parts = Table(
+    "text_parts",
+    metadata,
+    Column("segment_id", BigInteger, ForeignKey("text_segments.id", ondelete="CASCADE"), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("namespace", Text, nullable=False),  # its segment's
+    Column("postings", LargeBinary, nullable=False),
 )

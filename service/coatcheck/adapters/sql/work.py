@@ -9,7 +9,16 @@ from coatcheck.adapters.sql.changes.bury import lock_ahead
 from coatcheck.adapters.sql.changes.lane import apply_stores
 from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.changes.store import apply_store
-from coatcheck.ports import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact
+from coatcheck.ports import (
+    DeleteArtifact,
+    DeleteSession,
+    DropSegment,
+    IndexDocuments,
+    MergeSegments,
+    PatchArtifact,
+    StoreArtifact,
+    StoreView,
+)
 
 
 class Work(NamedTuple):
@@ -25,7 +34,9 @@ class Work(NamedTuple):
     @property
     def solitary(self) -> bool:
         """Whether it locks rows that nobody can name before: replicas could wait in a circle if it shared a group."""
-        return self.namespace is None or isinstance(self.change, DeleteSession)
+        return self.namespace is None or isinstance(
+            self.change, DeleteSession | IndexDocuments | MergeSegments | DropSegment
+        )
 
 
 def just(call: Callable[[Connection], object], namespace: str | None = None) -> Work:
@@ -63,7 +74,9 @@ def _carry_out_in_one(
     conn: Connection, group: Sequence[Work], members: Sequence[int], number: Numberer, answers: dict[int, object]
 ) -> None:
     numbers = [
-        change.number for at in members if isinstance(change := group[at].change, DeleteArtifact | PatchArtifact)
+        change.number
+        for at in members
+        if isinstance(change := group[at].change, DeleteArtifact | PatchArtifact | StoreView)
     ]
     if numbers and len(members) > 1 and conn.dialect.name != "sqlite":
         lock_ahead(conn, group[members[0]].namespace or "", numbers)

@@ -16,7 +16,8 @@ from coatcheck.api.routes.document import openapi_json
 from coatcheck.api.routes.health import live, ready
 from coatcheck.api.routes.ingest import store, store_batch, store_raw
 from coatcheck.api.routes.json import read_json
-from coatcheck.api.routes.reading import read_artifact, search_artifact
+from coatcheck.api.routes.reading import outline_artifact, read_artifact, search_artifact
+from coatcheck.api.routes.search_results import budget_search_results, verify_citations
 from coatcheck.api.routes.tools import call_tool, get_tools
 from coatcheck.api.routes.windows import find_windows
 
@@ -33,7 +34,10 @@ ROUTES: Final[list[HTTPRouteHandler]] = [
     search_artifact,
     find_windows,
     read_json,
+    outline_artifact,
     delete_session,
+    budget_search_results,
+    verify_citations,
     get_tools,
     call_tool,
     live,

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from coatcheck.api import docs
 from coatcheck.api.accept import prefers_text
-from coatcheck.api.asking import caller, require_json
+from coatcheck.api.asking import caller, cited, require_json
 from coatcheck.api.body import open_body
 from coatcheck.api.fields import CardAsk, ListAsk, NoAsk, PatchAsk
 from coatcheck.api.headers import field, raw_path
@@ -35,8 +35,8 @@ async def list_artifacts(request: Request[Any, Any, Any], desk: NamedDependency[
     """A page of artifacts, newest first."""
     asked = read_query(request.scope, ListAsk)
     where = Filter(session=asked.session, kind=asked.kind, tool_name=asked.tool_name, url=asked.url, label=asked.label)
-    listing = await desk.services.browse(caller(request.scope), where, asked.cursor, asked.limit)
-    return answer(ListView(tuple(artifact_view(item) for item in listing.items), listing.next))
+    listing = await desk.services.browse(caller(request.scope), where, asked.cursor, asked.limit, query=asked.q)
+    return answer(ListView(tuple(artifact_view(item) for item in listing.items), listing.next, listing.partial))
 
 
 @get("/v1/artifacts/{artifact_id:str}", opt={"doc": docs.GET})
@@ -45,7 +45,7 @@ async def get_artifact(
 ) -> Response[bytes]:
     """Metadata and card."""
     read_query(request.scope, NoAsk)
-    return answer(described_view(await desk.services.describe(caller(request.scope), ids.parse(artifact_id))))
+    return answer(described_view(await desk.services.describe(caller(request.scope), cited(artifact_id)[0])))
 
 
 @get("/v1/artifacts/{artifact_id:str}/card", opt={"doc": docs.CARD})
@@ -55,7 +55,7 @@ async def get_card(
     """The card at another budget or for another query, as JSON or as the text alone."""
     asked = read_query(request.scope, CardAsk)
     described = await desk.services.describe(
-        caller(request.scope), ids.parse(artifact_id), budget=asked.tokens, query=asked.query
+        caller(request.scope), cited(artifact_id)[0], budget=asked.tokens, query=asked.query
     )
     if prefers_text(field(request.scope, b"accept")):
         return Response(

@@ -8,14 +8,13 @@ from typing import cast
 from litestar.types import HTTPScope, Receive, Send
 
 from coatcheck.api import content_route
-from coatcheck.api.asking import caller
+from coatcheck.api.asking import caller, cited
 from coatcheck.api.content_route import request_fields, respond, send_response
 from coatcheck.api.fields import ContentAsk
 from coatcheck.api.problems import render
 from coatcheck.api.query import read_query
+from coatcheck.api.representation import representation
 from coatcheck.api.services import Services
-from coatcheck.core import ids
-from coatcheck.usecases.asking import check_view
 
 _OURS = frozenset({"content-type", "content-length", "cache-control"})
 
@@ -29,11 +28,11 @@ async def serve_content(
         CoatcheckError: before the response has begun: what finding, opening and reading raise.
     """
     asked = read_query(scope, ContentAsk)
-    found = await services.find(caller(scope), ids.parse(artifact_id), with_bytes=True)
-    check_view(found.artifact, asked.view, None)
+    number, section = cited(artifact_id, asked.section)
+    reading = await services.open_view(caller(scope), number, view=asked.view, section=section)
     fields = request_fields(list(scope["headers"]))
     method = str(scope["method"])
-    response = respond(found.artifact, services.open_content(found), method, fields, services.clock.now())
+    response = respond(representation(reading), method, fields, services.clock.now())
     if response.error is None:
         await send_response(response, cast("content_route.Receive", receive), cast("content_route.Send", send))
         return

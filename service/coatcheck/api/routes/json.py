@@ -7,12 +7,12 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import docs
-from coatcheck.api.asking import caller
+from coatcheck.api.asking import caller, cited
 from coatcheck.api.fields import JsonQuery
 from coatcheck.api.query import read_query
 from coatcheck.api.services import Desk
 from coatcheck.api.views import answer
-from coatcheck.core import ids
+from coatcheck.core.errors import CoatcheckError, Code
 
 
 @get("/v1/artifacts/{artifact_id:str}/json", opt={"doc": docs.JSON_PATH})
@@ -21,9 +21,16 @@ async def read_json(
 ) -> Response[bytes]:
     """Values of a JSON document by path, within a budget."""
     asked = read_query(request.scope, JsonQuery)
+    number, section = cited(artifact_id)
+    if section is not None:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "A path leads through the whole payload, not through a section of its text: leave the section out.",
+            parameter="section",
+        )
     found = await desk.services.read_json(
         caller(request.scope),
-        ids.parse(artifact_id),
+        number,
         path=asked.path,
         limit=asked.limit,
         max_tokens=asked.max_tokens,

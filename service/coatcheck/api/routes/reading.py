@@ -1,4 +1,4 @@
-"""Reading further: a part of an artifact, and where a pattern matches."""
+"""Reading further: a part of an artifact, where a pattern matches, and what there is to read."""
 
 from typing import Any
 
@@ -7,12 +7,11 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import docs
-from coatcheck.api.asking import caller
-from coatcheck.api.fields import ReadQuery, SearchQuery
+from coatcheck.api.asking import caller, cited
+from coatcheck.api.fields import OutlineQuery, ReadQuery, SearchQuery
 from coatcheck.api.query import read_query
 from coatcheck.api.services import Desk
 from coatcheck.api.views import answer
-from coatcheck.core import ids
 from coatcheck.usecases.read import ReadAsk
 from coatcheck.usecases.search import SearchAsk
 
@@ -23,16 +22,17 @@ async def read_artifact(
 ) -> Response[bytes]:
     """Part of an artifact as text, within a budget."""
     asked = read_query(request.scope, ReadQuery)
+    number, section = cited(artifact_id, asked.section)
     ask = ReadAsk(
         unit=asked.unit,
         offset=asked.offset,
         limit=asked.limit,
         view=asked.view,
-        section=asked.section,
+        section=section,
         cursor=asked.cursor,
         max_tokens=asked.max_tokens,
     )
-    return answer(await desk.services.read(caller(request.scope), ids.parse(artifact_id), ask))
+    return answer(await desk.services.read(caller(request.scope), number, ask))
 
 
 @get("/v1/artifacts/{artifact_id:str}/search", opt={"doc": docs.SEARCH})
@@ -41,6 +41,7 @@ async def search_artifact(
 ) -> Response[bytes]:
     """Lines that match a pattern, within a budget."""
     asked = read_query(request.scope, SearchQuery)
+    number, section = cited(artifact_id, asked.section)
     ask = SearchAsk(
         pattern=asked.pattern,
         literal=asked.literal,
@@ -48,8 +49,26 @@ async def search_artifact(
         context=asked.context,
         offset=asked.offset,
         limit=asked.limit,
-        section=asked.section,
+        section=section,
         view=asked.view,
         max_tokens=asked.max_tokens,
     )
-    return answer(await desk.services.search(caller(request.scope), ids.parse(artifact_id), ask))
+    return answer(await desk.services.search(caller(request.scope), number, ask))
+
+
+@get("/v1/artifacts/{artifact_id:str}/outline", opt={"doc": docs.OUTLINE})
+async def outline_artifact(
+    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+) -> Response[bytes]:
+    """What is in an artifact and where, within a budget."""
+    asked = read_query(request.scope, OutlineQuery)
+    number, section = cited(artifact_id, asked.section)
+    found = await desk.services.outline(
+        caller(request.scope),
+        number,
+        section=section,
+        offset=asked.offset,
+        limit=asked.limit,
+        max_tokens=asked.max_tokens,
+    )
+    return answer(found)

@@ -7,12 +7,11 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import docs
-from coatcheck.api.asking import caller
+from coatcheck.api.asking import caller, cited
 from coatcheck.api.fields import WindowsQuery
 from coatcheck.api.query import read_query
 from coatcheck.api.services import Desk
 from coatcheck.api.views import answer
-from coatcheck.core import ids
 
 
 @get("/v1/artifacts/{artifact_id:str}/windows", opt={"doc": docs.WINDOWS})
@@ -21,11 +20,13 @@ async def find_windows(
 ) -> Response[bytes]:
     """The passages that best answer a query, within a budget."""
     asked = read_query(request.scope, WindowsQuery)
+    number, section = cited(artifact_id, asked.section)
     found = await desk.services.windows(
         caller(request.scope),
-        ids.parse(artifact_id),
+        number,
         query=asked.query,
         max_tokens=asked.max_tokens,
         view=asked.view,
+        section=section,
     )
     return answer(found)

@@ -2,6 +2,7 @@
 
 from coatcheck.core.card.compose import MAX_BUDGET, MIN_BUDGET, cut, plan
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
+from coatcheck.core.card.text import Text, may_show_text, shows_text, text_of
 
 __all__ = [
     "MAX_BUDGET",
@@ -12,6 +13,10 @@ __all__ = [
     "LineRange",
     "NextCall",
     "Omission",
+    "Text",
     "cut",
+    "may_show_text",
     "plan",
+    "shows_text",
+    "text_of",
 ]

@@ -9,13 +9,14 @@ from typing import Final
 
 from coatcheck.core.artifact import ENGINE, Facts, Kind, Marker, Measure, Said, Sample
 from coatcheck.core.card import render
-from coatcheck.core.card.choose import SEAM
 from coatcheck.core.card.excerpts import Excerpts
 from coatcheck.core.card.fixed import Fixed, FixedLines
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
+from coatcheck.core.card.text import Text, plan_text
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import CUTTERS
 from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.kinds.documents import is_document
 from coatcheck.core.tokens import Tokenizer
 
 FAILED: Final = Marker("error", "reported by the tool")
@@ -27,6 +28,8 @@ _PAGE_LINES: Final = 200
 _QUERY: Final = 200
 """Characters of a query that are looked at."""
 _TRIES: Final = 6
+_REWRITTEN: Final = frozenset({Kind.JSON, Kind.WEB_PAGE, Kind.SEARCH_RESULTS})
+"""Kinds whose text view, which the tool reads, may be another text than the payload that a card was cut from."""
 
 
 def plan(sample: Sample, facts: Facts) -> Plan:
@@ -45,6 +48,7 @@ def cut(
     query: str | None,
     tokenizer: Tokenizer,
     planned: Plan | None = None,
+    text: Text | None = None,
     stored: bool = True,
 ) -> tuple[Card, str, int]:
     """The card of a payload, its text, and how many tokens the text is.
@@ -59,6 +63,7 @@ def cut(
         query: if given, excerpts are the passages that answer it before what the kind would choose.
         tokenizer: what counts.
         planned: what `plan` answered, where the caller had time to ask before the sizes were known.
+        text: its text view, if excerpts, what is left out and the next call are to be in that.
         stored: whether the payload can be read further; otherwise the card says that it cannot.
 
     Raises:
@@ -79,6 +84,7 @@ def cut(
         budget,
         query,
         tokenizer,
+        text=text,
         stored=stored,
     ).run()
 
@@ -98,6 +104,7 @@ class _Cutting:
         query: str | None,
         tokenizer: Tokenizer,
         *,
+        text: Text | None,
         stored: bool,
     ) -> None:
         self._id = artifact_id
@@ -107,20 +114,42 @@ class _Cutting:
         self._facts = facts
         self._budget = budget
         self._tokenizer = tokenizer
-        self._plan = planned
+        self._text = text
+        self._plan = planned if text is None else plan_text(facts.kind, planned)
+        self._shown = measure if text is None else text.sizes()
+        """Of the view that excerpts are cut from."""
+        seen = sample if text is None else text.sample
         words = " ".join(query.split())[:_QUERY] if query else None
-        self._excerpts = Excerpts(sample, measure, self._plan, words or None, tokenizer, brief=budget < render.BRIEF)
-        self._fixed = FixedLines(said, measure, facts, self._plan, budget, tokenizer)
+        self._excerpts = Excerpts(
+            seen,
+            seen if text is None else text.evidence,
+            self._shown,
+            self._plan,
+            words or None,
+            tokenizer,
+            brief=budget < render.BRIEF,
+            view="raw" if text is None else "text",
+        )
+        self._fixed = FixedLines(said, measure, facts, self._plan, budget, tokenizer, text)
         self._readable = facts.kind not in {Kind.IMAGE, Kind.BINARY}
         self._shows = self._readable and measure.size > 0 and self._plan.ends
 
     def run(self) -> tuple[Card, str, int]:
         """Fixed lines, then excerpts with what is left, then a recount; shrink until it fits."""
-        everything = Omission(bytes=ByteRange(0, 1), lines=LineRange(1, 1), whole_lines=1)
-        most = self._budget - self._tokenizer.count(f"\n{self._last(self._next([everything]), lost=not self._stored)}")
+        measure = self._shown
+        everything = Omission(
+            bytes=ByteRange(0, measure.size), lines=LineRange(1, measure.lines), whole_lines=measure.lines
+        )
+        last = self._last(self._next([everything]), lost=not self._stored)
+        if self._readable and measure.size:
+            last = render.rest([], [everything], measure) + last
+        most = self._budget - self._tokenizer.count(f"\n{last}")
         fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows, stored=self._stored)
-        self._fixed.build(fixed, most - (0 if self._shows else SEAM), text=self._readable)
-        excerpts = self._choose(most - fixed.cost)
+        self._fixed.build(fixed, most, text=self._readable)
+        kept = self._fixed.kept(most - fixed.cost)
+        excerpts = self._choose(most - fixed.cost - kept)
+        if kept and not self._fixed.add_hints(fixed, excerpts, kept):
+            excerpts = self._choose(most - fixed.cost)
         before = fixed.cost
         if self._fixed.add_markers(fixed, excerpts, most) and excerpts:
             more = fixed.cost - before - self._excerpts.spare()
@@ -151,11 +180,20 @@ class _Cutting:
         largest = max(omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
         inside = not self._excerpts.starts_line(largest.bytes.start)
         if inside and not largest.whole_lines:  # its line's number would only show again what stands before the gap
-            return NextCall("read_artifact", {**arguments, "pattern": "…"})
+            begins = self._excerpts.line_start(largest.bytes.start)
+            if begins is None or (self._text is None and self._facts.kind in _REWRITTEN):
+                return NextCall("read_artifact", {**arguments, "pattern": "…"})
+            place = f"{largest.lines.first}+{largest.bytes.start - begins}"
+            return NextCall("read_artifact", {**arguments, "offset": place})
         arguments["offset"] = largest.lines.first + inside
-        if self._budget >= render.BRIEF:
+        if self._budget >= render.BRIEF and self._text is None:  # lines of a text are paragraphs: the reader knows best
             arguments["limit"] = _PAGE_LINES
         return NextCall("read_artifact", arguments)
+
+    def _document(self) -> NextCall | None:
+        """The call that reads the text of a payload that is none itself, such as a PDF document."""
+        document = self._stored and is_document(self._facts.media_type)
+        return NextCall("read_artifact", {"artifact_id": self._id}) if document else None
 
     def _last(self, next_call: NextCall | None, *, lost: bool) -> str:
         if not self._measure.size:
@@ -163,22 +201,21 @@ class _Cutting:
         if lost:
             return render.lost_line(brief=self._budget < render.BRIEF)
         if not self._readable:
-            return render.unreadable_line()
+            return render.unreadable_line(self._id if self._document() else None)
         if next_call is None:
-            return render.end_line(self._measure)
+            return render.end_line(self._measure, text=self._text is not None)
         return render.next_line(next_call, searchable=self._budget >= render.BRIEF)
 
     def _assemble(self, fixed: Fixed, excerpts: list[Excerpt]) -> tuple[Card, str]:
-        measure = self._measure
+        measure = self._shown
         omitted = self._excerpts.omitted(excerpts)
-        next_call = self._next(omitted) if self._readable else None
+        next_call = self._next(omitted) if self._readable else self._document()
         lines = list(fixed.lines)
-        if excerpts:
-            lines += render.excerpt_lines(excerpts, omitted, measure, brief=self._budget < render.BRIEF)
-        elif omitted and self._readable and len(lines) > 1:
-            lines.append(render.all_left_out(omitted[0]))
+        lines += render.excerpt_lines(excerpts, omitted, measure, brief=self._budget < render.BRIEF)
+        told = omitted and self._readable and len(lines) > 1
         lost = not self._stored and (bool(omitted) or not self._readable)
-        lines.append(self._last(next_call, lost=lost))
+        last = self._last(next_call, lost=lost)
+        lines.append(render.rest(excerpts, omitted, measure) + last if told else last)
         return self._card(fixed, excerpts, omitted, next_call), "\n".join(lines)
 
     def _card(self, fixed: Fixed, excerpts: list[Excerpt], omitted: list[Omission], next_call: NextCall | None) -> Card:
@@ -196,6 +233,7 @@ class _Cutting:
             chars=measure.chars,
             lines=measure.lines,
             tokens=measure.tokens,
+            text=None if self._text is None else self._text.measure,
             sha256=None if self._readable else measure.sha256.hex(),
             markers=(FAILED, *facts.markers) if said.failed else facts.markers,
             shape=fixed.shape,

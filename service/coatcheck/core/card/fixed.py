@@ -10,6 +10,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Facts, Measure, Said
 from coatcheck.core.card import render
 from coatcheck.core.card.model import Excerpt
+from coatcheck.core.card.text import Text
 from coatcheck.core.kinds.cutter import Plan
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import one_line
@@ -17,6 +18,15 @@ from coatcheck.core.tokens import Tokenizer
 
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
+_OUTLINED: Final = 16
+"""How many times the budget a text must be for its outline to get the outline's whole share."""
+_MOST: Final = 0.5
+_TOO_LITTLE: Final = 48
+"""Tokens under which an excerpt beside a shape that tells most says nothing: the shape gets them too."""
+_NAME: Final = 120
+"""Characters of a tool's name, and of a call's ID."""
+_HINTED: Final = 24
+"""Tokens that hints are worth keeping for."""
 _FAILED: Final = "tool reported an error"
 _HINT_DENSITY: Final = 4
 """Characters of a path or URL to a token, about: the line is counted exactly as a whole."""
@@ -51,8 +61,16 @@ class FixedLines:
     """Builds them for one card."""
 
     def __init__(
-        self, said: Said, measure: Measure, facts: Facts, plan: Plan, budget: int, tokenizer: Tokenizer
+        self,
+        said: Said,
+        measure: Measure,
+        facts: Facts,
+        plan: Plan,
+        budget: int,
+        tokenizer: Tokenizer,
+        view: Text | None = None,
     ) -> None:
+        self._view = None if view is None else view.measure
         self._said = said
         self._measure = measure
         self._facts = facts
@@ -69,7 +87,7 @@ class FixedLines:
         """Add what fits into `room` tokens, in the order of the card."""
         said, facts, measure = self._said, self._facts, self._measure
         brief = self._budget < render.BRIEF
-        size = render.size_line(measure, text=text, media_type=facts.media_type, brief=brief)
+        size = render.size_line(measure, text=text, media_type=facts.media_type, brief=brief, view=self._view)
         if said.failed:  # before all else, so that it fits
             fixed.failed = self._add(fixed, _FAILED, room)
         fixed.sizes += self._add(fixed, size, room, 1)
@@ -82,13 +100,32 @@ class FixedLines:
         if title:
             self._named(fixed, "Title", title, limit, 0.4, at=1)
         if said.tool_name:
-            call_id = f" (call {said.tool_call_id[:120]})" if said.tool_call_id else ""
-            self._named(fixed, "Tool", f"{said.tool_name[:120]}{call_id}", limit, 0.4)
+            call_id = f" (call {_short(said.tool_call_id)})" if said.tool_call_id else ""
+            self._named(fixed, "Tool", f"{_short(said.tool_name)}{call_id}", limit, 0.4)
         if measure.dropped:
             fixed.sizes += self._add(fixed, render.dropped_line(measure), room)
         self._shape(fixed, room)
-        self._hints(fixed, room)
         return fixed
+
+    def kept(self, room: int) -> int:
+        """Of `room` tokens, how many are kept for hints that the excerpts may turn out not to show."""
+        kept = int(room * self._plan.hints)
+        return kept if kept >= _HINTED and self._facts.hints else 0
+
+    def add_hints(self, fixed: Fixed, excerpts: list[Excerpt], kept: int) -> bool:
+        """Add those paths and URLs that no excerpt shows, as many as `kept` tokens hold. Whether any was."""
+        left = kept - 4
+        chosen: list[str] = []
+        for hint in map(one_line, self._facts.hints):
+            if left <= 0 or any(hint in excerpt.text for excerpt in excerpts):
+                continue
+            left -= len(hint) // _HINT_DENSITY + 2
+            if left >= 0:
+                chosen.append(hint)
+        if not chosen or not self._add(fixed, f"Places: {', '.join(chosen)}", fixed.cost + kept):
+            return False
+        fixed.hints = tuple(chosen)
+        return True
 
     def add_markers(self, fixed: Fixed, excerpts: list[Excerpt], room: int) -> bool:
         """Add what the payload says of itself where the excerpts do not show it anyway. Whether anything was."""
@@ -126,8 +163,10 @@ class FixedLines:
     def _shape(self, fixed: Fixed, room: int) -> None:
         share = self._plan.shape
         if self._plan.outline:
-            share *= min(1.0, self._measure.tokens.count / (8 * self._budget))
+            share *= min(1.0, self._measure.tokens.count / (_OUTLINED * self._budget))
         left = int((room - fixed.cost) * share)
+        if self._plan.ends and share > _MOST and room - fixed.cost - left < _TOO_LITTLE:
+            left = room - fixed.cost
         lines: list[str] = []
         for raw in self._facts.shape:
             line = one_line(raw)
@@ -144,25 +183,18 @@ class FixedLines:
         fixed.lines += lines
         fixed.shape = tuple(lines)
 
-    def _hints(self, fixed: Fixed, room: int) -> None:
-        left = int((room - fixed.cost) * self._plan.hints) - 6
-        chosen: list[str] = []
-        for hint in self._facts.hints:
-            flat = one_line(hint)
-            left -= len(flat) // _HINT_DENSITY + 2
-            if left < 0:
-                break
-            chosen.append(flat)
-        if chosen and self._add(fixed, f"Places: {', '.join(chosen)}", room):
-            fixed.hints = tuple(chosen)
-
     def _cost(self, line: str) -> int:
         return self._tokenizer.count(f"\n{line}")
+
+
+def _short(name: str) -> str:
+    """A name of a tool or a call, as far as a reader needs it. Inert before it is cut: a cut must not hide a tag."""
+    return one_line(name[: 4 * _NAME])[:_NAME]
 
 
 def _clip_list(text: str) -> str:
     """A clipped enumeration, back to its last whole item."""
     if not text.endswith("…"):
         return text
-    place = max(text.rfind(", "), text.rfind("; "))
-    return f"{text[: place + 1]} …" if place > 0 else text
+    place = text.rfind(" ")
+    return f"{text[:place].rstrip()} …" if place > 0 else text

@@ -5,10 +5,11 @@ from typing import Literal
 from msgspec import Struct, field
 
 from coatcheck.core.artifact import Kind, Marker, Tokens
+from coatcheck.core.views import ViewMeasure
 
 
 class ByteRange(Struct, frozen=True):
-    """Half-open, in bytes of the raw view."""
+    """Half-open, in bytes of the view."""
 
     start: int
     end: int
@@ -26,7 +27,7 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 
     text: str
     view: Literal["raw", "text"]
-    """`raw`: the bytes of the range as they are. `text`: what a reader reads of them, markup removed."""
+    """Which view's bytes and lines these are: `raw`, the payload, or `text`, what a reader reads of it."""
     bytes: ByteRange
     lines: LineRange
     exact: bool
@@ -36,7 +37,7 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 
 
 class Omission(Struct, frozen=True, kw_only=True):
-    """A range that no excerpt shows. Excerpts and omissions together are the whole payload."""
+    """A range that no excerpt shows. Excerpts and omissions together are the whole payload, or all of its text view."""
 
     bytes: ByteRange
     lines: LineRange
@@ -66,6 +67,8 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     chars: int
     lines: int
     tokens: Tokens
+    text: ViewMeasure | None = None
+    """Sizes of the text view, where excerpts, omissions and the next call are in that instead of the payload."""
     sha256: str | None = None
     """Hexadecimal; for payloads that are not text."""
     markers: tuple[Marker, ...] = ()

@@ -18,6 +18,8 @@ class Places:
         self.size = sample.size
         last = (sample.tail or sample.head)[-1:]
         self._newlines = measure.lines - (last not in {b"", b"\n"})
+        self.few = measure.lines < 1_000  # noqa: PLR2004 - numbers of three digits are one token
+        """Whether every line's number is one token."""
         self._known = [(0, 1)]
         """Offsets in the head whose lines are known: counting goes from the nearest."""
         if sample.whole and self.size:
@@ -48,6 +50,13 @@ class Places:
         """The lines that a range touches."""
         first = self.line(start)
         return LineRange(first, max(first, self.line(max(end - 1, start))))
+
+    def line_start(self, offset: int) -> int | None:
+        """Where the line of the byte at `offset` begins; None where the sample does not tell."""
+        if offset <= len(self._head):
+            return self._head.rfind(b"\n", 0, offset) + 1
+        before = self._tail.rfind(b"\n", 0, offset - self._tail_at)
+        return None if before < 0 else self._tail_at + before + 1
 
     def starts_line(self, offset: int) -> bool:
         """Whether a line begins at `offset` (or the payload ends there)."""

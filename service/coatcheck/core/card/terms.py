@@ -34,13 +34,6 @@ def spots_for(query: str, sample: Sample) -> tuple[Spot, ...]:
     return tuple(_spots(Ranking(asked.terms, weights).of_parts(parts, page=False)))
 
 
-def rate(query: str, texts: list[str]) -> list[float]:
-    """How well each of some texts that follow each other answers a query."""
-    asked = terms_of(query)
-    weights, _ = _weights(asked, "\n".join(texts).encode("utf-8", "replace"))
-    return Ranking(asked.terms, weights).of_texts(texts)
-
-
 def _weights(asked: Terms, data: bytes) -> tuple[Weights, Scanner]:
     scanner = Scanner(asked.terms)
     scanner.feed(data, last=True)

@@ -15,7 +15,9 @@ from coatcheck.core.tokens import Tokenizer
 
 MIN_TOKENS: Final = 128
 """What a heading and the shortest form of one value need."""
-_CLIPS: Final = (4_000, 1_000, 300, 80, 20)
+LONGEST: Final = 4_000
+"""Characters of a value in a list of values; one that is alone is shown to the end of the budget."""
+_CLIPS: Final = (LONGEST, 1_000, 300, 80, 20)
 """Ever less of each value."""
 _FEW_CHARS: Final = 3
 """Characters that a token holds at least, usually."""

@@ -14,7 +14,7 @@ from coatcheck.core.kinds.diff import DiffCutter
 from coatcheck.core.kinds.hints import find_hints
 from coatcheck.core.kinds.json_shape import JsonCutter
 from coatcheck.core.kinds.markers import find_markers
-from coatcheck.core.kinds.media import MediaCutter
+from coatcheck.core.kinds.media import MediaCutter, drawing
 from coatcheck.core.kinds.output import OutputCutter
 from coatcheck.core.kinds.page import PageCutter
 from coatcheck.core.kinds.results import ResultsCutter
@@ -44,6 +44,7 @@ def recognise(sample: Sample, said: Said) -> Facts:
     kind = classify(sample, said)
     described = CUTTERS[kind].describe(sample, said)
     media = kind in _MEDIA or not sample.size
+    drawn = drawing(sample, kind)
     return Facts(
         kind=kind,
         media_type=described.media_type or said.media_type,
@@ -51,6 +52,6 @@ def recognise(sample: Sample, said: Said) -> Facts:
         url=described.url,
         language=described.language,
         markers=() if media else find_markers(sample),
-        shape=described.shape,
+        shape=(drawn, *described.shape) if drawn else described.shape,
         hints=() if media else find_hints(sample, kind),
     )

@@ -5,17 +5,18 @@ because it contains the word error.
 """
 
 import re
-from itertools import pairwise
 from typing import Final
 
 from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.kinds.lines import LOOK, Lines, chosen, look
 from coatcheck.core.kinds.magic import identify
+from coatcheck.core.kinds.markup import is_page
 from coatcheck.core.kinds.results import results
 from coatcheck.core.kinds.scan import Scan
-from coatcheck.core.kinds.table import columns
+from coatcheck.core.kinds.searched import listed, searched
+from coatcheck.core.kinds.tabular import tabular
 from coatcheck.core.kinds.values import Reading, read_json
 
-_LOOK: Final = 16 * 1024
 _BY_MEDIA_TYPE: Final = {
     "text/html": Kind.WEB_PAGE,
     "application/xhtml+xml": Kind.WEB_PAGE,
@@ -34,6 +35,9 @@ _BY_MEDIA_TYPE: Final = {
     "application/toml": Kind.CODE_OR_FILE,
 }
 _EVENTS: Final = 12
+_OBJECT: Final = re.compile(rb'(?:\xef\xbb\xbf)?[\s\[]*\{\s*"[^"\n]{0,200}"\s*:')
+_BEGUN: Final = 3
+"""Keys, values and brackets read of a document that begins as one and is cut off soon after."""
 _DECISIVE: Final = frozenset({Kind.JSON, Kind.TABLE, Kind.WEB_PAGE, Kind.DIFF})
 """Kinds that a media type settles by itself; `text/markdown` and the like are only believed when nothing else"
 " speaks."""
@@ -53,46 +57,24 @@ _SHELL_TOOL: Final = re.compile(
     r"|run[-_]tests?|code[-_]interpreter|jupyter",
     re.IGNORECASE,
 )
-_HTML: Final = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*|<!--.{0,2000}?-->\s*){0,3}<(?:!doctype html|html\b|head\b"
-    rb"|body\b)",
-    re.IGNORECASE | re.DOTALL,
+_DIFF: Final = re.compile(
+    rb"^(?:diff --git |diff -\w+ |--- \S[^\n]*\n\+\+\+ \S|\*\*\* \S[^\n]*\n--- \S|Index: \S+\n={20,})", re.MULTILINE
 )
-_DIFF: Final = re.compile(rb"^(?:diff --git a/|--- \S[^\n]*\n\+\+\+ \S|Index: \S+\n={20,})", re.MULTILINE)
-_HUNK: Final = re.compile(rb"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
-_DIFF_WORDS: Final = (b"diff --git a/", b"\n+++ ", b"Index: ")
-"""One of these is in every diff; looking for them first spares most texts the pattern."""
-_LOG_LINE: Final = Scan(
-    r"^(?:\x1b\[[0-9;]*m)*[\[(]?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)"
-    r"|^(?:\x1b\[[0-9;]*m)*\[?(?:\x1b\[[0-9;]*m)*(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL)\b|\b(?:level"
-    r"|lvl)=(?:info|warn|error|debug)"
-    r"|\[taskcluster|^\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}"
+_HUNK: Final = re.compile(
+    rb"^(?:@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|\*{15}$|\d+(?:,\d+)?[acd]\d+(?:,\d+)?$)", re.MULTILINE
 )
-_RUN_LINE: Final = Scan(
-    r"^(?:\$ |> |\+ |# ?\w+@|\w+@[\w.-]+:|Started by |Running |Building |Compiling |Installing |Collecting "
-    r"|npm |yarn |make(?:\[\d+\])?: |"
-    r"=+ (?:test|FAIL|ERR)|Traceback \(|total \d+$|drwx|-rw-|PASS|FAIL|ok \d|not ok|\[\d+/\d+\])"
-)
-_NUMBER: Final = re.compile(rb"^\s{0,8}(\d{1,7})[:|\t ]")
-_CODE_LINE: Final = Scan(
-    r"^[ \t]{0,40}(?:def |class |import |from \S+ import |#include|package |func |fn |pub |const |let |var "
-    r"|public |private |return\b|"
-    r"if ?\(|for ?\(|while ?\(|\}|\{|//|/\*|\* |#!|@\w+|using |namespace |module |export |interface "
-    r"|type \w+ =|</?\w)"
-    r"|(?:[;{}]|\)[ \t]*(?:->|:|\{))[ \t\r]*$"
-)
-_HEAD_LINES: Final = 100
-_TAIL_LINES: Final = 40
-_LINE_CAP: Final = 200
-"""How much of a line may speak for it."""
+_CHANGE: Final = Scan(r"^(?:[-+ !\\@]|diff |index |\*{3} |\*{15}|[<>] |Index: |={20,}|(?:new|old|deleted) )")
+_SIGNED: Final = Scan(r"^[-+!<>]")
+_DIFF_WORDS: Final = (b"diff -", b"\n+++ ", b"\n@@ -", b"Index: ", b"\n***************")
+"""One of these is in every diff; looking for them first spares most texts the patterns."""
+_LOG_SHARE: Final = 0.25
 
 
 def classify(sample: Sample, said: Said) -> Kind:
     """The kind of a payload. Always answers; `text` when nothing speaks for anything else."""
     if said.kind is not None:
         return said.kind
-    head = sample.head[:_LOOK]
+    head = sample.head[:LOOK]
     media_type = (said.media_type or "").partition(";")[0].strip().lower()
     binary = _binary(head, sample.head, media_type)
     if binary is not None:
@@ -113,7 +95,7 @@ def _declared(media_type: str, among: frozenset[Kind]) -> Kind | None:
 
 
 def _binary(head: bytes, more: bytes, media_type: str) -> Kind | None:
-    found = identify(head if len(head) < _LOOK else more)
+    found = identify(head if len(head) < LOOK else more)
     if found is not None:
         return Kind.IMAGE if found.image else Kind.BINARY
     if media_type == "image/svg+xml":
@@ -136,18 +118,15 @@ def _texty(head: bytes) -> bool:
 
 
 def _structured(sample: Sample, head: bytes, tool: str) -> Kind | None:
-    if _HTML.match(head):
-        return Kind.WEB_PAGE
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if start in {b"{", b"["}:
         reading = read_json(sample.head, whole=sample.whole)
-        if reading is not None and _much(reading):
-            found = results(reading.value)
-            searched = found is not None and (_SEARCH_TOOL.search(tool) or len(found) > 1)
-            return Kind.SEARCH_RESULTS if searched else Kind.JSON
-    if any(word in head for word in _DIFF_WORDS) and _DIFF.search(head) and _HUNK.search(sample.head[: 4 * _LOOK]):
+        if reading is not None and (_much(reading) or (_OBJECT.match(head) and reading.events >= _BEGUN)):
+            found = searched(reading.value) or bool(_SEARCH_TOOL.search(tool) and results(reading.value))
+            return Kind.SEARCH_RESULTS if found else Kind.JSON
+    if _changes(sample, head):
         return Kind.DIFF
-    return None
+    return Kind.WEB_PAGE if b"<" in head and is_page(head) else None
 
 
 def _much(reading: Reading) -> bool:
@@ -155,38 +134,80 @@ def _much(reading: Reading) -> bool:
     return reading.complete or reading.lines > 1 or reading.events >= _EVENTS
 
 
-def _numbered(lines: list[bytes]) -> bool:
-    """Whether this is a file shown by an editor or `cat -n`: most lines begin with numbers that count up."""
-    numbers = [int(match.group(1)) for line in lines if (match := _NUMBER.match(line))]
-    rising = sum(high - low == 1 for low, high in pairwise(numbers))
-    return len(numbers) > 5 and len(numbers) >= 0.6 * len(lines) and rising >= 0.7 * len(numbers)  # noqa: PLR2004
+def _changes(sample: Sample, head: bytes) -> bool:
+    """A header with a hunk soon after; or hunks among lines that nearly all begin as those of a diff do."""
+    if not any(word in head for word in _DIFF_WORDS):
+        return False
+    header = _DIFF.search(head)
+    hunk = _HUNK.search(sample.head[: 4 * LOOK])
+    if hunk is None:
+        return False
+    if header is not None and (header.start() < _SOON or hunk.start() > header.start()):
+        between = head.count(b"\n", 0, header.start())
+        if between <= _SOON_LINES:
+            return True
+    lines = chosen(sample)
+    block, count = b"\n".join(lines), len(lines)
+    return _CHANGE.share(block, count, 0.9) and _SIGNED.share(block, count, 0.02)
+
+
+_SOON: Final = 2_000
+_SOON_LINES: Final = 60
 
 
 def _by_lines(head: bytes, sample: Sample, tool: str) -> Kind:
     if _SEARCH_TOOL.search(tool) and head.count(b"http") > 1:
         return Kind.SEARCH_RESULTS
-    if columns(head) is not None:
+    if b"http" in head and listed(head):
+        return Kind.SEARCH_RESULTS
+    lines = chosen(sample)
+    seen = look(lines)
+    if not (seen.numbered and seen.aligned < _COLUMNS) and seen.hard < _MUCH_CODE and tabular(head):
         return Kind.TABLE
-    lines = _lines(head, sample)
-    block, count = b"\n".join(lines), len(lines)
-    if count < _FEW:
-        count = 0
-    if count and _LOG_LINE.share(block, count, 0.2):
+    return _of(seen, head, tool)
+
+
+def _of(seen: Lines, head: bytes, tool: str) -> Kind:
+    if seen.stamped >= (_LOG_SHARE if seen.count >= _FEW else 1) and seen.count > 1:
         return Kind.COMMAND_OUTPUT if _SHELL_TOOL.search(tool) else Kind.LOG
-    if _FILE_TOOL.search(tool) or head.startswith(b"#!") or _numbered(lines):
+    if _FILE_TOOL.search(tool) or head.startswith(b"#!") or (seen.numbered and seen.aligned < _COLUMNS):
         return Kind.CODE_OR_FILE
-    if _SHELL_TOOL.search(tool) or (count and _RUN_LINE.share(block, count, 0.1)):  # commands print much
+    if _SHELL_TOOL.search(tool):
         return Kind.COMMAND_OUTPUT
-    return Kind.CODE_OR_FILE if count and _CODE_LINE.share(block, count, 0.35) else Kind.TEXT
+    if seen.count < _FEW:
+        return Kind.TEXT
+    return _voted(seen)
 
 
+def _voted(seen: Lines) -> Kind:
+    """By shares. What begins and ends as output is output, whatever it shows in between."""
+    printed = max(seen.printed, 0.9 * seen.listed) + (0.5 * seen.aligned if seen.hard < _HARDLY else 0.0)
+    coded = seen.coded + seen.hard
+    if printed >= _PRINTS and printed >= 0.8 * coded:
+        return Kind.COMMAND_OUTPUT
+    low, high = sorted((seen.opening, seen.closing))
+    both = high >= _EDGE and low >= _OTHER_EDGE
+    if (both or (seen.closing >= _END and coded < _TELLS)) and seen.stamped + seen.printed >= _SOME:
+        return Kind.LOG if seen.stamped > seen.printed else Kind.COMMAND_OUTPUT
+    if coded >= _CODES and coded >= 0.7 * seen.prose:
+        return Kind.CODE_OR_FILE
+    if seen.prose >= _TELLS:
+        return Kind.TEXT
+    return Kind.CODE_OR_FILE if coded > _TELLS else Kind.TEXT
+
+
+_COLUMNS: Final = 0.5
+"""Numbered lines with columns under each other are rows, not a file with line numbers."""
+_MUCH_CODE: Final = 0.3
+_HARDLY: Final = 0.1
+"""Under this share of plain code, columns may be a program's."""
+_PRINTS: Final = 0.2
+_SOME: Final = 0.1
+_EDGE: Final = 0.4
+_OTHER_EDGE: Final = 0.15
+_END: Final = 0.7
+_CODES: Final = 0.35
+_TELLS: Final = 0.3
+"""Shares of lines: low, because most lines of most things say nothing of what they are."""
 _FEW: Final = 4
 """Lines that say nothing about a text when there are not more."""
-
-
-def _lines(head: bytes, sample: Sample) -> list[bytes]:
-    """The first lines of the payload and the last ones, each as far as it may speak, without blank ones."""
-    tail = (sample.tail or sample.head)[-_LOOK:]
-    lines = head.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    lines += tail.rsplit(b"\n", _TAIL_LINES)[-_TAIL_LINES:]
-    return [line[:_LINE_CAP] for line in lines if line and not line.isspace()]

@@ -7,6 +7,7 @@ from typing import Final
 from coatcheck.core.artifact import Facts, Said, Sample
 from coatcheck.core.kinds.cutter import Description, Plan
 from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.kinds.telling import opening, telling
 
 _SYMBOL: Final = re.compile(
     r"^(?:\(?\d{1,6}[:|)\t ] ?)?[ \t]{0,8}(?:export |default |public |private |protected |static |abstract "
@@ -29,6 +30,10 @@ _TELLING: Final = Scan(
 _LINES: Final = 5_000
 """Lines that begin like a definition and are looked at."""
 _SYMBOLS: Final = 150
+_BLOCK: Final = 160
+"""Bytes of lines that are shown together."""
+_FIRST: Final = 6
+"""Pieces that come before the beginning: a licence or imports are not what a file is about."""
 
 
 class CodeCutter:
@@ -53,6 +58,8 @@ class CodeCutter:
         return Description(shape=(f"Outline (with lines): {'; '.join(found)}",) if len(found) > 1 else ())
 
     def plan(self, sample: Sample, facts: Facts) -> Plan:
-        """The beginning says what it is."""
-        del sample, facts
-        return Plan(shape=0.2, tail=0.15, hints=0.0, outline=True)
+        """The lines that say most different things; soon among them how it begins."""
+        del facts
+        lines = telling(sample.head, block=_BLOCK)
+        wanted = (*lines[:_FIRST], opening(sample.head), *lines[_FIRST:])
+        return Plan(shape=0.2, spots=1.0, tail=0.15, hints=0.0, outline=True, wanted=wanted)

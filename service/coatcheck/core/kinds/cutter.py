@@ -27,14 +27,6 @@ class Spot(Struct, frozen=True):
     end: int
 
 
-class Passage(Struct, frozen=True):
-    """Readable text of a byte range whose raw form is not for readers, such as a page's paragraph in its markup."""
-
-    text: str
-    start: int
-    end: int
-
-
 class Plan(Struct, frozen=True, kw_only=True):
     """How to spend a card's budget.
 
@@ -46,8 +38,6 @@ class Plan(Struct, frozen=True, kw_only=True):
     tail: float = 0.5
     """Of what is left for the two ends, the share of the tail."""
     wanted: tuple[Spot, ...] = ()
-    passages: tuple[Passage, ...] = ()
-    """If any: they are the excerpt, in order from the first; there is no head and no tail."""
     ends: bool = True
     """False: no verbatim excerpt at all, as for binary payloads."""
     hints: float = 0.1

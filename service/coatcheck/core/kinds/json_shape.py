@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from coatcheck.core.artifact import Facts, Said, Sample
 from coatcheck.core.kinds.cutter import Description, Plan
+from coatcheck.core.kinds.telling import opening, telling
 from coatcheck.core.kinds.values import Reading, read_json
 
 _DEPTH: Final = 16
@@ -15,6 +16,8 @@ _ELEMENTS: Final = 200
 _LINES: Final = 200
 _CHARS: Final = 24_000
 _MAP_KEYS: Final = 40
+_RECORD: Final = 240
+"""Bytes of lines that are shown together."""
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
@@ -122,13 +125,13 @@ def _object_line(path: str, node: Node, known: dict[frozenset[str], str]) -> tup
     known.setdefault(names, path)
     children = [(_join(path, key), child) for key, child in node.keys.items() if child.keys or _listy(child)]
     if like is None:
-        return f"{path}  {_members(node, node.keys)}", children
+        return f"{path} {_members(node, node.keys)}", children
     other, base = like
-    parts = [f"{path}  like {other}"]
+    parts = [f"{path} like {other}"]
     missing = sorted(base - names)
     extra = [key for key in node.keys if key not in base]
     if missing:
-        parts.append(f"without {', '.join(map(_quoted, missing))}")
+        parts.append(f"without {' '.join(map(_quoted, missing))}")
     if extra:
         parts.append(f"and {_members(node, extra)}")
     return ", ".join(parts), children
@@ -150,7 +153,7 @@ def _listy(node: Node) -> bool:
 
 
 def _members(node: Node, keys: object) -> str:
-    """`string a, b; int c`: keys grouped by type, in the order of first appearance."""
+    """`string a b; int c`: keys grouped by type, in the order of first appearance. Commas would cost a token a key."""
     groups: dict[str, list[str]] = {}
     for key in cast("list[str]", keys):
         child = node.keys[key]
@@ -160,7 +163,7 @@ def _members(node: Node, keys: object) -> str:
             groups.setdefault(_array(child), []).append(name)
         else:
             groups.setdefault(" or ".join(kinds), []).append(name)
-    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in groups.items())
+    return "; ".join(f"{kind} {' '.join(names)}" for kind, names in groups.items())
 
 
 def _alike(node: Node) -> bool:
@@ -175,7 +178,7 @@ def _map_line(path: str, node: Node) -> tuple[str, list[tuple[str, Node]]]:
     for child in node.keys.values():
         _absorb(merged, child)
     kinds = " or ".join(merged.types)
-    line = f"{path}  {len(keys)} keys, each {kinds}: {', '.join(map(_quoted, keys[:5]))}, … {_quoted(keys[-1])}"
+    line = f"{path} {len(keys)} keys, each {kinds}: {' '.join(map(_quoted, keys[:5]))} … {_quoted(keys[-1])}"
     return line, [(f"{path}.*", merged)] if merged.keys or _listy(merged) else []
 
 
@@ -219,6 +222,9 @@ class JsonCutter:
         return Description(shape=tuple(lines))
 
     def plan(self, sample: Sample, facts: Facts) -> Plan:
-        """Shape before text: names tell a reader what to ask for."""
+        """Shape before text: names tell a reader what to ask for. Then how it begins, and lines whose values differ."""
         del facts
-        return Plan(shape=0.8, tail=0.2 if b"\n" in sample.head else 0.0, hints=0.0)
+        if b"\n" not in sample.head:
+            return Plan(shape=0.85, tail=0.0, hints=0.0)
+        wanted = (opening(sample.head), *telling(sample.head, block=_RECORD))
+        return Plan(shape=0.85, spots=0.85, tail=0.3, hints=0.0, wanted=wanted)

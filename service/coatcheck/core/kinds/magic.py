@@ -1,22 +1,20 @@
-"""Formats told by their first bytes: images with their dimensions, archives, executables, documents.
+"""Formats told by their first bytes: images, sound, archives, programs, documents, data.
 
-Looks at a bounded prefix, trusts no length field, and raises for nothing: a broken header is a format without details.
+Looks at a bounded prefix and raises for nothing. What else a header says is read by `pictures`, `sounds`, `archives`
+and `programs`; here is only what it is.
 """
 
 import re
-import struct
 from typing import Final
 
 from msgspec import Struct
 
 
 class Format(Struct, frozen=True):
-    """A recognised format: its media type, what to call it, and pixels where the header says."""
+    """A recognised format: its media type and what to call it."""
 
     media_type: str
     name: str
-    width: int = 0
-    height: int = 0
 
     @property
     def image(self) -> bool:
@@ -25,6 +23,16 @@ class Format(Struct, frozen=True):
 
 
 _SIGNATURES: Final[tuple[tuple[bytes, str, str], ...]] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
+    (b"GIF87a", "image/gif", "GIF image"),
+    (b"GIF89a", "image/gif", "GIF image"),
+    (b"\xff\xd8\xff", "image/jpeg", "JPEG image"),
+    (b"II*\0", "image/tiff", "TIFF image"),
+    (b"MM\0*", "image/tiff", "TIFF image"),
+    (b"8BPS\0\x01", "image/vnd.adobe.photoshop", "Photoshop image"),
+    (b"\0\0\0\x0cJXL \r\n\x87\n", "image/jxl", "JPEG XL image"),
+    (b"\xff\x0a", "image/jxl", "JPEG XL image"),
+    (b"\0\0\0\x0cjP  \r\n\x87\n", "image/jp2", "JPEG 2000 image"),
     (b"%PDF-", "application/pdf", "PDF document"),
     (b"PK\x03\x04", "application/zip", "ZIP archive"),
     (b"PK\x05\x06", "application/zip", "empty ZIP archive"),
@@ -32,99 +40,108 @@ _SIGNATURES: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"\x28\xb5\x2f\xfd", "application/zstd", "Zstandard data"),
     (b"BZh", "application/x-bzip2", "bzip2 data"),
     (b"\xfd7zXZ\x00", "application/x-xz", "xz data"),
+    (b"\x04\x22\x4d\x18", "application/x-lz4", "LZ4 data"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed", "7-Zip archive"),
-    (b"\x7fELF", "application/x-elf", "ELF executable or library"),
-    (b"\xcf\xfa\xed\xfe", "application/x-mach-binary", "Mach-O executable or library"),
-    (b"\xce\xfa\xed\xfe", "application/x-mach-binary", "Mach-O executable or library"),
+    (b"Rar!\x1a\x07", "application/vnd.rar", "RAR archive"),
+    (b"!<arch>\ndebian-binary", "application/vnd.debian.binary-package", "Debian package"),
+    (b"!<arch>\n", "application/x-archive", "ar archive"),
+    (b"\xed\xab\xee\xdb", "application/x-rpm", "RPM package"),
+    (b"MSCF\0\0\0\0", "application/vnd.ms-cab-compressed", "cabinet archive"),
+    (b"PACK\0\0\0\x02", "application/x-git-pack", "git pack"),
+    (b"\x7fELF", "application/x-elf", "ELF"),
+    (b"\xcf\xfa\xed\xfe", "application/x-mach-binary", "Mach-O"),
+    (b"\xce\xfa\xed\xfe", "application/x-mach-binary", "Mach-O"),
     (b"\x00asm", "application/wasm", "WebAssembly module"),
-    (b"SQLite format 3\x00", "application/vnd.sqlite3", "SQLite database"),
     (b"MZ", "application/vnd.microsoft.portable-executable", "Windows executable"),
-    (b"\xca\xfe\xba\xbe", "application/java-vm", "Java class or universal Mach-O"),
+    (b"\xca\xfe\xba\xbe", "application/java-vm", "Java or Mach-O code"),
+    (b"dex\n03", "application/vnd.android.dex", "Android bytecode"),
+    (b"SQLite format 3\x00", "application/vnd.sqlite3", "SQLite database"),
+    (b"PAR1", "application/vnd.apache.parquet", "Parquet table"),
+    (b"ARROW1\0\0", "application/vnd.apache.arrow.file", "Arrow table"),
+    (b"Obj\x01", "application/avro", "Avro records"),
+    (b"ORC", "application/vnd.apache.orc", "ORC table"),
+    (b"\x89HDF\r\n\x1a\n", "application/x-hdf5", "HDF5 data"),
+    (b"\x93NUMPY", "application/x-npy", "NumPy array"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage", "older Office document"),
     (b"OggS", "audio/ogg", "Ogg media"),
     (b"ID3", "audio/mpeg", "MP3 audio"),
     (b"fLaC", "audio/flac", "FLAC audio"),
-    (b"PAR1", "application/vnd.apache.parquet", "Parquet table"),
+    (b"MThd\0\0\0\x06", "audio/midi", "MIDI music"),
+    (b"FLV\x01", "video/x-flv", "Flash video"),
+    (b"\x1a\x45\xdf\xa3", "video/webm", "WebM or Matroska media"),
     (b"wOF2", "font/woff2", "WOFF2 font"),
+    (b"wOFF", "font/woff", "WOFF font"),
+    (b"OTTO\0", "font/otf", "OpenType font"),
+    (b"\0\x01\0\0\0", "font/ttf", "TrueType font"),
+    (b"ttcf\0", "font/collection", "font collection"),
+    (b"\xde\x12\x04\x95", "application/x-gettext-translation", "gettext translations"),
+    (b"TZif", "application/tzif", "time zone data"),
 )
+_RIFF: Final = {
+    b"WEBP": ("image/webp", "WebP image"),
+    b"WAVE": ("audio/wav", "WAV audio"),
+    b"AVI ": ("video/vnd.avi", "AVI video"),
+}
+_BRANDS: Final = {
+    **dict.fromkeys((b"avif", b"avis"), ("image/avif", "AVIF image")),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"), ("image/heic", "HEIC image")),
+    **dict.fromkeys((b"M4A ", b"M4B "), ("audio/mp4", "M4A audio")),
+    b"qt  ": ("video/quicktime", "QuickTime video"),
+}
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x80-\xff]")
-_TEXTUAL: Final = (b"%PDF-", b"BZh", b"MZ", b"ID3", b"PK\x03\x04", b"PAR1", b"OggS")
+_PRINTABLE: Final = (
+    b"%PDF-",
+    b"BZh",
+    b"MZ",
+    b"ID3",
+    b"PK\x03\x04",
+    b"PAR1",
+    b"OggS",
+    b"ORC",
+    b"TZif",
+    b"wOFF",
+    b"GIF8",
+)
 """Signatures of printable letters: a text may begin like this, so a byte that no text has must follow."""
+_MPEG_RATES: Final = 0x0C
+_ICON_HEAD: Final = 8
 
 
 def identify(head: bytes) -> Format | None:
     """The format of bytes that begin like `head`, or None for text and for the unknown."""
-    found = _picture(head)
-    if found is not None:
-        return found
+    for signature, media_type, name in _SIGNATURES:
+        if head.startswith(signature) and (not signature.startswith(_PRINTABLE) or _unprintable(head[:4096])):
+            return Format(media_type, name)
     if head[257:262] == b"ustar":
         return Format("application/x-tar", "tar archive")
-    if head[4:8] == b"ftyp" and head[:1] == b"\x00":
-        return Format("video/mp4", "MP4 media")
-    for signature, media_type, name in _SIGNATURES:
-        if head.startswith(signature) and (signature not in _TEXTUAL or _unprintable(head[:4096])):
-            return Format(media_type, name)
+    return _framed(head)
+
+
+def _framed(head: bytes) -> Format | None:  # noqa: PLR0911 - a table of formats
+    """Formats whose mark is not at the very start, or is too short to be believed alone."""
+    if head[4:8] == b"ftyp" and head[:1] == b"\0":
+        return Format(*_BRANDS.get(head[8:12], ("video/mp4", "MP4 media")))
+    if head[:4] == b"RIFF" and head[8:12] in _RIFF:
+        return Format(*_RIFF[head[8:12]])
+    if head[:4] == b"FORM" and head[8:12] in {b"AIFF", b"AIFC"}:
+        return Format("audio/aiff", "AIFF audio")
+    if head[:2] == b"BM" and len(head) > 26 and head[6:10] == b"\0\0\0\0":  # noqa: PLR2004 - a BMP header's length
+        return Format("image/bmp", "BMP image")
+    if head[:4] in {b"\0\0\1\0", b"\0\0\2\0"} and len(head) >= _ICON_HEAD and head[4] > 0 and not head[5]:
+        return Format("image/vnd.microsoft.icon", "icon")
+    if head[2:4] == b"\r\n" and len(head) > 16 and _unprintable(head[:16]):  # noqa: PLR2004 - a .pyc header's length
+        return Format("application/x-python-code", "Python bytecode")
+    if _mpeg(head):
+        return Format("audio/mpeg", "MP3 audio")
     return None
+
+
+def _mpeg(head: bytes) -> bool:
+    """A frame of MPEG audio, layer III, whose fields are all valid."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:  # noqa: PLR2004 - sync bits and the layer
+        return False
+    return head[1] & 0x18 != 0x08 and head[2] >> 4 not in {0, 15} and head[2] & _MPEG_RATES != _MPEG_RATES  # noqa: PLR2004
 
 
 def _unprintable(data: bytes) -> bool:
     return _NO_TEXT.search(data) is not None
-
-
-def _picture(head: bytes) -> Format | None:  # noqa: PLR0911 - a table of formats
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return _sized("image/png", "PNG image", head, ">II", 16)
-    if head[:6] in {b"GIF87a", b"GIF89a"}:
-        return _sized("image/gif", "GIF image", head, "<HH", 6)
-    if head.startswith(b"\xff\xd8\xff"):
-        return _jpeg(head)
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return _webp(head)
-    if head[:2] == b"BM" and len(head) > 26 and head[6:10] == b"\0\0\0\0":  # noqa: PLR2004 - a BMP header's length
-        found = _sized("image/bmp", "BMP image", head, "<ii", 18)
-        return Format(found.media_type, found.name, abs(found.width), abs(found.height))
-    if head[:4] == b"\0\0\1\0" and head[4:6] not in {b"", b"\0\0"}:
-        width, height = (head[6] or 256, head[7] or 256) if len(head) > 7 else (0, 0)  # noqa: PLR2004
-        return Format("image/vnd.microsoft.icon", "icon", width, height)
-    if head[:4] in {b"II*\0", b"MM\0*"}:
-        return Format("image/tiff", "TIFF image")
-    if head[4:12] in {b"ftypavif", b"ftypheic", b"ftypheix", b"ftypmif1"}:
-        return Format("image/avif" if head[8:12] == b"avif" else "image/heic", "AVIF or HEIC image")
-    return None
-
-
-def _sized(media_type: str, name: str, head: bytes, layout: str, at: int) -> Format:
-    if len(head) < at + struct.calcsize(layout):
-        return Format(media_type, name)
-    width, height = struct.unpack_from(layout, head, at)
-    return Format(media_type, name, width, height)
-
-
-_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Markers of a start of frame; the three left out are tables."""
-
-
-def _jpeg(head: bytes) -> Format:
-    """Walk the segments to the first start-of-frame (ITU T.81 table B.1), within the sample."""
-    at = 2
-    while at + 9 <= len(head) and head[at] == 0xFF:  # noqa: PLR2004 - every marker begins with it
-        code = head[at + 1]
-        if code in _FRAMES:
-            height, width = struct.unpack_from(">HH", head, at + 5)
-            return Format("image/jpeg", "JPEG image", width, height)
-        at += 2 + max(2, struct.unpack_from(">H", head, at + 2)[0])
-    return Format("image/jpeg", "JPEG image")
-
-
-def _webp(head: bytes) -> Format:
-    chunk = head[12:16]
-    if chunk == b"VP8X" and len(head) >= 30:  # noqa: PLR2004 - the header's length
-        width = int.from_bytes(head[24:27], "little") + 1
-        height = int.from_bytes(head[27:30], "little") + 1
-        return Format("image/webp", "WebP image", width, height)
-    if chunk == b"VP8 " and len(head) >= 30:  # noqa: PLR2004
-        width, height = struct.unpack_from("<HH", head, 26)
-        return Format("image/webp", "WebP image", width & 0x3FFF, height & 0x3FFF)
-    if chunk == b"VP8L" and len(head) >= 25:  # noqa: PLR2004
-        bits = int.from_bytes(head[21:25], "little")
-        return Format("image/webp", "WebP image", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
-    return Format("image/webp", "WebP image")

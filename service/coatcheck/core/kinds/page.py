@@ -1,19 +1,17 @@
-"""Web pages: who they say they are, and the text a reader would read, found in the markup in one linear pass.
+"""Web pages: who they say they are. What they say, `core/extract/page.py` finds.
 
 Only the head is given to an HTML parser, after scripts, styles and comments are gone and tags of hostile length are
-refused: parsers are quadratic in attributes and in nesting. The text is found without a parser.
+refused: parsers are quadratic in attributes and in nesting.
 """
 
-import html
 import re
-from itertools import islice
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
 from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Passage, Plan
+from coatcheck.core.kinds.cutter import Description, Plan, Spot
 
 _PARSED: Final = 64 * 1024
 _LONGEST_TAG: Final = 16 * 1024
@@ -21,6 +19,14 @@ _OPAQUE: Final = re.compile(
     rb"<(script|style|svg|noscript|template|iframe|select|textarea)\b[^<>]{0,4096}>|<!--", re.IGNORECASE
 )
 _HEAD_END: Final = re.compile(rb"</head\s*>|<body\b", re.IGNORECASE)
+_TEXT: Final = re.compile(rb"<(?:article|main|h1|p)[\s>]", re.IGNORECASE)
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?=T|$)")
+_TITLE: Final = 10
+"""Characters of a title that is one by itself."""
+_DESCRIBED: Final = 1024**2
+"""Bytes from which a page's own description is shown: its text may not be, or is long."""
+_TEXTS: Final = 3
+"""Beginnings of text under which a page is made of scripts, which its description may say more than."""
 _MAX: Final = 300
 
 
@@ -46,10 +52,18 @@ class _Meta:
         link = next((n for n in tree.css("link") if (n.attributes.get("rel") or "").lower() == "canonical"), None)
         self.canonical = (link.attributes.get("href") if link is not None else None) or named.get("og:url")
         titles += [named.get("og:title"), named.get("twitter:title")]
-        self.title = next((_clean(t) for t in titles if t and t.strip()), None)
+        self.title = _shortest([_clean(t) for t in titles if t and t.strip()])
         words = named.get("description") or named.get("og:description")
         self.description = _clean(words) if words else None
         self.published = named.get("article:published_time") or named.get("date")
+
+
+def _shortest(titles: list[str]) -> str | None:
+    """The first title, or one of the others that is part of it: that is without the site's name."""
+    if not titles:
+        return None
+    parts = [title for title in titles[1:] if len(title) >= _TITLE and title in titles[0]]
+    return min([titles[0], *parts], key=len)
 
 
 def _clean(text: str) -> str:
@@ -85,7 +99,7 @@ def _parsable(data: bytes) -> bytes | None:
 
 
 class PageCutter:
-    """HTML: title, canonical URL, description; the passages of its main text."""
+    """HTML: title, canonical URL, description."""
 
     def describe(self, sample: Sample, said: Said) -> Description:
         """From the head alone. A relative canonical URL is resolved against the URL the caller gave."""
@@ -93,17 +107,23 @@ class PageCutter:
         if part is None:
             return Description()
         meta = _Meta(part)
-        shape = [f"Description: {meta.description}"] if meta.description and meta.description != meta.title else []
+        shape: list[str] = []
         if meta.published and len(meta.published) <= 40:  # noqa: PLR2004 - a date, not a text
-            shape.append(f"Published: {meta.published}")
+            day = _DAY.match(meta.published)
+            shape.append(f"Published: {day.group() if day else meta.published}")
+        textless = sample.size > _DESCRIBED or len(_TEXT.findall(sample.head)) < _TEXTS
+        if textless and meta.description and meta.description != meta.title:
+            shape.append(f"Description: {meta.description}")
         url = _resolve(meta.canonical, said.url)
         language = meta.language.strip()[:20] if meta.language else None
         return Description(shape=tuple(shape), title=meta.title, url=url, language=language or None)
 
     def plan(self, sample: Sample, facts: Facts) -> Plan:
-        """The main text from where it begins; the ends of the markup if there is none."""
+        """Of a page without a text view, the markup from where its text seems to begin."""
         del facts
-        return Plan(shape=0.15, hints=0.0, passages=tuple(main_text(sample.head)))
+        start = _TEXT.search(sample.head)
+        wanted = (Spot(start.start(), len(sample.head)),) if start else ()
+        return Plan(shape=0.3, hints=0.0, tail=0.0, spots=0.9, wanted=wanted)
 
 
 def _resolve(canonical: str | None, base: str | None) -> str | None:
@@ -115,146 +135,3 @@ def _resolve(canonical: str | None, base: str | None) -> str | None:
     except ValueError:
         return None
     return url if parts.scheme in {"http", "https"} and parts.netloc and url != base else None
-
-
-# ---------------------------------------------------------------------------------------------------- main text
-
-_TAG: Final = re.compile(
-    rb"<(?:(/?)([a-zA-Z][a-zA-Z0-9-]{0,20})[^<>\"']*+(?:>|(?:(?:\"[^\"<]{0,4000}+\"|'[^'<]{0,4000}+')[^<>\"']*+)++>)"
-    rb"|[!?][^>]{0,2000}>)"
-)
-_INLINE: Final = frozenset(
-    b"a abbr b bdi bdo big cite code data del dfn em font i ins kbd label mark q ruby s samp small span strike strong "
-    b"sub sup time tt u var wbr rb rt rp nobr".split()
-)
-_HEADING: Final = frozenset(b"h1 h2 h3 h4 h5 h6".split())
-_ASIDE: Final = frozenset(b"nav footer aside button header figure menu dialog".split())
-_GAP: Final = 5
-"""Short blocks in a row that end the article once it has begun."""
-_NESTED: Final = 50
-_TAGS: Final = 20_000
-_LONGEST_TEXT: Final = 16_000
-"""Characters of one block that are kept; a card shows less."""
-
-
-class _Block:
-    """Text between two block tags."""
-
-    __slots__ = ("aside", "end", "heading", "links", "parts", "start", "text")
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.links = 0
-        self.start = -1
-        self.end = -1
-        self.aside = False
-        self.heading = False
-        self.text = ""
-
-    def begin(self, *, aside: bool, heading: bool) -> None:
-        """Take over as the block after a tag. One that has no text yet is used again: pages have many of them."""
-        self.parts.clear()
-        self.aside = aside
-        self.heading = heading
-
-    @property
-    def prose(self) -> bool:
-        """Whether this reads as a paragraph: long, hardly linked, outside menus."""
-        size = len(self.text)
-        wide = size if self.text.isascii() else size * 2
-        return not self.aside and wide >= 80 and self.links * 3 < size  # noqa: PLR2004 - a line and a half
-
-
-class _Menus:
-    """The elements around a place that hold no article."""
-
-    def __init__(self) -> None:
-        self._open: list[bytes] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._open)
-
-    def see(self, name: bytes, *, closing: bool) -> None:
-        """Take a tag: open a menu, or close the innermost of that name with all inside it."""
-        if name not in _ASIDE or len(self._open) > _NESTED:
-            return
-        if not closing:
-            self._open.append(name)
-        elif name in self._open:
-            del self._open[len(self._open) - 1 - self._open[::-1].index(name) :]
-
-
-def _blocks(data: bytes) -> list[_Block]:
-    body = blank_opaque(data)
-    begin = re.search(rb"<body\b", body, re.IGNORECASE)
-    at = begin.start() if begin else 0
-    blocks: list[_Block] = []
-    menus = _Menus()
-    link = False
-    block = _Block()
-    for match in islice(_TAG.finditer(body, at), _TAGS):
-        low, high = match.span()
-        if low > at:
-            _text(block, body, at, low, link=link)
-        at = high
-        slash, tag = match.groups()
-        if tag is None:
-            continue
-        name = tag.lower()
-        if name == b"a":
-            link = not slash
-        elif name == b"br":
-            block.parts.append(" ")
-        elif name not in _INLINE:
-            menus.see(name, closing=bool(slash))
-            if block.start >= 0:
-                blocks.append(block)
-                block = _Block()
-            block.begin(aside=bool(menus), heading=name in _HEADING and not slash)
-    if at < len(body):
-        _text(block, body, at, min(len(body), at + _LONGEST_TEXT), link=link)
-    blocks.append(block)
-    for each in blocks:
-        each.text = " ".join(html.unescape("".join(each.parts)[:_LONGEST_TEXT]).split())
-    return [each for each in blocks if each.text]
-
-
-def _text(block: _Block, body: bytes, start: int, end: int, *, link: bool) -> None:
-    piece = body[start:end]
-    if piece.isspace():
-        if block.parts:
-            block.parts.append(" ")
-        return
-    if block.start < 0:
-        block.start = start + len(piece) - len(piece.lstrip())
-    block.end = start + len(piece.rstrip())
-    text = piece.decode("utf-8", "replace")
-    block.parts.append(text)
-    if link:
-        block.links += len(text.strip())
-
-
-def main_text(data: bytes) -> list[Passage]:
-    """The paragraphs of the densest stretch of the page, its headings among them, in order."""
-    blocks = _blocks(data)
-    best: tuple[int, int, int] = (0, 0, 0)
-    start: int | None = None
-    last = weight = gap = 0
-    for place, block in enumerate([*blocks, None]):
-        if block is not None and block.prose:
-            start = place if start is None else start
-            last, gap = place, 0
-            weight += len(block.text)
-            continue
-        gap += 1
-        if start is not None and (block is None or gap > _GAP):
-            best = max(best, (weight, -start, last))
-            start, weight = None, 0
-    weight, start, last = best[0], -best[1], best[2]
-    if not weight:
-        return []
-    first = next((p for p in range(start - 1, max(-1, start - 8), -1) if blocks[p].heading), start)
-    chosen = [
-        b for b in blocks[first : last + 1] if not b.aside and (b.prose or b.heading or b.links * 2 <= len(b.text))
-    ]
-    return [Passage(b.text, b.start, b.end) for b in chosen]

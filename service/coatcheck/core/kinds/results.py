@@ -20,7 +20,7 @@ _LISTS: Final = (
 )
 _URLS: Final = ("url", "link", "href", "uri", "source_url")
 _TITLES: Final = ("title", "name", "heading")
-_TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body")
+_TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body", "raw_content")
 _SHOWN: Final = 20
 _TITLE: Final = 120
 _URL: Final = 300

@@ -1,7 +1,15 @@
-"""Plain text: its two ends."""
+"""Plain text: how it begins and ends, and what it says in between, as far as that differs."""
+
+from typing import Final
 
 from coatcheck.core.artifact import Facts, Said, Sample
 from coatcheck.core.kinds.cutter import Description, Plan
+from coatcheck.core.kinds.telling import closing, opening, telling
+
+_BLOCK: Final = 160
+"""Bytes of lines that are shown together."""
+_FIRST: Final = 8
+"""Pieces that come before the last lines."""
 
 
 class TextCutter:
@@ -13,6 +21,9 @@ class TextCutter:
         return Description()
 
     def plan(self, sample: Sample, facts: Facts) -> Plan:
-        """Head and tail alike."""
-        del sample, facts
-        return Plan(tail=0.5, hints=0.0)
+        """How it begins, then the lines that say most different things."""
+        del facts
+        lines = telling(sample.head, block=_BLOCK, early=1.0)
+        last = sample.tail or sample.head
+        ends = (opening(sample.head), *lines[:_FIRST], closing(last, sample.size - len(last)))
+        return Plan(spots=1.0, tail=0.5, hints=0.0, wanted=(*ends, *lines[_FIRST:]))

@@ -56,17 +56,24 @@ _NAMES: Final = (
     r"parameter(?=\s+name=\"[^\"<>]*\">)|(?<=:)parameter"
 )
 _TAG: Final = re.compile(
-    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}[|\uff5c]>"  # <|im_start|> and its full-width cousins
-    rf"|\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?/?>"
+    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}(?:[|\uff5c]>|[|\uff5c]?\Z)"  # <|im_start|> and its full-width cousins
+    rf"|\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?(?:/?>|\Z)"
     r"|</?SYS>>|(?<=<<)/?SYS>>)",
     re.IGNORECASE,
 )
+"""Also one that the text breaks off in, as where an excerpt is cut: what is shown after it must not complete it."""
 _BRACKET: Final = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\])")
 _TURN: Final = re.compile(
     r"((?:\A|(?:\r?\n|\u2424)[ \t]*(?:\r?\n|\u2424))[ \t]*(?:#{1,4} ?)?\**(?:Human|Assistant|System|User)\**):"
     r"|((?:\A|\n)#{2,4} ?(?:Instruction|Response|Input)):",
 )
 _OWN: Final = re.compile(r"(?:\A|(?<=\n))([ \t]*)([\[(])(?=art_[0-9]|Lines [0-9]+-[0-9]+ of |End of art_)")
+_LIKE: Final = re.compile(
+    "((?:\\A|\n)[ \t]*)[\u00a6\uffe4\u2502\u2503\u2506\u2507\u250a\u250b\u254e\u254f\u2223\u01c0\u205e\ufe19\u2758]"
+    "(?=[ \u00a0]*(?:\u2026|lines? [0-9]|left out:|verbatim text |Next: |End[. ]|[0-9]+ bytes never|"
+    "It could not be|Not stored))"
+)
+"""What looks like MARK, where it stands as MARK would."""
 _SPEAKERS: Final = ("Human", "Assistant", "System", "User", "Instruction:", "Response:", "Input:")
 """What a match of _TURN has in it. Looking for words is far cheaper than trying a pattern at every line."""
 _PLAIN: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
@@ -85,6 +92,8 @@ def inert(text: str) -> str:
         text = _CONTROL.sub(_picture, _DROPPED.sub("", text))
         if not text.isascii():
             text = _exposed(text).replace(MARK, _STAND_IN)
+    if not text.isascii():
+        text = _LIKE.sub(rf"\1{_STAND_IN}", text)
     if "<" in text:
         text = _TAG.sub("\uff1c", text)
     if "[" in text:

@@ -12,7 +12,7 @@ from coatcheck.core.clip import Budget
 from coatcheck.core.text.excerpt import fit_head
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Window, decode, window
+from coatcheck.core.window import Extent, Window, decode, window
 from coatcheck.core.windows.choose import Chooser, Run
 from coatcheck.core.windows.rank import Part, Rated
 
@@ -21,6 +21,7 @@ BRIEF: Final = 300
 _SEAM: Final = 14
 _BRIEF_SEAM: Final = 8
 """About what the line before a window costs."""
+_BLANKS: Final = b" \t\r\n"
 _LEAST: Final = 8
 """Tokens under which a piece of a unit is not worth showing."""
 
@@ -46,26 +47,28 @@ class Composed(Struct, frozen=True):
 
 
 def compose(
-    rated: list[Rated], parts: list[Part], size: int, budget: Budget, tokenizer: Tokenizer, last: str
+    rated: list[Rated], parts: list[Part], whole: Extent, budget: Budget, tokenizer: Tokenizer, last: str
 ) -> Composed:
     """The best passages within the budget, in document order, and the line `last` of ours after them, if any.
 
     Args:
         rated: the units of the parts, in order.
         parts: the bytes that they lie in.
-        size: of the whole document.
+        whole: the bytes of the document that were looked for passages: it begins and ends with lines.
         budget: tokens and characters of the text.
         tokenizer: what counts.
         last: without its mark; dropped where only that makes anything fit.
     """
-    return _Composing(rated, parts, size, budget, tokenizer).run(f"{MARK} {last}" if last else "")
+    return _Composing(rated, parts, whole, budget, tokenizer).run(f"{MARK} {last}" if last else "")
 
 
 class _Composing:
-    def __init__(self, rated: list[Rated], parts: list[Part], size: int, budget: Budget, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, rated: list[Rated], parts: list[Part], whole: Extent, budget: Budget, tokenizer: Tokenizer
+    ) -> None:
         self._rated = rated
         self._parts = parts
-        self._size = size
+        self._whole = whole
         self._budget = budget
         self._tokenizer = tokenizer
         self._brief = budget.tokens < BRIEF
@@ -98,13 +101,11 @@ class _Composing:
         units = self._rated[run.first : run.end]
         part, start, end = units[0].part, units[0].start, units[-1].end
         data = self._bytes(part, start, end)
-        blank = len(data) - len(data.lstrip(b" \t\r\n"))
-        return (
-            part,
-            start + data.rfind(b"\n", 0, blank) + 1,
-            max(end - len(data) + len(data.rstrip(b" \t\r\n")), start + 1),
-            max(unit.score for unit in units),
-        )
+        score = max(unit.score for unit in units)
+        if not data.strip(_BLANKS):  # only `inert` text or a neighbour's score can have chosen them
+            return part, start, end, score
+        blank = len(data) - len(data.lstrip(_BLANKS))
+        return part, start + data.rfind(b"\n", 0, blank) + 1, start + len(data.rstrip(_BLANKS)), score
 
     def _passage(self, part: int, start: int, end: int, score: float) -> Passage:
         data = self._bytes(part, start, end)
@@ -137,8 +138,8 @@ class _Composing:
     def _whole_lines(self, start: int, end: int) -> bool:
         part = next(p for p in self._parts if p.place.byte <= start < p.place.byte + len(p.data))
         at = part.place.byte
-        before = start == 0 or part.data.startswith(b"\n", start - at - 1)
-        after = end == self._size or part.data[end - at :].lstrip(b" \t\r").startswith(b"\n")
+        before = start == self._whole.start or (start > at and part.data.startswith(b"\n", start - at - 1))
+        after = end == self._whole.end or part.data[end - at :].lstrip(b" \t\r").startswith(b"\n")
         return before and after
 
     def _piece(self, last: str) -> Composed | None:

@@ -2,7 +2,8 @@
 
 A whole word counts more than an inflected form, that more than a longer word, that more than the inside of one. A term
 that only a neighbour has counts in part, so that an answer whose subject stands a sentence before is found, and so does
-one that stands in the heading above. In markup only what a reader sees counts fully.
+one that stands in the heading above. In markup only what a reader sees counts fully. What says the whole query word for
+word comes before everything else.
 """
 
 import re
@@ -12,13 +13,14 @@ from typing import Final, final
 
 import numpy as np
 import regex
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.window import Place
 from coatcheck.core.windows.fold import fold
 from coatcheck.core.windows.regions import Weights
 from coatcheck.core.windows.scan import Finder
-from coatcheck.core.windows.terms import Term
+from coatcheck.core.windows.terms import PHRASE_CHARS, Term
 from coatcheck.core.windows.units import markup, units
 
 _SATURATION: Final = 1.2
@@ -33,6 +35,8 @@ _UNDER: Final = 12
 _TOGETHER: Final = 0.2
 """How much more each further term makes of the sum."""
 _INFLECTED: Final = 0.75
+_OTHERS: Final = 0.9
+"""What other forms count together, however many: less than the word itself."""
 _LONGER: Final = 0.4
 _INSIDE: Final = 0.25
 _PREFIXED: Final = 0.6
@@ -44,6 +48,7 @@ _LEAST_LENGTH: Final = 80
 _MOST_HITS: Final = 64
 """Looked at in one unit; more of the same would change nothing."""
 _WORD_BYTES: Final = 64
+_PHRASE_BYTES: Final = 4 * PHRASE_CHARS
 _CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
 _REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
 _ASCII_REST: Final = re.compile(rb"[A-Za-z0-9]*")
@@ -78,15 +83,33 @@ class Ranking:
         self._terms = terms
         self._weights = weights.each
         self._known: dict[tuple[bytes, int, bool], float] = {}
-        self._finder = Finder(terms, frozenset(weights.missing))
+        phrases = {number for number, term in enumerate(terms) if term.role == "phrase"}
+        self._finder = Finder(terms, frozenset(weights.missing) | phrases)
+        there = phrases - set(weights.missing)
+        self._phrase = Scan(terms[min(there)].pattern, ignore_case=True).find if there else None
 
     def of_parts(self, parts: list[Part], *, page: bool) -> list[Rated]:
         """Every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
-        return [
+        rated = [
             rated
             for number, part in enumerate(parts)
             for rated in self._of_part(number, part, units(part.data, 0), markup(part.data) if page else [])
         ]
+        return rated if self._phrase is None else self._phrases_first(rated, parts)
+
+    def _phrases_first(self, rated: list[Rated], parts: list[Part]) -> list[Rated]:
+        """Units in which the phrase begins, rated above all others: not so far above that these are not shown."""
+        best = max((unit.score for unit in rated), default=0.0)
+        return [self._with_phrase(unit, parts[unit.part], best) for unit in rated]
+
+    def _with_phrase(self, unit: Rated, part: Part, best: float) -> Rated:
+        if self._phrase is None or unit.score <= 0:
+            return unit
+        start = unit.start - part.place.byte
+        found = self._phrase(part.data, start, min(len(part.data), unit.end - part.place.byte + _PHRASE_BYTES))
+        if found is None or found[0] >= unit.end - part.place.byte:
+            return unit
+        return structs.replace(unit, score=unit.score + best, hit=part.place.byte + found[0])
 
     def of_texts(self, texts: list[str]) -> list[float]:
         """How well each of some texts that follow each other answers."""
@@ -116,6 +139,7 @@ class Ranking:
         """What each term that stands in a unit is worth there; and where the unit's first is."""
         average = max(_LEAST_LENGTH, len(data) / len(places))
         own: list[dict[int, float]] = [{} for _ in places]
+        exact: set[tuple[int, int]] = set()
         first = [start for start, _ in places]
         for unit, place, number in self._hits(data, places):
             worth = self._quality(data, place, number)
@@ -124,9 +148,12 @@ class Ranking:
                 worth *= 1.0 if not hidden or not _within(hidden, place) else _HIDDEN
                 first[unit] = first[unit] if times else place
                 times[number] = times.get(number, 0.0) + worth
-        for times, (start, end) in zip(own, places, strict=True):
+                if worth == 1.0:
+                    exact.add((unit, number))
+        for unit, (times, (start, end)) in enumerate(zip(own, places, strict=True)):
             length = 1 - _LENGTH + _LENGTH * max(end - start, _LEAST_LENGTH) / average
-            for number, count in times.items():
+            for number, found in times.items():
+                count = found if (unit, number) in exact else min(found, _OTHERS)
                 times[number] = self._weights[number] * count * (_SATURATION + 1) / (count + _SATURATION * length)
         return own, first
 

@@ -1,8 +1,8 @@
 """Where the terms of a query stand in content that streams past: one pass of RE2, positions only.
 
 Memory and time are bounded by the number of hits that are kept: when there are too many, the most frequent terms are
-given up, because a word that is everywhere tells no place from another. It ranks nothing and holds no bytes but the
-last few of a block, across whose end a term may lie.
+given up, because a word that is everywhere tells no place from another. Where all words are, the phrase that they make
+is still looked for. It ranks nothing and holds no bytes but the last few of a block, across whose end a term may lie.
 """
 
 from array import array
@@ -119,7 +119,7 @@ class Scanner:
     """One pass. `feed` it blocks that follow each other from byte 0 on, the last with `last=True`.
 
     Attributes:
-        full: the one term that is left is everywhere; looking further would tell nothing.
+        full: the one term that is left is everywhere, and the phrase nowhere; looking further would tell nothing.
         fed: bytes that were handed in: where the next block begins.
     """
 
@@ -127,10 +127,13 @@ class Scanner:
         self.full = False
         self.fed = 0
         self._terms = terms
+        self._phrases = frozenset(number for number, term in enumerate(terms) if term.role == "phrase")
         self._most = most
         self._at = array("q")
         self._term = array("q")
         self._everywhere: frozenset[int] = frozenset()
+        self._words_end: int | None = None
+        """Where looking for words ended, all of them being everywhere."""
         self._finder = Finder(terms)
         self._carry = b""
         self._base = 0
@@ -151,11 +154,13 @@ class Scanner:
         while at < stop and not self.full:
             at = self._look(data, at, stop)
             if len(self._at) > self._room(at):
-                self._thin(self._room(at))
+                self._thin(self._room(at), self._base + at)
         self._next = self._base + at
         keep = max(0, at - _BEHIND)
         self._carry = data[keep:]
         self._base += keep
+        if last and self._words_end is not None and not self._phrase_hits():
+            self.full, self._next = True, self._words_end
 
     def hits(self) -> Hits:
         """What was found so far."""
@@ -200,21 +205,33 @@ class Scanner:
         """Hits that may be kept of what comes before a place."""
         return self._most + (self._base + at) // DENSEST
 
-    def _thin(self, room: int) -> None:
-        """Give up the most frequent terms, until half the room is free or one term is left."""
+    def _phrase_hits(self) -> int:
+        return sum(self._term.count(number) for number in self._phrases)
+
+    def _thin(self, room: int, end: int) -> None:
+        """Give up the most frequent terms, until half the room is free or one term is left; or only the phrase."""
+        if self._words_end is not None:  # the phrase is everywhere, too
+            self.full = True
+            return
         terms = np.array(self._term, dtype=np.int64)
         counts = np.bincount(terms, minlength=len(self._terms))
         order = [int(number) for number in np.argsort(-counts, kind="stable")]
         left = len(terms)
         given_up = set(self._everywhere)
-        for number in order:
-            if left <= room // 2 or len(given_up) == len(self._terms) - 1:
+        words = [number for number in order if number not in self._phrases]  # they are as rare as the rarest word
+        for number in words:
+            if left <= room // 2 or len(given_up) >= len(words) - 1:
                 break
             if number not in given_up:
                 left -= int(counts[number])
                 given_up.add(number)
         keep = ~np.isin(terms, list(given_up))
-        self.full = left > room // 2
+        if left > room // 2 and self._phrases:
+            self._words_end = end
+            keep &= np.isin(terms, list(self._phrases)) | (np.cumsum(keep) <= room // 2)
+            given_up.update(words)
+        else:
+            self.full = left > room // 2
         self._everywhere = frozenset(given_up)
         self._at = array("q", np.array(self._at, dtype=np.int64)[keep].tobytes())
         self._term = array("q", terms[keep].tobytes())

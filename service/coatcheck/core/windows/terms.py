@@ -2,7 +2,8 @@
 
 Words of scripts with blanks are terms by their stems, so that inflected forms are found; runs of scripts without blanks
 become overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are looked for whole and
-by their parts. A query of nothing but frequent words, or of nothing but signs, is taken at its word.
+by their parts. A query of nothing but frequent words, or of nothing but signs, is taken at its word. Several words are
+a phrase besides, for the place that says just that.
 """
 
 import re
@@ -18,6 +19,11 @@ MAX_TERMS: Final = 48
 """Terms that are looked for; those of a longer query come after."""
 MAX_CHARS: Final = 4_000
 """Characters of a query that are looked at."""
+
+PHRASE_CHARS: Final = 200
+"""Characters of a query that may be a phrase of the document."""
+_LEAST_RUN: Final = 4
+"""Characters of a phrase that has no blanks."""
 
 _PAIRS: Final = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
@@ -43,10 +49,11 @@ _LONG: Final = 8
 _FREE: Final = 4
 """Letters from which on a term may stand inside a longer word."""
 
+_AROUND: Final = " \t\r\n\"'`?!.\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u3002\uff01\uff1f"
 _LIGHT: Final = 0.35
 
-Role = Literal["word", "whole", "part", "gram", "sign"]
-_WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0}
+Role = Literal["word", "whole", "part", "gram", "sign", "phrase"]
+_WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0, "phrase": 1.5}
 
 
 class Term(Struct, frozen=True):
@@ -78,13 +85,31 @@ class Terms(Struct, frozen=True):
     """How many more there were than are looked for, the query's unread end not counted."""
     cut: bool
     """The query was longer than is read."""
+    phrase: Term | None = None
+    """All of a query of several words, or of a run of characters; looked for besides, and never named."""
+
+    @property
+    def looked_for(self) -> tuple[Term, ...]:
+        """The terms, and the phrase after them."""
+        return self.terms if self.phrase is None else (*self.terms, self.phrase)
 
 
 def terms_of(query: str) -> Terms:
     """The terms of a query, in its order; none when it is blank."""
     text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # lone surrogates are in no text
     found = _distinct(_terms(text, stop=True)) or _distinct(_terms(text, stop=False)) or _distinct(_signs(text))
-    return Terms(tuple(found[:MAX_TERMS]), max(0, len(found) - MAX_TERMS), len(query) > MAX_CHARS)
+    terms = tuple(found[:MAX_TERMS])
+    return Terms(terms, max(0, len(found) - MAX_TERMS), len(query) > MAX_CHARS, _phrase(text, terms))
+
+
+def _phrase(query: str, terms: tuple[Term, ...]) -> Term | None:
+    """The query as a document may say it: without the quotes around it and the sign that ends a question."""
+    words = query.strip(_AROUND).split() if len(query) <= 2 * PHRASE_CHARS else []
+    folded = fold(" ".join(words))
+    long = len(words) > 1 or (len(folded) >= _LEAST_RUN and all(term.role == "gram" for term in terms))
+    if not (long and terms and len(folded) <= PHRASE_CHARS) or any(term.stem == folded for term in terms):
+        return None
+    return Term(folded, folded, _WEIGHTS["phrase"], "phrase")
 
 
 def _distinct(found: list[Term]) -> list[Term]:

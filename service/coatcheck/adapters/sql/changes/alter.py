@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, f
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import tombstone_of
+from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
@@ -68,6 +69,8 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
     values = _patched(change, row)
     if values:
         conn.execute(_BY_SEQ.values(**values), {"row": row.seq})
+        if "labels" in values:
+            wait_for_index(conn, change.namespace, [row.seq])
     return rows.artifact(conn.execute(_FULL, here).one())
 
 

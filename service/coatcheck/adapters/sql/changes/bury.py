@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Text,
+    and_,
     bindparam,
     delete,
     exists,
@@ -27,10 +28,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from coatcheck.adapters.sql.changes.unsettled import Unsettled
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.rows import Reason, gone
-from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones
+from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.core.artifact import Gone
+from coatcheck.core.views import TEXT
 from coatcheck.ports import DeleteArtifact, DeleteSession, ExpireArtifacts
 
 NOW = bindparam("now", type_=UtcDateTime)
@@ -39,6 +41,20 @@ NOW = bindparam("now", type_=UtcDateTime)
 def is_live() -> ColumnElement[bool]:
     """Whether an artifact's row is live at `:now`. The moment of expiry itself is too late."""
     return or_(artifacts.c.expires_at.is_(None), artifacts.c.expires_at > NOW)
+
+
+def is_used() -> ColumnElement[bool]:
+    """Whether something points at a blob's row: a payload or a view of one."""
+    return or_(*_pointers())
+
+
+def is_unused() -> ColumnElement[bool]:
+    """The contrary. Two conditions: of a negated alternative PostgreSQL makes scans of both tables."""
+    return and_(*(~pointer for pointer in _pointers()))
+
+
+def _pointers() -> list[ColumnElement[bool]]:
+    return [exists().where(table.c.blob_seq == blobs.c.seq).correlate(blobs) for table in (artifacts, views)]
 
 
 class Corpse(NamedTuple):
@@ -72,8 +88,14 @@ _OF_SESSION = (
     .limit(bindparam("limit"))
     .with_for_update()
 )
+_OF_VIEW = (
+    select(views.c.blob_seq)
+    .where(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
+    .correlate(artifacts)
+    .scalar_subquery()
+)
 _LOCK_ARTIFACTS = Prepared(
-    select(artifacts.c.blob_seq)
+    select(artifacts.c.blob_seq, _OF_VIEW)
     .where(
         artifacts.c.namespace == bindparam("namespace", type_=Text()),
         among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
@@ -100,17 +122,11 @@ _TOMBSTONE = union_all(
     ),
 )
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
+_REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS)).returning(views.c.blob_seq))
 _REMOVE = delete(artifacts).where(among(artifacts.c.seq, _SEQS))
+_HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
 _LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
-_RELEASE = (
-    update(blobs)
-    .where(
-        among(blobs.c.seq, _SEQS),
-        blobs.c.dead_at.is_(None),
-        ~exists().where(artifacts.c.blob_seq == blobs.c.seq).correlate(blobs),
-    )
-    .values(dead_at=NOW)
-)
+_RELEASE = update(blobs).where(among(blobs.c.seq, _SEQS), blobs.c.dead_at.is_(None), is_unused()).values(dead_at=NOW)
 
 
 _REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
@@ -132,9 +148,10 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
 
     One by one, each change would lock a blob before the next one's artifact, and two replicas could wait in a circle.
     """
-    held = [row[0] for row in _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})]
+    found = _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})
+    held = {seq for row in found for seq in row if seq is not None}
     if held:
-        conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
+        conn.execute(_LOCK_BLOBS, {"seqs": sorted(held)}).all()
 
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | None:
@@ -182,13 +199,25 @@ def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -
 
 
 def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
-    """Mark blobs dead that no artifact points at."""
+    """Mark blobs dead that nothing points at."""
     held = sorted(set(seqs))
     if conn.dialect.name != "sqlite":
         # In a statement before: a writer that is about to share one of these blobs holds it, and must be waited for,
         # so that the next statement sees its artifact.
         conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
     conn.execute(_RELEASE, {"seqs": held, "now": now})
+
+
+def hold(conn: Connection, seq: int) -> bool:
+    """Keep an artifact's row for this transaction alone. False: it was deleted meanwhile."""
+    return bool(_HOLD.rows(conn, {"seq": seq}))
+
+
+def remove(conn: Connection, seqs: Sequence[int]) -> list[int]:
+    """Take artifacts that are held away, with their views; answers which blobs the views had, to be released."""
+    left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
+    conn.execute(_REMOVE, {"seqs": seqs})
+    return left
 
 
 def _made(rows: Sequence[Row[Any]]) -> list[Corpse]:
@@ -214,6 +243,6 @@ def _bury(conn: Connection, corpses: list[Corpse], reason: Reason, now: datetime
             for corpse in corpses
         ],
     )
-    conn.execute(_REMOVE, {"seqs": [corpse.seq for corpse in corpses]})
-    release(conn, (corpse.blob_seq for corpse in corpses), now)
+    left = remove(conn, [corpse.seq for corpse in corpses])
+    release(conn, [*left, *(corpse.blob_seq for corpse in corpses)], now)
     return len(corpses)

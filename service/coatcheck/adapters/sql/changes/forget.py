@@ -3,22 +3,22 @@
 import logging
 from datetime import timedelta
 
-from sqlalchemy import Connection, Text, bindparam, delete, exists, func, select, tuple_, update
+from sqlalchemy import Connection, Text, bindparam, delete, func, select, tuple_, update
 
-from coatcheck.adapters.sql.changes.bury import NOW
-from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones, writers
+from coatcheck.adapters.sql.changes.bury import NOW, is_unused, is_used
+from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
 from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.ports import CondemnBlob, ForgetBlobs, PurgeRecords
 
 log = logging.getLogger(__name__)
 
-_USED = exists().where(artifacts.c.blob_seq == blobs.c.seq).correlate(blobs)
+_USED = is_used()
 _FORGET = delete(blobs).where(
     blobs.c.id == bindparam("id"),
     blobs.c.namespace == bindparam("space"),
     blobs.c.dead_at.is_not(None),
-    ~_USED,
+    is_unused(),
 )
 _WRONGLY_USED = select(blobs.c.namespace, blobs.c.id).where(
     among(blobs.c.id, bindparam("ids", type_=Many(Text()))), blobs.c.dead_at.is_not(None), _USED
@@ -64,13 +64,13 @@ _DROP_MARKS = delete(writers).where(writers.c.at < func.clock_timestamp() - _MAR
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
-    """Drop the rows of dead blobs; live ones are left alone, and, with a warning, those that an artifact points at."""
+    """Drop the rows of dead blobs; live ones are left alone, and, with a warning, those that something points at."""
     if not change.blobs:
         return
     conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
     for namespace, blob_id in conn.execute(_WRONGLY_USED, {"ids": [blob_id for _, blob_id in change.blobs]}):
         log.warning(
-            "blob %s of namespace %r is dead and swept, but an artifact points at it: its row is kept. "
+            "blob %s of namespace %r is dead and swept, but something points at it: its row is kept. "
             "Run `coatcheck check`, and send the payload again.",
             blob_id,
             namespace,

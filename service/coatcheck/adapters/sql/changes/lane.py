@@ -6,17 +6,19 @@ an expired row in the way, condemned bytes, a twin in the group, a change that a
 after the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, literal_column, null, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes import store
+from coatcheck.adapters.sql.changes import fold, store, views
 from coatcheck.adapters.sql.changes.place import PROBES, Numberer
+from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.tables import views as view_table
 from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.artifact import Blob
@@ -70,6 +72,10 @@ _NEXT_SEQS = {
 _ADD_BLOB = Prepared(insert(blobs), columns=blobs.c.keys())
 _ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
 _ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
+_ADD_VIEW = Prepared(insert(view_table), columns=view_table.c.keys())
+
+_Content = tuple[bytes, int]
+"""A digest and a size: what bytes are told apart by."""
 
 
 class _New(NamedTuple):
@@ -84,8 +90,8 @@ class _New(NamedTuple):
 class _Known(NamedTuple):
     """Blobs that hold the same bytes as some of the group."""
 
-    trusted: dict[tuple[bytes, int], tuple[int, Blob]]
-    condemned: set[tuple[bytes, int]]
+    trusted: dict[_Content, tuple[int, Blob]]
+    condemned: set[_Content]
 
 
 def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> "list[store.Answer]":
@@ -102,7 +108,11 @@ def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Num
     ]
     if unused:
         seqs = _next_seqs(conn, len(unused))
-        _ADD_BLOB.many(conn, [_blob_row(c, seq) | {"dead_at": c.now} for c, (seq, _) in zip(unused, seqs, strict=True)])
+        dead = [
+            fold.blob_row(fold.payload_of(change)) | {"seq": seq, "dead_at": change.now}
+            for change, (seq, _) in zip(unused, seqs, strict=True)
+        ]
+        _ADD_BLOB.many(conn, dead)
     for at, change in enumerate(changes):
         if at not in answers:
             answers[at] = store.apply_fenced_store(conn, change, number)
@@ -138,7 +148,7 @@ def _find_places(
     }
     new: list[_New] = []
     there: dict[int, int] = {}
-    twins: set[bytes | tuple[bytes, int]] = set()
+    twins: set[bytes | _Content] = set()
     taken = set(holders)
     left: set[int] = set()
     """Numbers that those who go one by one may choose: who wants one of them goes behind."""
@@ -146,7 +156,8 @@ def _find_places(
         change = changes[at]
         mine = next((holders[n] for n in candidates if n in holders and holders[n][0] == change.identity), None)
         free = next((n for n in candidates if n not in taken), None)
-        twin = change.identity in twins or _content(change) in twins
+        contents = [_content(ours) for ours in _brought(change)]
+        twin = not twins.isdisjoint([change.identity, *contents]) or len(set(contents)) < len(contents)
         late = change.unless_buried_since is not None
         if change.key is not None or late or twin or not left.isdisjoint(candidates):
             left.update(candidates)
@@ -157,7 +168,7 @@ def _find_places(
             there[at] = mine[1]
         else:
             left.update(candidates)
-        twins |= {change.identity, _content(change)}
+        twins |= {change.identity, *contents}
     return new, there
 
 
@@ -171,42 +182,75 @@ def _answer_those_there(
         return
     wanted = {"namespace": changes[0].namespace, "seqs": list(there.values())}
     found = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, wanted)}
+    lost = _lost_views(conn, [changes[at] for at in there])
     for at, seq in there.items():
         artifact = found.get(seq)
-        if artifact is not None and not artifact.blob.condemned:
+        view = fold.view_of(changes[at])
+        heals = view is not None and _content(view) in lost
+        if artifact is not None and not artifact.blob.condemned and not heals:
             answers[at] = Stored(artifact, created=False, blob_used=False)
+
+
+def _lost_views(conn: Connection, changes: Sequence[StoreArtifact]) -> set[_Content]:
+    """The contents of views of these that are kept and condemned."""
+    brought = [view for change in changes if (view := fold.view_of(change)) is not None]
+    return _same_bytes(conn, brought).condemned if brought else set()
 
 
 def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]") -> None:
     if not new:
         return
-    known = _same_bytes(conn, [each.change for each in new])
-    new = [each for each in new if _content(each.change) not in known.condemned]
-    seqs = _next_seqs(conn, len(new))
-    blob_rows: list[dict[str, Any]] = []
-    inline_rows: list[dict[str, Any]] = []
+    brought = {each.at: _brought(each.change) for each in new}
+    known = _same_bytes(conn, [ours for each in new for ours in brought[each.at]])
+    new = [each for each in new if known.condemned.isdisjoint(map(_content, brought[each.at]))]
+    # The artifacts' numbers that go with the views' blobs are left out.
+    seqs = _next_seqs(conn, sum(len(brought[each.at]) for each in new))
+    kept = _Kept(known, iter([blob_seq for blob_seq, _ in seqs]))
     artifact_rows: list[dict[str, Any]] = []
-    for each, (blob_seq, seq) in zip(new, seqs, strict=True):
+    view_rows: list[dict[str, Any]] = []
+    for each, (_, seq) in zip(new, seqs, strict=False):
         change = each.change
-        same = known.trusted.get(_content(change))
-        if same is None:
-            blob_rows.append(_blob_row(change, blob_seq))
-            if change.blob.placement == "inline":
-                row = {"blob_seq": blob_seq, "namespace": change.namespace, "stored": change.inline}
-                inline_rows.append(row)
-        held, blob = same or (blob_seq, change.blob)
+        held, blob, used = kept.settle(fold.payload_of(change))
         artifact = store.artifact_of(change, each.number, blob)
         artifact_rows.append(store.artifact_row(change, artifact, each.number, held) | {"seq": seq})
-        answers[each.at] = Stored(artifact, created=True, blob_used=same is None)
-    _ADD_BLOB.many(conn, blob_rows)
-    _ADD_INLINE.many(conn, inline_rows)
+        if change.text_view is not None:
+            view = fold.view_of(change)
+            view_seq = None if view is None else kept.settle(view).seq
+            view_rows.append(views.view_row(change.namespace, change.text_view, seq, view_seq))
+        answers[each.at] = Stored(artifact, created=True, blob_used=used)
+    _ADD_BLOB.many(conn, kept.blob_rows)
+    _ADD_INLINE.many(conn, kept.inline_rows)
     # Two replicas that store the same artifacts meet at the same row first, so that neither waits in a circle.
     artifact_rows.sort(key=_by_number)
     _ADD_ARTIFACT.many(conn, artifact_rows)
+    _ADD_VIEW.many(conn, view_rows)
+    if new:
+        wait_for_index(conn, new[0].change.namespace, [row["seq"] for row in artifact_rows])
 
 
-def _same_bytes(conn: Connection, changes: Sequence[StoreArtifact]) -> _Known:
-    wanted = {"namespace": changes[0].namespace, "digests": [rows.digest(change.blob.sha256) for change in changes]}
+class _Kept:
+    """Where the bytes of a group are kept: in rows that are there, or in these."""
+
+    def __init__(self, known: _Known, seqs: Iterator[int]) -> None:
+        self._known = known
+        self._seqs = seqs
+        self.blob_rows: list[dict[str, Any]] = []
+        self.inline_rows: list[dict[str, Any]] = []
+
+    def settle(self, ours: fold.Ours) -> fold.Settled:
+        """The row of some bytes; no two of a group are the same."""
+        same = self._known.trusted.get(_content(ours))
+        if same is not None:
+            return fold.Settled(*same, used=False)
+        seq = next(self._seqs)
+        self.blob_rows.append(fold.blob_row(ours) | {"seq": seq})
+        if ours.blob.placement == "inline":
+            self.inline_rows.append({"blob_seq": seq, "namespace": ours.namespace, "stored": ours.inline})
+        return fold.Settled(seq, ours.blob, used=True)
+
+
+def _same_bytes(conn: Connection, brought: Sequence[fold.Ours]) -> _Known:
+    wanted = {"namespace": brought[0].namespace, "digests": [rows.digest(ours.blob.sha256) for ours in brought]}
     known = _Known({}, set())
     for row in _SAME_BYTES.rows(conn, wanted):
         blob = rows.blob(row[1:])
@@ -227,12 +271,14 @@ def _next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
     return [(blob + i, artifact + i) for i in range(1, count + 1)]
 
 
-def _content(change: StoreArtifact) -> tuple[bytes, int]:
-    return change.blob.sha256, change.blob.size
+def _brought(change: StoreArtifact) -> list[fold.Ours]:
+    """The bytes that a change brings along: its payload's, and its view's if that has its own."""
+    view = fold.view_of(change)
+    return [fold.payload_of(change)] if view is None else [fold.payload_of(change), view]
 
 
-def _blob_row(change: StoreArtifact, seq: int) -> dict[str, Any]:
-    return store.blob_row(change) | {"seq": seq}
+def _content(ours: fold.Ours) -> _Content:
+    return ours.blob.sha256, ours.blob.size
 
 
 def _by_number(row: dict[str, Any]) -> int:

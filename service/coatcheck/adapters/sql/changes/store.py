@@ -1,4 +1,4 @@
-"""The one transaction of an ingest: fence, key, identity, blob, artifact.
+"""The one transaction of an ingest: fence, key, identity, blob, artifact, view.
 
 What the caller must have done before: made the bytes durable. What it must do after: remove its bytes unless
 `blob_used` says that they are referenced now.
@@ -7,25 +7,25 @@ What the caller must have done before: made the bytes durable. What it must do a
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Connection,
-    Table,
-    bindparam,
-    delete,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import release, tombstone_of
+from coatcheck.adapters.sql.changes.bury import hold, release, remove, tombstone_of
+from coatcheck.adapters.sql.changes.fold import (
+    bury_ours,
+    heal,
+    payload_of,
+    settle,
+    take_intent,
+    view_of,
+    without_seq,
+)
 from coatcheck.adapters.sql.changes.place import Numberer, Place, find_place
+from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.changes.unsettled import Unsettled
+from coatcheck.adapters.sql.changes.views import add_view
 from coatcheck.adapters.sql.prepared import Prepared
-from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads
-from coatcheck.adapters.sql.types import Many, RowNumber
-from coatcheck.adapters.sql.words import among
+from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.expiry import expiry
@@ -34,14 +34,6 @@ from coatcheck.ports import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreA
 _LOOKS = 8
 """For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""
 
-
-def _without_seq(table: Table) -> list[str]:
-    return [column.name for column in table.c if column.name != "seq"]
-
-
-_TAKE_INTENT = Prepared(
-    delete(uploads).where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
-)
 _KEY = select(
     idempotency_keys.c.fingerprint,
     idempotency_keys.c.expires_at,
@@ -60,7 +52,6 @@ _BY_SEQ = Prepared(
 _BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name).where(
     artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
 )
-_HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
 _BURIED = (
     select(tombstones.c.at)
     .where(
@@ -70,32 +61,12 @@ _BURIED = (
     )
     .with_for_update()
 )
-_REMOVE_ARTIFACT = Prepared(delete(artifacts).where(artifacts.c.seq == bindparam("seq")))
 _REMOVE_TOMBSTONE = Prepared(
     delete(tombstones).where(
         tombstones.c.namespace == bindparam("namespace"), tombstones.c.number == bindparam("number")
     )
 )
-_SAME_BYTES = Prepared(
-    select(blobs.c.seq, *rows.BLOB_COLUMNS)
-    .where(
-        blobs.c.digest == bindparam("digest"),
-        blobs.c.dead_at.is_(None),
-        blobs.c.namespace == bindparam("namespace"),
-        blobs.c.sha256 == bindparam("sha256"),
-        blobs.c.size == bindparam("size"),
-    )
-    .order_by(blobs.c.seq)
-    .with_for_update(read=True)
-)
-_REPOINT = (
-    update(artifacts)
-    .where(among(artifacts.c.blob_seq, bindparam("lost", type_=Many(BigInteger()))))
-    .values(blob_seq=bindparam("whole", type_=RowNumber))
-)
-_ADD_BLOB = Prepared(insert(blobs).returning(blobs.c.seq), columns=_without_seq(blobs))
-_ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
-_ADD_ARTIFACT = Prepared(insert(artifacts), columns=_without_seq(artifacts))
+_ADD_ARTIFACT = Prepared(insert(artifacts).returning(artifacts.c.seq), columns=without_seq(artifacts))
 
 
 Answer = Stored | Gone | Fenced | KeyReused | None
@@ -103,7 +74,7 @@ Answer = Stored | Gone | Fenced | KeyReused | None
 
 def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> Answer:
     """Store an artifact, or answer the one that is there."""
-    if change.blob.placement != "inline" and not _take_intent(conn, change):
+    if not take_intent(conn, payload_of(change)):
         return Fenced()
     return apply_fenced_store(conn, change, number)
 
@@ -119,7 +90,7 @@ def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer
         if change.key is not None and isinstance(answer, Stored):
             _remember(conn, change, change.key, place.number, created=answer.created)
     if not (isinstance(answer, Stored) and answer.blob_used):
-        _bury_ours(conn, change)
+        bury_ours(conn, payload_of(change))
     return answer
 
 
@@ -141,16 +112,19 @@ def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
 
 
 def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> Stored | None:
-    """What is there already; when its bytes are lost, ours take their place. None: it was deleted meanwhile."""
+    """What is there already; when bytes of it are lost, ours take their place. None: it was deleted meanwhile."""
     found = _BY_SEQ.rows(conn, {"seq": seq})
     if not found:
         return None
     artifact = rows.artifact(found[0])
+    view = view_of(change)
+    if view is not None:
+        heal(conn, view)
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
         return Stored(artifact, created=created, blob_used=False)
-    if not _HOLD.rows(conn, {"seq": seq}):
+    if not hold(conn, seq):
         return None
-    _, _, used = _settle_blob(conn, change)
+    used = settle(conn, payload_of(change)).used
     return Stored(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
 
 
@@ -171,16 +145,6 @@ def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored
     if answer is None:
         raise Unsettled
     return answer
-
-
-def _bury_ours(conn: Connection, change: StoreArtifact) -> None:
-    """Leave our unreferenced file to the sweep, in case its writer does not come to remove it."""
-    if change.blob.placement != "inline":
-        _add_blob(conn, change, dead_at=change.now)
-
-
-def _take_intent(conn: Connection, change: StoreArtifact) -> bool:
-    return _TAKE_INTENT.run(conn, {"blob_id": change.blob.id, "namespace": change.namespace}) == 1
 
 
 def _known_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> KeyRecord | None:
@@ -212,18 +176,27 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
 def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | None:
     """Store it at this place. None: another replica was there first, and nothing is changed."""
     # Who removes what is in the way has the place for itself until its transaction ends.
-    if place.seq is not None and not _REMOVE_ARTIFACT.run(conn, {"seq": place.seq}):
-        return None
+    left: list[int] = []
+    if place.seq is not None:
+        if not hold(conn, place.seq):
+            return None
+        left = remove(conn, [place.seq])
     if place.buried is not None:
         _expect_unburied(conn, change, place.number)
         removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
         if place.seq is None and not removed:
             return None
-    blob_seq, blob, used = _settle_blob(conn, change)
+    blob_seq, blob, used = settle(conn, payload_of(change))
     artifact = artifact_of(change, place.number, blob)
-    _ADD_ARTIFACT.run(conn, artifact_row(change, artifact, place.number, blob_seq))
+    row = artifact_row(change, artifact, place.number, blob_seq)
+    seq: int = _ADD_ARTIFACT.rows(conn, row)[0][0]
+    wait_for_index(conn, change.namespace, [seq])
+    if change.text_view is not None:
+        add_view(conn, change, change.text_view, seq)
     if place.blob_seq is not None and place.blob_seq != blob_seq:
-        release(conn, [place.blob_seq], change.now)
+        left.append(place.blob_seq)
+    if left:
+        release(conn, left, change.now)
     _expect_unburied(conn, change, place.number)
     return Stored(artifact, created=True, blob_used=used)
 
@@ -236,53 +209,6 @@ def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> No
     at = conn.execute(_BURIED, wanted).scalar()
     if at is not None and at > change.unless_buried_since:
         raise Unsettled
-
-
-def _settle_blob(conn: Connection, change: StoreArtifact) -> tuple[int, Blob, bool]:
-    """The row of the bytes to point at, and whether it is ours. Condemned blobs of the same content end here."""
-    ours = change.blob
-    found = _SAME_BYTES.rows(
-        conn,
-        {
-            "digest": rows.digest(ours.sha256),
-            "namespace": change.namespace,
-            "sha256": ours.sha256,
-            "size": ours.size,
-        },
-    )
-    same = [(row[0], rows.blob(row[1:])) for row in found]
-    settled = next(((seq, blob, False) for seq, blob in same if not blob.condemned), None)
-    if settled is None:
-        settled = (_add_blob(conn, change, dead_at=None), ours, True)
-        if ours.placement == "inline":
-            _ADD_INLINE.run(conn, {"blob_seq": settled[0], "namespace": change.namespace, "stored": change.inline})
-    lost = [seq for seq, blob in same if blob.condemned]
-    if lost:
-        conn.execute(_REPOINT, {"lost": lost, "whole": settled[0]})
-        release(conn, lost, change.now)
-    return settled
-
-
-def _add_blob(conn: Connection, change: StoreArtifact, *, dead_at: datetime | None) -> int:
-    seq: int = _ADD_BLOB.rows(conn, blob_row(change) | {"dead_at": dead_at})[0][0]
-    return seq
-
-
-def blob_row(change: StoreArtifact) -> dict[str, Any]:
-    """The row of a change's blob, without its place in the order of arrival."""
-    ours = change.blob
-    return {
-        "id": ours.id,
-        "namespace": change.namespace,
-        "placement": ours.placement,
-        "sha256": ours.sha256,
-        "digest": rows.digest(ours.sha256),
-        "size": ours.size,
-        "stored_size": ours.stored_size,
-        "frames": ours.index,
-        "dead_at": None,
-        "condemned_at": None,
-    }
 
 
 def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:

@@ -1,0 +1,146 @@
+"""Cards: recognising, planning and cutting, for each kind at three sizes, in one thread and in CPU time.
+
+The floor is counting the tokens of the card's own text once, which no card can do without. What 100 MB cost is what
+their sample costs: nobody reads the rest.
+"""
+
+import hashlib
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+from bench.throughput import text
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core import card
+from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Said, Sample, Tokens
+from coatcheck.core.kinds import recognise
+from coatcheck.core.tokens import Tokenizer
+
+SIZES = {"16 KB": 16_000, "1 MB": 1_000_000, "100 MB": 100_000_000}
+LIMITS = {"16 KB": 3.0, "1 MB": 25.0, "100 MB": 60.0}
+"""Milliseconds that the median should stay under on a machine that does nothing else."""
+BUDGET = 600
+TIMES = 21
+ARTIFACT = "art_830561827364510297"
+
+
+def _log(rng: random.Random, size: int) -> bytes:
+    rows = text(rng, size).split(b"\n")
+    for place in range(len(rows) // 2, len(rows), 400):
+        rows[place] = b"2026-03-01T12:30:00Z ERROR src/main/App.java:[27,12] incompatible types"
+    return b"\n".join([*rows, b"BUILD FAILURE", b"Process exited with code 1", b""])
+
+
+def _code(rng: random.Random, size: int) -> bytes:
+    words = text(rng, size // 3).decode("utf-8", "replace").split()
+    parts: list[str] = ["import os\n"]
+    length = 0
+    while length < size:
+        name = f"{rng.choice(words).strip('.,:;').lower()}_{rng.randrange(1000)}"
+        part = f"\n\ndef {name}(value: int) -> int:\n" + "".join(
+            f'    {name}_{n} = "{" ".join(rng.choices(words, k=5))}"\n' for n in range(8)
+        )
+        parts.append(part)
+        length += len(part)
+    return "".join(parts).encode()
+
+
+def _diff(rng: random.Random, size: int) -> bytes:
+    parts: list[str] = []
+    length = number = 0
+    while length < size:
+        number += 1
+        name = f"src/f{number}.py"
+        lines = text(rng, 1_500).decode("utf-8", "replace").split("\n")
+        body = "".join(f"{rng.choice('+- ')}{line}\n" for line in lines)
+        part = f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1,9 +1,9 @@\n{body}"
+        parts.append(part)
+        length += len(part)
+    return "".join(parts).encode()
+
+
+def _table(rng: random.Random, size: int) -> bytes:
+    rows = [b"id,name,price,place"]
+    while len(rows) * 30 < size:
+        rows.append(
+            b"%d,thing %d,%d.5,row %d" % (len(rows), rng.randrange(999), rng.randrange(99), rng.randrange(9999))
+        )
+    return b"\n".join(rows)
+
+
+def _json(rng: random.Random, size: int) -> bytes:
+    records = [
+        {"id": n, "name": f"thing {rng.randrange(999)}", "owner": {"login": "ann", "admin": n % 2 == 0}, "tags": ["a"]}
+        for n in range(size // 95)
+    ]
+    return json.dumps(records).encode()
+
+
+def _listing(rng: random.Random, size: int) -> bytes:
+    rows = [b"./src/part%d/module_%d.py" % (rng.randrange(40), rng.randrange(9999)) for _ in range(size // 32)]
+    return b"\n".join(rows)
+
+
+def _prose(rng: random.Random, size: int) -> bytes:
+    return text(rng, size).replace(b"\n", b".\n\n").replace(b" INFO worker", b" The worker")[:size]
+
+
+KINDS: dict[str, tuple[Callable[[random.Random, int], bytes], Said]] = {
+    "log": (_log, Said()),
+    "command_output": (_log, Said(tool_name="bash")),
+    "list of paths": (_listing, Said(tool_name="bash")),
+    "code_or_file": (_code, Said(tool_name="read_file")),
+    "diff": (_diff, Said()),
+    "table": (_table, Said()),
+    "json": (_json, Said()),
+    "text": (_prose, Said()),
+}
+
+
+def sampled(data: bytes, size: int) -> tuple[Sample, Measure]:
+    """What an ingest would hand over of a payload of this size that begins and ends like `data`."""
+    whole = size <= 2 * SAMPLE_BYTES
+    sample = Sample(data, b"", len(data)) if whole else Sample(data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:], size)
+    measure = Measure(
+        size=sample.size,
+        lines=max(1, data.count(b"\n") * size // len(data)),
+        chars=sample.size,
+        tokens=Tokens(sample.size // 4, exact=False),
+        sha256=hashlib.sha256(data).digest(),
+        utf8=True,
+    )
+    return sample, measure
+
+
+def timed(sample: Sample, measure: Measure, said: Said, tokenizer: Tokenizer) -> tuple[str, list[float], list[float]]:
+    """The kind, and the seconds of every card and of every floor."""
+    kind = ""
+    each: list[float] = []
+    floor: list[float] = []
+    for _ in range(TIMES):
+        began = time.process_time()
+        facts = recognise(sample, said)
+        made = card.cut(ARTIFACT, said, measure, facts, sample, budget=BUDGET, query=None, tokenizer=tokenizer)
+        cut = time.process_time()
+        tokenizer.count(made[1])
+        floor.append(time.process_time() - cut)
+        each.append(cut - began)
+        kind = facts.kind.value
+    return kind, each, floor
+
+
+def run() -> None:
+    """Print a line for each kind and size."""
+    tokenizer = load_tokenizer()
+    for name, (make, said) in KINDS.items():
+        for size_name, size in SIZES.items():
+            sample, measure = sampled(make(random.Random(size), min(size, 2_000_000)), size)
+            kind, each, floor = timed(sample, measure, said, tokenizer)
+            middle, least = statistics.median(each) * 1000, statistics.median(floor) * 1000
+            over = "" if middle < LIMITS[size_name] else f"  over {LIMITS[size_name]:.0f} ms"
+            times = (
+                f"median {middle:5.2f} ms, best {min(each) * 1000:5.2f} ms, {middle / least:5.1f} x counting the card"
+            )
+            print(f"{name:15} {size_name:>6} ({kind}): {times}{over}", flush=True)

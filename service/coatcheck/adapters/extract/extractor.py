@@ -1,0 +1,131 @@
+"""The Extractor port: small payloads in a thread, larger ones in a worker process, and a simpler way when that fails.
+
+Extraction is linear and the same wherever it runs, so that a busy pool changes no view that is small enough for a
+thread; for what is larger the caller comes again. A worker that died may have been killed for no fault of the payload,
+which another one is given; what no worker survives is tried in a simpler way, for pages alone. Documents in formats of
+their own (PDF, workbooks) are opened in a worker or not at all.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+from msgspec import structs
+
+from coatcheck.adapters.extract.documents import document_type
+from coatcheck.adapters.extract.process import WorkerDied, WorkerLost
+from coatcheck.adapters.extract.wire import Answer, Job, check
+from coatcheck.adapters.extract.workers import Busy, Workers
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.extract import PAGE_BYTES, extract_text, strip_markup
+from coatcheck.core.views import Extracted
+
+log = logging.getLogger(__name__)
+
+_SMALL: Final = 64 * 1024
+"""Bytes that take no longer than handing them to another process would."""
+_HERE: Final = 2 * 1024**2
+"""Bytes that are taken in a thread when no worker is free."""
+_INPUT: Final = 64 * 1024**2
+"""Bytes of what is no page; more has no view but the raw one."""
+_THREADS: Final = 2
+_KINDS: Final = frozenset({Kind.WEB_PAGE, Kind.SEARCH_RESULTS, Kind.JSON, Kind.TEXT, Kind.CODE_OR_FILE})
+
+
+class TextExtractor:
+    """Makes text views. `close` ends its workers."""
+
+    def __init__(self, workers: int, *, seconds: int, memory: int) -> None:
+        """Make it; starts nothing. The arguments are those of Workers."""
+        self._seconds = seconds
+        self._no_workers = workers == 0
+        self.workers = Workers(workers, seconds=float(seconds), memory=memory)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="extract-here")
+
+    async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+        """See the port."""
+        taken = _taken(kind, payload)
+        if taken is None:
+            return None
+        media_type = media_type[:300] if media_type else None
+        job = Job(kind, media_type, url, taken, self._seconds)
+        if len(taken) <= _SMALL and kind is not Kind.BINARY:
+            return await self._here(partial(extract_text, kind, media_type, url, taken), taken)
+        try:
+            return await self._by_worker(job)
+        except WorkerLost:
+            return await self._simply(job)
+        except Busy as busy:
+            return await self._without_worker(partial(extract_text, kind, media_type, url, taken), job, busy)
+
+    async def _by_worker(self, job: Job) -> Extracted | None:
+        try:
+            return await self._away(job)
+        except WorkerDied:
+            return await self._away(job)
+
+    async def _simply(self, job: Job) -> Extracted | None:
+        """The words of a page that no worker survived; of nothing else."""
+        if job.kind is not Kind.WEB_PAGE:
+            return None
+        job = structs.replace(job, simple=True)
+        try:
+            return await self._by_worker(job)
+        except WorkerLost:
+            return None
+        except Busy as busy:
+            return await self._without_worker(partial(strip_markup, job.kind, job.media_type, job.payload), job, busy)
+
+    async def _without_worker(self, work: "partial[Extracted | None]", job: Job, busy: Busy) -> Extracted | None:
+        """Do what is small enough in a thread. Of the rest nobody knows yet whether it has a text view."""
+        if len(job.payload) <= _HERE and job.kind is not Kind.BINARY:
+            return await self._here(work, job.payload)
+        if self._no_workers:
+            return None
+        raise CoatcheckError(Code.OVERLOADED, "All that make text views are busy.") from busy
+
+    async def _away(self, job: Job) -> Extracted | None:
+        made: Answer = await asyncio.wrap_future(self.workers.submit(job))
+        if made.failed is None and _is_sound(made.extracted, job.payload):
+            return made.extracted
+        log.warning("no text view of %s, %d bytes: %s", job.kind, len(job.payload), made.failed or "not sound")
+        raise WorkerLost
+
+    async def _here(self, work: "partial[Extracted | None]", payload: bytes) -> Extracted | None:
+        loop = asyncio.get_running_loop()
+        try:
+            made = await loop.run_in_executor(self._threads, work)
+            return made if _is_sound(made, payload) else None
+        except Exception:  # a bug of ours, and no reason to refuse a payload
+            log.exception("no text view of %d bytes", len(payload))
+            return None
+
+    def close(self) -> None:
+        """End the workers. Blocks for a moment."""
+        self.workers.close()
+        self._threads.shutdown(cancel_futures=True)
+
+
+def _taken(kind: Kind, payload: bytes) -> bytes | None:
+    """As much of a payload as a view is made of; None where there is none to be made."""
+    if kind is Kind.BINARY:
+        return payload if document_type(payload) is not None else None
+    if kind not in _KINDS or not payload:
+        return None
+    if kind is Kind.WEB_PAGE:
+        return payload[: PAGE_BYTES + 1]  # from which it is seen that there is more
+    return payload if len(payload) <= _INPUT else None
+
+
+def _is_sound(made: Extracted | None, payload: bytes) -> bool:
+    if made is None:
+        return True
+    try:
+        check(made, payload)
+    except ValueError as error:
+        log.warning("a text view was refused: %s", error)
+        return False
+    return True

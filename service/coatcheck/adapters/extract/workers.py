@@ -1,0 +1,139 @@
+"""A few worker processes behind as many threads: started when first needed, kept warm, replaced when they are lost.
+
+Whoever finds all of them busy and the queue full is told so at once; it waits for nobody.
+"""
+
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from coatcheck.adapters.extract.process import Worker, WorkerLost
+from coatcheck.adapters.extract.wire import Answer, Job
+
+log = logging.getLogger(__name__)
+
+_QUEUE: Final = 4
+"""Jobs that may wait, for each worker."""
+_JOBS: Final = 500
+"""After so many a worker is replaced, whatever it has gathered."""
+_PAUSE: Final = 30.0
+"""Seconds after a start that failed in which no other is tried."""
+
+
+class Busy(Exception):  # noqa: N818 - no error: come again, or do it yourself
+    """No worker is free, or none can be had."""
+
+
+class Workers:
+    """The pool. Safe to use from several threads; `close` ends it."""
+
+    def __init__(self, count: int, *, seconds: float, memory: int) -> None:
+        """Make the pool; nothing is started yet.
+
+        Args:
+            count: processes at most; 0 has none, and everything is Busy.
+            seconds: wall time of a job; waiting for a worker may take as long again.
+            memory: bytes that a process may address.
+        """
+        self._count = count
+        self._seconds = seconds
+        self._memory = memory
+        self._threads = ThreadPoolExecutor(max(count, 1), thread_name_prefix="extract")
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._given = 0
+        self._unstartable_until = 0.0
+        self._closed = False
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes there are."""
+        with self._lock:
+            return {worker.pid for worker in self._all}
+
+    def submit(self, job: Job) -> "Future[Answer]":
+        """Give a job to a worker as soon as one is free.
+
+        The future raises WorkerLost when the job was the end of its worker, and Busy when none came free in time.
+
+        Raises:
+            Busy: too many wait already, or there are no workers.
+        """
+        with self._lock:
+            if self._closed or self._given >= self._count * (1 + _QUEUE):
+                raise Busy
+            self._given += 1
+        try:
+            future = self._threads.submit(self._run, job, time.monotonic() + self._seconds)
+        except RuntimeError as error:  # closed meanwhile
+            self._done(None)
+            raise Busy from error
+        future.add_done_callback(self._done)
+        return future
+
+    def close(self) -> None:
+        """End all workers, those at work too."""
+        with self._lock:
+            self._closed = True
+            workers = list(self._all)
+            self._all.clear()
+            self._idle.clear()
+        for worker in workers:
+            worker.end()
+        self._threads.shutdown()  # what waited finds nobody; what was at work lost its worker
+        for worker in workers:
+            worker.kill()
+
+    def _done(self, _: object) -> None:
+        with self._lock:
+            self._given -= 1
+
+    def _run(self, job: Job, start_by: float) -> Answer:
+        if time.monotonic() > start_by:
+            raise Busy
+        worker = self._taken()
+        try:
+            made = worker.run(job, self._seconds)
+        except WorkerLost as lost:
+            self._forget(worker)
+            if not self._closed:
+                log.warning("a text view took its worker with it: %s, %d bytes, %s", job.kind, len(job.payload), lost)
+            raise
+        if made.failed is not None or worker.jobs >= _JOBS or made.peak > self._memory // 3:
+            self._forget(worker)
+            worker.kill()
+        else:
+            with self._lock:
+                if not self._closed:
+                    self._idle.append(worker)
+        return made
+
+    def _taken(self) -> Worker:
+        """A worker that is idle, or a new one."""
+        with self._lock:
+            if self._closed or time.monotonic() < self._unstartable_until:
+                raise Busy
+            if self._idle:
+                return self._idle.pop()
+        try:
+            worker = Worker.start(self._memory)
+        except WorkerLost as lost:
+            log.warning("no worker for text views: %s", lost)
+            with self._lock:
+                self._unstartable_until = time.monotonic() + _PAUSE
+            raise Busy from lost
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._all.add(worker)
+        if closed:
+            worker.kill()
+            raise Busy
+        return worker
+
+    def _forget(self, worker: Worker) -> None:
+        with self._lock:
+            self._all.discard(worker)

@@ -1,0 +1,95 @@
+"""Derived views kept with their artifacts. The first view of a name stays for as long as its artifact does.
+
+A view's bytes that were condemned are replaced by the same bytes only: its ranges and sections are citations. One that
+is extracted anew and differs is not kept, and reads of the lost one go on to say that it is damaged.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes.fold import Settled, bury_ours, settle, take_intent, view_of
+from coatcheck.adapters.sql.changes.texts import wait_for_index
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, views
+from coatcheck.core.views import pack_sections
+from coatcheck.ports import Fenced, FoundView, NewView, StoreArtifact, StoredView, StoreView
+
+# Views of one artifact are kept one after the other, also by different replicas; and none while it is being buried.
+_ARTIFACT = Prepared(
+    select(artifacts.c.seq, artifacts.c.expires_at)
+    .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
+    .with_for_update(key_share=True)
+)
+_KEPT = Prepared(
+    select(*rows.VIEW_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(views, blobs, blobs.c.seq == views.c.blob_seq, isouter=True)
+    .where(views.c.artifact_seq == bindparam("seq"), views.c.name == bindparam("name"))
+)
+_ADD = Prepared(insert(views), columns=views.c.keys())
+
+
+def apply_store_view(conn: Connection, change: StoreView) -> StoredView | Fenced | None:
+    """Keep a view, or answer the one that is there."""
+    ours = view_of(change)
+    if ours is not None and not take_intent(conn, ours):
+        return Fenced()
+    answer = _keep(conn, change)
+    if ours is not None and not (answer is not None and answer.blob_used):
+        bury_ours(conn, ours)
+    return answer
+
+
+def _keep(conn: Connection, change: StoreView) -> StoredView | None:
+    there = _ARTIFACT.rows(conn, {"namespace": change.namespace, "number": change.number})
+    if not there or (there[0][1] is not None and there[0][1] <= change.now):
+        return None
+    seq = there[0][0]
+    kept = _kept(conn, seq, change.new.view.name)
+    if kept is not None:
+        return _there(conn, change, seq, kept)
+    settled = add_view(conn, change, change.new, seq)
+    wait_for_index(conn, change.namespace, [seq])
+    if settled is None:
+        return StoredView(FoundView(change.new.view, None), blob_used=False)
+    inline = change.new.inline if settled.used else None
+    return StoredView(FoundView(change.new.view, settled.blob, inline), blob_used=settled.used)
+
+
+def _there(conn: Connection, change: StoreView, seq: int, kept: FoundView) -> StoredView:
+    """The view that is there; when its bytes are lost and ours are the same, ours take their place."""
+    ours, lost = view_of(change), kept.blob
+    if ours is None or lost is None or not lost.condemned or lost.sha256 != ours.blob.sha256:
+        return StoredView(kept, blob_used=False)
+    used = settle(conn, ours).used
+    healed = _kept(conn, seq, kept.view.name) or kept
+    return StoredView(FoundView(kept.view, healed.blob, ours.inline if used else None), blob_used=used)
+
+
+def _kept(conn: Connection, seq: int, name: str) -> FoundView | None:
+    found = _KEPT.rows(conn, {"seq": seq, "name": name})
+    return rows.found_view(found[0], None) if found else None
+
+
+def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, seq: int) -> Settled | None:
+    """Keep the first view of an artifact whose row is ours; None where it is the payload itself."""
+    ours = view_of(change)
+    settled = None if ours is None else settle(conn, ours)
+    _ADD.run(conn, view_row(change.namespace, new, seq, None if settled is None else settled.seq))
+    return settled
+
+
+def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> dict[str, Any]:
+    """The row of a view of the artifact with this row."""
+    view = new.view
+    return {
+        "artifact_seq": seq,
+        "name": view.name,
+        "namespace": namespace,
+        "blob_seq": blob_seq,
+        "extractor": view.extractor,
+        "partial": view.partial,
+        "measure": rows.encode(view.measure),
+        "sections": pack_sections(view.sections),
+    }

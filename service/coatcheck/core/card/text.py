@@ -1,0 +1,63 @@
+"""The text view that a card is cut from instead of the payload's own bytes, and for which payloads it is.
+
+Which it is never depends on when a card is cut: a view that somebody's reading made later changes no card.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Kind, Measure, Sample
+from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.views import LINKS, Section, ViewMeasure
+
+TEXT_BYTES: Final = 2 * 1024**2
+"""Payloads up to this have their text view made before their card is cut, in about 60 ms for each MiB."""
+_KINDS: Final = frozenset({Kind.WEB_PAGE, Kind.SEARCH_RESULTS, Kind.JSON})
+_EXTRACTORS: Final = ("markup-removed", "markup-dropped", "search-results", "parts")
+
+
+class Text(Struct, frozen=True):
+    """A text view as far as a card may look at it."""
+
+    sample: Sample
+    measure: ViewMeasure
+    end: int
+    """Byte behind which nothing is shown: a page's links are no evidence of what it says."""
+
+    @property
+    def evidence(self) -> Sample:
+        """The part that excerpts are cut from."""
+        sample = self.sample
+        return Sample(sample.head[: self.end], b"", self.end) if sample.whole and self.end < sample.size else sample
+
+    def sizes(self) -> Measure:
+        """The same as a payload's sizes, of which nothing was dropped."""
+        m = self.measure
+        return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
+
+
+def text_of(sample: Sample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> Text:
+    """A view as a card looks at it."""
+    last = sections[-1] if sections and kind is Kind.WEB_PAGE else None
+    links = last is not None and last.title == LINKS and last.start > 0
+    return Text(sample, measure, last.start if last is not None and links else sample.size)
+
+
+def may_show_text(kind: Kind, size: int) -> bool:
+    """Whether the card of a payload may be cut from its text view."""
+    return kind in _KINDS and 0 < size <= TEXT_BYTES
+
+
+def shows_text(kind: Kind, size: int, extractor: str) -> bool:
+    """The same, once it is known who made the view: JSON that was only indented is shown as it is."""
+    return may_show_text(kind, size) and extractor.startswith(_EXTRACTORS)
+
+
+def plan_text(kind: Kind, planned: Plan) -> Plan:
+    """What to show of a text view: a page from its opening on, parts from both ends, results by their list alone."""
+    if kind is Kind.WEB_PAGE:
+        return Plan(shape=0.05, hints=0.0, tail=0.0)
+    if kind is Kind.JSON:
+        return Plan(shape=0.0, hints=0.1, tail=0.4)
+    return planned

@@ -1,0 +1,127 @@
+"""A readable text built block by block: headings, paragraphs, lists, tables, code, and the links that it had.
+
+Markdown-like, so that a reader recognises what is what, without its escapes: the words stand as they are. Whoever finds
+the blocks in a page calls this; it decides how they look and where sections begin.
+"""
+
+from typing import Final
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+from coatcheck.core.extract.sections import count_lines, placed, sections
+from coatcheck.core.views import LINKS, Section
+
+_LINKS: Final = 200
+_LINK_WORDS: Final = 80
+_LONGEST_URL: Final = 1_000
+_DEEPEST: Final = 6
+
+
+class Blocks:
+    """A text in the making. Every method is linear in what it is given."""
+
+    def __init__(self, base: str | None) -> None:
+        """`base` is the page's URL, which relative links are resolved against."""
+        self._base = base
+        self._here = urldefrag(base).url if base else ""
+        self._parts: list[str] = []
+        self._size = 0
+        self._heads: list[tuple[int, str, int, str | None]] = []
+        self._links: dict[str, str] = {}
+        self._tight = False
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._size
+
+    def heading(self, level: int, text: str) -> None:
+        """A heading, which begins a section; of one that has no words nothing is kept."""
+        flat = " ".join(text.split())
+        if flat:
+            level = min(max(level, 1), _DEEPEST)
+            self._gap()
+            self._heads.append((self._size, flat, level, None))
+            self._put(f"{'#' * level} {flat}\n")
+
+    def paragraph(self, text: str) -> None:
+        """A paragraph; line feeds in it are kept, other blanks are folded."""
+        flat = _folded(text)
+        if flat:
+            self._gap()
+            self._put(f"{flat}\n")
+
+    def quote(self, text: str) -> None:
+        """A quotation."""
+        flat = _folded(text)
+        if flat:
+            self._gap()
+            self._put("> " + flat.replace("\n", "\n> ") + "\n")
+
+    def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:
+        """An item of a list, `depth` lists inside another; with `number` of one that counts."""
+        flat = _folded(text)
+        if flat:
+            self._gap(tight=True)
+            indent = "  " * min(depth, _DEEPEST)
+            mark = "-" if number is None else f"{number}."
+            self._put(f"{indent}{mark} " + flat.replace("\n", f"\n{indent}  ") + "\n")
+
+    def row(self, cells: list[str]) -> None:
+        """A row of a table, on one line. A table of one column is no table to a reader."""
+        flat = [" ".join(cell.split()) for cell in cells]
+        if len([cell for cell in flat if cell]) == 1 and len(flat) <= 1:
+            self.paragraph(flat[0])
+        elif any(flat):
+            self._gap(tight=True)
+            self._put(f"| {' | '.join(flat)} |\n")
+
+    def code(self, text: str, language: str = "") -> None:
+        """Code, line for line."""
+        body = text.strip("\r\n").rstrip()
+        if body.strip():
+            self._gap()
+            fence = "```" if "```" not in body else "~~~~"
+            self._put(f"{fence}{language}\n{body}\n{fence}\n")
+
+    def link(self, text: str, url: str) -> None:
+        """Where some words of the text lead. Links to the page itself are none."""
+        if len(self._links) >= _LINKS or not url or len(url) > _LONGEST_URL or url[0] == "#":
+            return
+        try:
+            full = urldefrag(urljoin(self._base or "", url.strip())).url
+            parts = urlsplit(full)
+        except ValueError:
+            return
+        if parts.scheme in {"http", "https"} and parts.netloc and full != self._here and full not in self._links:
+            self._links[full] = " ".join(text[: 4 * _LINK_WORDS].split())[:_LINK_WORDS]
+
+    def end(self) -> tuple[bytes, tuple[Section, ...]]:
+        """The text with its links after it, and its sections."""
+        if self._links and self._size:
+            self._gap()
+            self._heads.append((self._size, LINKS, 1, None))
+            self._put(f"# {LINKS}\n")
+            self._tight = False
+            for url, words in self._links.items():
+                self._gap(tight=True)
+                self._put(f"- {words}: {url}\n" if words else f"- {url}\n")
+        data = "".join(self._parts).encode()
+        found = sections(placed(self._heads, data), prefix="s", size=len(data), lines=count_lines(data))
+        return data, found
+
+    def _gap(self, *, tight: bool = False) -> None:
+        """An empty line between blocks, but none between two items or two rows."""
+        if self._size and not (tight and self._tight):
+            self._put("\n")
+        self._tight = tight
+
+    def _put(self, text: str) -> None:
+        self._parts.append(text)
+        self._size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _folded(text: str) -> str:
+    """Blanks folded in every line, empty lines gone."""
+    if "\n" not in text:
+        return " ".join(text.split())
+    return "\n".join(flat for line in text.split("\n") if (flat := " ".join(line.split())))

@@ -1,0 +1,124 @@
+"""Headings of documents that read as they are: Markdown, reStructuredText, plain text. The view is the payload itself.
+
+Recognises `#` headings and underlined ones outside of fenced code, and numbered ones that stand alone where there are
+at least three. Never looks at a source file: what begins with `#` there is a comment.
+"""
+
+import re
+from typing import Final
+
+from msgspec import structs
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.extract.sections import Start, sections
+from coatcheck.core.views import Extracted
+
+EXTRACTOR: Final = "headings 1"
+_DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
+_SUFFIXES: Final = (".md", ".markdown", ".rst", ".mdx", ".txt", ".adoc")
+_CANDIDATE: Final = re.compile(
+    rb"^(?:[ ]{0,3}(?:(#{1,6})[ \t]+(\S[^\n]{0,400})|(`{3,}|~{3,})[^\n]*|([=\-~^\"'`*+#.:_]{3,120})[ \t\r]*)"
+    rb"|(\d{1,3}(?:\.\d{1,3}){0,4}\.?)[ \t]{1,3}([^\W\d_][^\n]{0,80}))$",
+    re.MULTILINE,
+)
+_MARKDOWN: Final = {b"=": 1, b"-": 2}
+"""Levels of underlines where there are no others; in reStructuredText the order in which they appear decides."""
+_NUMBERED: Final = 3
+_UNDERLINED: Final = 120
+_SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
+
+
+def extract_headings(kind: Kind, media_type: str | None, url: str | None, data: bytes) -> Extracted | None:
+    """The sections of a document; None where it has no headings, or is no document."""
+    named = any(name in (media_type or "") for name in _DOCUMENTS)
+    named = named or (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES)
+    if kind is not Kind.TEXT and not named:
+        return None
+    starts = _starts(data)
+    if not starts:
+        return None
+    found = sections(starts, prefix="s", size=len(data), lines=data.count(b"\n") + (not data.endswith(b"\n")))
+    return Extracted(text=None, sections=found, extractor=EXTRACTOR)
+
+
+def _starts(data: bytes) -> list[Start]:
+    seen = _Seen(data)
+    at, line = 0, 1
+    for match in _CANDIDATE.finditer(data):
+        line += data.count(b"\n", at, match.start())
+        at = match.start()
+        seen.take(match, at, line)
+    return seen.starts()
+
+
+class _Seen:
+    """The headings of a document so far."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._fence = b""
+        self._marked: list[Start] = []
+        self._ruled: dict[int, bytes] = {}
+        """Of the marked ones those that are underlined, and with what."""
+        self._numbered: list[Start] = []
+
+    def take(self, match: "re.Match[bytes]", at: int, line: int) -> None:
+        """Look at a line that may be part of a heading."""
+        hashes, title, ticks, rule, number, words = match.groups()
+        if ticks is not None or self._fence:
+            self._code(ticks)
+        elif hashes is not None:
+            self._marked.append(Start(_text(title.rstrip().rstrip(b"#")), len(hashes), at, line))
+        elif rule is not None:
+            above = _underlined(self._data, at, rule)
+            if above is not None:
+                self._ruled[len(self._marked)] = rule[:1]
+                self._marked.append(Start(_text(self._data[above:at]), 1, above, line - 1))
+        elif _alone(self._data, match.span()) and not words.rstrip().endswith(_SENTENCE):
+            level = number.rstrip(b".").count(b".") + 1
+            self._numbered.append(Start(_text(number + b" " + words), level, at, line))
+
+    def _code(self, ticks: bytes | None) -> None:
+        if not self._fence:
+            self._fence = ticks or b""
+        elif ticks is not None and ticks.startswith(self._fence):
+            self._fence = b""
+
+    def starts(self) -> list[Start]:
+        """The headings by place, with their levels."""
+        if not self._marked:
+            return self._numbered if len(self._numbered) >= _NUMBERED else []
+        styles = list(dict.fromkeys(self._ruled.values()))
+        for place, rule in self._ruled.items():
+            level = _MARKDOWN[rule] if set(styles) <= _MARKDOWN.keys() else styles.index(rule) + 1
+            self._marked[place] = structs.replace(self._marked[place], level=min(level, 6))
+        return sorted(self._marked, key=lambda start: start.at)
+
+
+def _underlined(data: bytes, at: int, rule: bytes) -> int | None:
+    """Where the line before an underline begins, if that reads as a heading: short, and nothing right above it."""
+    if len(set(rule)) > 1 or at == 0:
+        return None
+    start = data.rfind(b"\n", max(0, at - 1 - _UNDERLINED), at - 1) + 1
+    if start == 0 and at - 1 > _UNDERLINED:
+        return None
+    title = data[start : at - 1].strip()
+    if len(title) < 1 or title[:1] in b"#>|-*+" or len(title) > len(rule) * 4 + 8 or not re.search(rb"[^\W_]", title):
+        return None
+    above = data[data.rfind(b"\n", max(0, start - 1 - _UNDERLINED), max(0, start - 1)) + 1 : max(0, start - 1)].strip()
+    return start if not above or len(set(above)) == 1 or above.startswith(b"#") else None
+
+
+def _alone(data: bytes, span: tuple[int, int]) -> bool:
+    """Whether empty lines are around a line."""
+    start, end = span
+    before = (
+        start == 0
+        or data[max(0, start - 2) : start] == b"\n\n"
+        or data[max(0, start - 4) : start].endswith(b"\r\n\r\n")
+    )
+    return before and data[end : end + 2] in {b"\n\n", b"\n\r", b"\n", b""}
+
+
+def _text(words: bytes) -> str:
+    return words.strip().decode("utf-8", "replace")

@@ -1,0 +1,91 @@
+"""Minified JSON as a reader reads it: one member a line, indented. Values stand as they are written, none is parsed.
+
+A document that breaks off or is not quite JSON (NaN, a missing brace) is indented as far as it can be told apart.
+"""
+
+import re
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from coatcheck.core.views import Extracted
+
+EXTRACTOR: Final = "json-indented 1"
+_BOM: Final = b"\xef\xbb\xbf"
+_PRETTY: Final = 200
+"""Mean bytes of a line up to which a document reads well as it is."""
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
+_DEEPEST: Final = 32
+"""Levels that are indented; deeper ones stand below each other, or a short document could become a huge one."""
+_GROWTH: Final = 8
+_TOKENS: Final = 4_000_000
+
+
+def extract_json(data: bytes) -> Extracted | None:
+    """The indented text; None where the document reads well as it is, is NDJSON, or does not begin like JSON."""
+    body = data.removeprefix(_BOM).strip(b" \t\r\n")
+    if body[:1] not in {b"{", b"["} or _reads_well(body):
+        return None
+    try:
+        text = msgspec.json.format(body, indent=2)
+        text.decode()
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError):
+        pass
+    else:
+        if len(text) <= _GROWTH * len(body) + 1024:
+            return Extracted(text=text + b"\n", extractor=EXTRACTOR)
+    shown, whole = indented(body.decode("utf-8", "replace"))
+    return Extracted(text=shown.encode(), extractor=EXTRACTOR, partial=not whole)
+
+
+def _reads_well(body: bytes) -> bool:
+    lines = body.count(b"\n") + 1
+    if lines > 1 and len(body) <= _PRETTY * lines:
+        return True
+    if lines == 1:
+        return False
+    first = body[: body.index(b"\n")].rstrip()
+    try:  # a first line that is a document by itself
+        msgspec.json.decode(first, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def indented(text: str) -> tuple[str, bool]:
+    """The document indented token by token, and whether it was whole: every bracket closed, every string ended."""
+    out: list[str] = []
+    stack: list[str] = []
+    whole = True
+    last = ""
+    for match in islice(_TOKEN.finditer(text), _TOKENS):
+        mark = match.group()
+        if mark in "{[":
+            if last and last in "{[,":
+                _line(out, len(stack))
+            out.append(mark)
+            stack.append("}" if mark == "{" else "]")
+        elif mark in "}]":
+            whole = whole and bool(stack) and stack[-1] == mark
+            if stack:
+                stack.pop()
+            if last not in {"{", "["}:
+                _line(out, len(stack))
+            out.append(mark)
+        elif mark == ",":
+            out.append(mark)
+        elif mark == ":":
+            out.append(": ")
+        else:
+            if last and last in "{[,":
+                _line(out, len(stack))
+            whole = whole and (mark[0] != '"' or (len(mark) > 1 and mark[-1] == '"'))
+            out.append(mark)
+        last = mark
+    out.append("\n")
+    return "".join(out), whole and not stack
+
+
+def _line(out: list[str], depth: int) -> None:
+    out.append("\n" + "  " * min(depth, _DEEPEST))

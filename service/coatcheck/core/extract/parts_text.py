@@ -1,0 +1,149 @@
+"""A tool result of several parts as a text: each part's own text under a heading, other parts in a line each.
+
+What a part is, `core/parts.py` knows. Base64 is never shown: a reader is told what it is and how much of it there is.
+"""
+
+import re
+from typing import Any, Final, cast
+
+import msgspec
+
+from coatcheck.core import parts
+from coatcheck.core.extract.json_text import indented
+from coatcheck.core.extract.sections import count_lines, one_line, placed, sections
+from coatcheck.core.extract.tags import words
+from coatcheck.core.views import Extracted
+
+EXTRACTOR: Final = "parts 1"
+_TYPES: Final = words(
+    "text input_text output_text text-plain image image_url input_image audio input_audio file input_file document "
+    "resource resource_link search_result tool_reference video media refusal thinking redacted_thinking json "
+    "function_call_output code_execution_output"
+)
+_MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data", "functionResponse", "function_response")
+_LONG: Final = 400
+"""Characters from which a string in an unknown part may be encoded bytes."""
+_ENCODED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_\r\n")
+_DEEPEST: Final = 32
+_MARK: Final = re.compile(
+    rb'"type"\s*:\s*"(?:'
+    + b"|".join(sorted(name.encode() for name in _TYPES))
+    + rb')"|"(?:inline_?[dD]ata|file_?[dD]ata)"'
+)
+_START: Final = re.compile(rb'\s*(?:\[\s*[{"]|\{\s*"content"\s*:\s*\[)')
+
+
+def may_be_parts(head: bytes) -> bool:
+    """Whether a document that begins like this is worth reading as parts."""
+    return bool(_START.match(head) and _MARK.search(head))
+
+
+def extract_parts(data: bytes) -> Extracted | None:
+    """The text of a payload that `core/parts.py` made of several parts; None when it is no such payload."""
+    if not may_be_parts(data):
+        return None
+    try:
+        value: object = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    structured: object = None
+    if isinstance(value, dict):
+        whole = cast("dict[str, Any]", value)
+        if whole.keys() != {"content", "structuredContent"}:
+            return None
+        value, structured = whole["content"], whole["structuredContent"]
+    if not isinstance(value, list) or not is_parts(cast("list[object]", value)):
+        return None
+    return _written(cast("list[object]", value), structured)
+
+
+def is_parts(value: list[object]) -> bool:
+    """Whether a list is a provider's parts, and not data that looks a little like them."""
+    typed = 0
+    for each in value:
+        if isinstance(each, str):
+            continue
+        if not isinstance(each, dict):
+            return False
+        part = cast("dict[str, Any]", each)
+        kind = part.get("type")
+        if kind not in _TYPES if kind is not None else not (part.keys() & set(_MEDIA) or part.keys() == {"text"}):
+            return False
+        typed += kind is not None or part.keys() != {"text"}
+    return typed > 0
+
+
+def _written(value: list[object], structured: object) -> Extracted:
+    out: list[str] = []
+    marks: list[tuple[int, str, int, str | None]] = []
+    size = 0
+
+    def put(title: str, text: str, url: str | None) -> None:
+        nonlocal size
+        body = text if text.endswith("\n") or not text else f"{text}\n"
+        piece = f"{chr(10) if out else ''}# Part {len(marks) + 1}: {one_line(title)}\n{body}"
+        marks.append((size + bool(out), title, 1, url))
+        out.append(piece)
+        size += len(piece.encode("utf-8", "replace"))
+
+    for part in value:
+        put(*_part(part))
+    if structured is not None:
+        put("structured content", _json(structured), None)
+    data = "".join(out).encode("utf-8", "replace")
+    found = sections(placed(marks, data), prefix="p", size=len(data), lines=count_lines(data))
+    return Extracted(text=data, sections=found, extractor=EXTRACTOR)
+
+
+def _part(part: object) -> tuple[str, str, str | None]:
+    """A part's title, what a reader reads of it, and its URL."""
+    if isinstance(part, str):
+        return "text", part, None
+    block = cast("dict[str, Any]", part)
+    kind = str(block.get("type") or next((key for key in _MEDIA if key in block), "text"))
+    opened = parts.opened(block)
+    if opened is not None:
+        title = opened.title or opened.url or kind
+        media = opened.media_type or ""
+        if _is_text(opened.data, media):
+            return title, opened.data.decode(), opened.url
+        return title, f"[{media or 'bytes'}, {len(opened.data)} bytes, not shown]", opened.url
+    text = block.get("text")
+    url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
+    name = block.get("title") or block.get("name")
+    title = name if isinstance(name, str) and name else url if url and not url.startswith("data:") else kind
+    if isinstance(text, str):
+        rest = {k: v for k, v in block.items() if k not in {"text", "type"}}
+        return title, f"{text}\n{_json(rest)}" if rest else text, url
+    content = block.get("content")
+    if isinstance(content, list) and is_parts(cast("list[object]", content)):
+        inner = [_part(each)[1] for each in cast("list[object]", content)]
+        head = f"{url}\n" if url else ""
+        return title, head + "\n".join(inner), url
+    return title, _json(block), url
+
+
+def _is_text(data: bytes, media_type: str) -> bool:
+    if media_type.startswith(("image/", "audio/", "video/")) or b"\x00" in data:
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _json(value: object) -> str:
+    return indented(msgspec.json.encode(_readable(value, 0)).decode())[0]
+
+
+def _readable(value: object, depth: int) -> object:
+    """A value without encoded bytes in it."""
+    if isinstance(value, str):
+        encoded = len(value) > _LONG and (value[:5] == "data:" or set(value[:2000]) <= _ENCODED)
+        return f"[{len(value)} characters of encoded bytes, not shown]" if encoded else value
+    if depth >= _DEEPEST or not isinstance(value, (list, dict)):
+        return value
+    if isinstance(value, list):
+        return [_readable(each, depth + 1) for each in cast("list[object]", value)]
+    return {key: _readable(each, depth + 1) for key, each in cast("dict[str, Any]", value).items()}

@@ -1,0 +1,95 @@
+"""Sections from the places where parts of a view begin. Linear; knows nothing of what the parts are."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Section
+
+_LEVELS: Final = 6
+
+
+class Start(Struct, frozen=True):
+    """Where a part of a view begins: at the start of a line."""
+
+    title: str
+    level: int
+    at: int
+    """Byte of the view."""
+    line: int
+    """1-based."""
+    url: str | None = None
+
+
+def one_line(text: str) -> str:
+    """A title: blanks folded, at most TITLE_CHARS characters, the last of them `…` where more was there."""
+    flat = " ".join(text[: 8 * TITLE_CHARS].split())
+    return flat if len(flat) <= TITLE_CHARS else f"{flat[: TITLE_CHARS - 1]}…"
+
+
+def sections(starts: Sequence[Start], *, prefix: str, size: int, lines: int) -> tuple[Section, ...]:
+    """Name the parts in order; each reaches to the next one of its level or above, the last to the end of the view.
+
+    Args:
+        starts: the parts, by place; no two at the same.
+        prefix: `s`, `r` or `p`; names are it and a number from 1.
+        size: bytes of the view.
+        lines: lines of the view.
+    """
+    kept = _kept(starts)
+    ends: list[tuple[int, int]] = [(size, lines + 1)] * len(kept)
+    open_parts: list[int] = []
+    for place, start in enumerate(kept):
+        while open_parts and kept[open_parts[-1]].level >= start.level:
+            ends[open_parts.pop()] = (start.at, start.line)
+        open_parts.append(place)
+    return tuple(
+        Section(
+            name=f"{prefix}{place}",
+            title=one_line(start.title),
+            level=start.level,
+            start=start.at,
+            end=end,
+            line=start.line,
+            lines=line - start.line,
+            url=start.url,
+        )
+        for place, (start, (end, line)) in enumerate(zip(kept, ends, strict=True), 1)
+    )
+
+
+def _kept(starts: Sequence[Start]) -> Sequence[Start]:
+    """All of them, or those of the highest levels that are not too many; the first where one level is."""
+    if len(starts) <= MAX_SECTIONS:
+        return starts
+    counts = [0] * (_LEVELS + 2)
+    for start in starts:
+        counts[min(max(start.level, 1), _LEVELS + 1)] += 1
+    deepest, total = 0, 0
+    for level in range(1, _LEVELS + 2):
+        total += counts[level]
+        if total > MAX_SECTIONS:
+            break
+        if counts[level]:
+            deepest = level
+    if not deepest:  # the highest level that there is has too many
+        highest = min(start.level for start in starts)
+        return [start for start in starts if start.level == highest][:MAX_SECTIONS]
+    return [start for start in starts if start.level <= deepest]
+
+
+def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[Start]:
+    """Starts from (byte, title, level, URL) in order of place, with their lines counted in one pass."""
+    starts: list[Start] = []
+    at, line = 0, 1
+    for place, title, level, url in marks:
+        line += data.count(b"\n", at, place)
+        at = place
+        starts.append(Start(title, level, place, line, url))
+    return starts
+
+
+def count_lines(data: bytes) -> int:
+    """Lines as a Measure counts them."""
+    return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))

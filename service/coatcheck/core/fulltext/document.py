@@ -1,0 +1,65 @@
+"""What a document is: what was said and recognised of an artifact, and the text of its payload, as keys.
+
+Of a text longer than twice ENDS the first and the last ENDS bytes are read; words between them are not found. A payload
+that is no text is found by what was said of it. Reads nothing itself.
+"""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coatcheck.core.artifact import SAMPLE_BYTES, Artifact
+from coatcheck.core.fulltext.words import chunk_keys, runs
+
+ENDS: Final = SAMPLE_BYTES
+"""Bytes at either end of a payload's text that are read."""
+MAX_KEYS: Final = 50_000
+"""Different keys of one document; what has more is no text, and is found by those of its beginning."""
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
+    """The keys of a document, sorted, each once.
+
+    Args:
+        artifact: title, URLs, names, labels and hints are taken from it.
+        texts: the payload's text, or its two ends, in UTF-8 as far as it goes, or in UTF-16 with its mark. Of
+            UTF-16 that is not whole, the second end is lost.
+    """
+    said, facts = artifact.said, artifact.facts
+    spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, *said.labels, *facts.hints)
+    keys: set[int] = set()
+    seen: set[str] = set()
+    encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
+    for text in (*(word for word in spoken if word), *(text.decode(encoding, "replace") for text in texts)):
+        # Each chunk once, in the order of the text: most of them come many times.
+        for chunk in dict.fromkeys(runs(text)):
+            if chunk in seen:
+                continue
+            seen.add(chunk)
+            keys.update(chunk_keys(chunk))
+            if len(keys) >= MAX_KEYS:
+                return _sorted(list(keys)[:MAX_KEYS])
+    return _sorted(list(keys))
+
+
+def fingerprint(number: int, created_at: datetime, labels: str | None, view: str | None) -> int:
+    """Which state of which artifact a document was made from, as 63 bits.
+
+    A row's place may be taken by another artifact, its labels may change, and a view may come later: an answer of the
+    index counts only while this is still so.
+    """
+    moment = (created_at - _EPOCH) // timedelta(microseconds=1)
+    text = f"{number}\0{moment}\0{labels or ''}\0{view or ''}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8, person=b"document").digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _sorted(keys: list[int]) -> NDArray[np.uint64]:
+    found = np.array(keys, dtype=np.uint64)
+    found.sort()
+    return found

@@ -1,0 +1,79 @@
+"""A query into the keys that a document must have: of each term one.
+
+Words that ask rather than name are left out, unless there are no others. Refuses what names nothing to look for, and
+what is longer than a query can be: leaving part of it out would answer another question.
+"""
+
+import itertools
+import re
+from typing import Final
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.fulltext.words import MAX_WORD, Chunk, gram_key, pair_key, read, runs, word_key
+from coatcheck.core.windows.stopwords import ASKING, PARTICLES, STOPWORDS
+
+MAX_QUERY_CHARS: Final = 1_000
+MAX_QUERY_TERMS: Final = 64
+"""Different keys of one query."""
+_ASKING: Final = re.compile("|".join(map(re.escape, ASKING)))
+_KANA: Final = re.compile("[\u3040-\u309f]+")
+
+
+Term = tuple[int, ...]
+"""Keys of which a document must have one."""
+
+
+def query_keys(query: str) -> tuple[Term, ...]:
+    """The terms that a document must have, all of them.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a query without a word, and for one that is too long.
+    """
+    if len(query) > MAX_QUERY_CHARS:
+        raise _too_long(f"It has {len(query):,} characters, {MAX_QUERY_CHARS:,} are possible.")
+    keys = _keys(query, stop=True) or _keys(query, stop=False)
+    if not keys:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "The query holds no word to look for. Give words that the artifact says: letters or digits, at most "
+            f"{MAX_WORD} in one word.",
+            field="q",
+        )
+    if len(keys) > MAX_QUERY_TERMS:
+        raise _too_long(f"It comes to {len(keys)} terms, {MAX_QUERY_TERMS} are possible.")
+    return tuple(keys)
+
+
+def _keys(query: str, *, stop: bool) -> list[Term]:
+    found: dict[Term, None] = {}
+    text = _ASKING.sub(" ", query) if stop else query
+    for run in runs(text):
+        found.update(dict.fromkeys(_of_chunk(read(run), stop=stop)))
+    return list(found)
+
+
+def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
+    """Whole words; of those that are made of parts, which part follows which, or the word in one piece."""
+    terms: list[Term] = [
+        (word_key(word),)
+        for word, parts in chunk.words
+        if not parts and not (stop and len(chunk.words) == 1 and word in STOPWORDS)
+    ]
+    for word, parts in chunk.words:
+        terms += [(pair_key(pair), word_key(word)) for pair in itertools.pairwise(parts)]
+    terms += [(pair_key(pair),) for pair in chunk.joined]
+    return terms + [(gram_key(gram),) for gram in _telling(chunk.grams, stop=stop)]
+
+
+def _telling(grams: tuple[str, ...], *, stop: bool) -> list[str]:
+    """The longest grams of a run; of those that merely tie words together none, unless there are no others."""
+    longest = [gram for gram in grams if len(gram) == max(map(len, grams))]
+    if not stop:
+        return longest
+    return [gram for gram in longest if not _KANA.fullmatch(gram) and PARTICLES.isdisjoint(gram)]
+
+
+def _too_long(why: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.INVALID_REQUEST, f"The query is too long. {why} Name the few words that tell.", field="q"
+    )

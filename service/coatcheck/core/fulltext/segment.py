@@ -1,0 +1,252 @@
+"""A segment: which documents have which keys, packed into parts of which a query reads few.
+
+A part holds the keys that begin with the same bits, each with its documents: sorted, delta-coded, byte by byte in
+planes, compressed. A segment never changes; several become one by `merged`, which leaves out what is gone. Bytes that
+`built` did not make raise `integrity`.
+"""
+
+import itertools
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import zstandard
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.fulltext.words import KEY_BITS
+
+Keys = NDArray[np.uint64]
+
+MAX_DOCUMENTS: Final = 65_535
+_DOC_BITS: Final = 16
+_PART_POSTINGS: Final = 8_192
+"""In one part on average: 10 to 16 KiB as stored, 0.1 ms to read."""
+_MAX_BITS: Final = 12
+_HEAD: Final = struct.Struct("<BII")
+_VERSION: Final = 1
+_LEVEL: Final = 3
+
+
+class Document(Struct, frozen=True):
+    """A document on its way into a segment."""
+
+    row: int
+    """The artifact's place in the order of arrival."""
+    fingerprint: int
+    keys: Keys
+    """Sorted, each once."""
+
+
+class Packed(Struct, frozen=True):
+    """A segment as it is stored."""
+
+    bits: int
+    """Of a key that choose its part."""
+    first: int
+    """The oldest row."""
+    last: int
+    documents: int
+    postings: int
+    listed: bytes
+    """Its documents."""
+    parts: tuple[bytes, ...]
+    """Postings, 2 to the power of `bits` parts."""
+
+
+def built(documents: Sequence[Document]) -> Packed:
+    """A segment of 1 to MAX_DOCUMENTS documents."""
+    order = sorted(documents, key=_row)
+    postings = np.concatenate(
+        [(document.keys << np.uint64(_DOC_BITS)) | np.uint64(at) for at, document in enumerate(order)]
+    )
+    rows = np.array([document.row for document in order], dtype=np.uint64)
+    prints = np.array([document.fingerprint for document in order], dtype=np.uint64)
+    return _packed(postings, rows, prints)
+
+
+def merged(segments: Sequence[Packed], live: Sequence[NDArray[np.bool_]]) -> Packed | None:
+    """One segment of several; None when nothing of them is left.
+
+    Args:
+        segments: the later one wins where two have the same row.
+        live: for each, which of its documents are still true, in the order of `documents_of`.
+    """
+    rows_of, prints_of = zip(*(documents_of(segment.listed) for segment in segments), strict=True)
+    all_rows, all_prints = np.concatenate(rows_of), np.concatenate(prints_of)
+    # The last occurrence of each row that is live.
+    kept = np.flatnonzero(np.concatenate(live))[::-1]
+    rows, at = np.unique(all_rows[kept], return_index=True)
+    if not len(rows):
+        return None
+    chosen = kept[at]
+    place = np.full(len(all_rows), -1, dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    pieces: list[Keys] = []
+    start = 0
+    for segment, mine in zip(segments, rows_of, strict=True):
+        new = place[start : start + len(mine)]
+        start += len(mine)
+        for part in segment.parts:
+            keys, counts, docs = _unpacked(part)
+            moved = new[docs]
+            staying = moved >= 0
+            pieces.append((np.repeat(keys, counts)[staying] << np.uint64(_DOC_BITS)) | moved[staying].astype(np.uint64))
+    return _packed(np.concatenate(pieces), rows, all_prints[chosen])
+
+
+def documents_of(listed: bytes) -> tuple[Keys, Keys]:
+    """Rows, ascending, and fingerprints of a segment's documents."""
+    raw = _decompressed(listed)
+    count = len(raw) // 16
+    if len(raw) != 16 * count:
+        raise _damaged()
+    columns = _from_planes(raw, count * 2, 8).reshape(2, count)
+    return np.cumsum(columns[0], dtype=np.uint64), columns[1]
+
+
+def is_whole(segment: Packed) -> bool:
+    """Whether every byte of a segment is as it was stored, and all its parts are there."""
+    try:
+        rows, _ = documents_of(segment.listed)
+        postings = sum(_opened(part).steps.shape[1] for part in segment.parts)
+    except CoatcheckError:
+        return False
+    return (len(rows), postings, len(segment.parts)) == (segment.documents, segment.postings, 1 << segment.bits)
+
+
+def locate(key: int, bits: int) -> int:
+    """The part of a segment that holds a key."""
+    return key >> (KEY_BITS - bits)
+
+
+def matches(terms: Sequence[Sequence[int]], bits: int, parts: dict[int, bytes]) -> NDArray[np.int64]:
+    """The documents that have a key of each term, by their places; `parts` are those that `locate` names.
+
+    Raises:
+        KeyError: a part is not there.
+    """
+    found: NDArray[np.int64] | None = None
+    open_parts = {at: _opened(part) for at, part in parts.items()}
+    for keys in terms:
+        mine = [_holders(key, open_parts[locate(key, bits)]) for key in keys]
+        held = mine[0] if len(mine) == 1 else np.unique(np.concatenate(mine))
+        found = held if found is None else np.intersect1d(found, held, assume_unique=True)
+        if not len(found):
+            break
+    return np.empty(0, dtype=np.int64) if found is None else found
+
+
+def _holders(key: int, part: "_Part") -> NDArray[np.int64]:
+    at = int(np.searchsorted(part.keys, np.uint64(key)))
+    if at == len(part.keys) or int(part.keys[at]) != key:
+        return np.empty(0, dtype=np.int64)
+    start = int(part.counts[:at].sum())
+    return np.cumsum(_joined(part.steps[:, start : start + int(part.counts[at])]))
+
+
+def _packed(postings: Keys, rows: Keys, prints: Keys) -> Packed:
+    postings.sort()
+    bits = min(_MAX_BITS, max(0, (len(postings) // _PART_POSTINGS).bit_length()))
+    keys = postings >> np.uint64(_DOC_BITS)
+    docs = (postings & np.uint64(MAX_DOCUMENTS)).astype(np.int64)
+    edges = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(KEY_BITS - bits)
+    bounds = [0, *np.searchsorted(keys, edges).tolist(), len(keys)]
+    gaps = np.diff(rows, prepend=np.uint64(0))
+    return Packed(
+        bits=bits,
+        first=int(rows[0]),
+        last=int(rows[-1]),
+        documents=len(rows),
+        postings=len(postings),
+        listed=_compressed(_planes(np.concatenate([gaps, prints]), 8)),
+        parts=tuple(_pack(keys[low:high], docs[low:high]) for low, high in itertools.pairwise(bounds)),
+    )
+
+
+def _pack(keys: Keys, docs: NDArray[np.int64]) -> bytes:
+    fresh = np.ones(len(keys), dtype=np.bool_)
+    fresh[1:] = keys[1:] != keys[:-1]
+    starts = np.flatnonzero(fresh)
+    counts = np.diff(starts, append=len(keys))
+    gaps = np.diff(docs, prepend=0)
+    gaps[starts] = docs[starts]
+    words = keys[starts]
+    columns = _planes(words, KEY_BITS // 8) + _planes(counts - 1, 2) + _planes(gaps, 2)
+    return _compressed(_HEAD.pack(_VERSION, len(words), len(docs)) + columns)
+
+
+class _Part(NamedTuple):
+    """A part opened: cheap to search, its documents still as they are stored."""
+
+    keys: Keys
+    counts: NDArray[np.int64]
+    """Documents of each key."""
+    steps: NDArray[np.uint8]
+    """One key's documents after the other's, as the first and the steps from there: low bytes, then high bytes."""
+
+
+def _opened(part: bytes) -> _Part:
+    raw = _decompressed(part)
+    if len(raw) < _HEAD.size:
+        raise _damaged()
+    version, words, postings = _HEAD.unpack_from(raw)
+    width = KEY_BITS // 8
+    if version != _VERSION or len(raw) != _HEAD.size + words * (width + 2) + postings * 2:
+        raise _damaged()
+    middle, end = _HEAD.size + words * width, _HEAD.size + words * (width + 2)
+    keys = _from_planes(raw[_HEAD.size : middle], words, width)
+    counts = _from_planes(raw[middle:end], words, 2).astype(np.int64) + 1
+    if int(counts.sum()) != postings:
+        raise _damaged()
+    return _Part(keys, counts, np.frombuffer(raw, dtype=np.uint8, offset=end).reshape(2, postings))
+
+
+def _joined(planes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    return planes[0].astype(np.int64) | (planes[1].astype(np.int64) << 8)
+
+
+def _unpacked(part: bytes) -> tuple[Keys, NDArray[np.int64], NDArray[np.int64]]:
+    """Keys, how many documents each has, and these, one key's after the other's."""
+    keys, counts, planes = _opened(part)
+    sums = np.cumsum(_joined(planes))
+    starts = np.cumsum(counts) - counts
+    # Each key's steps begin anew.
+    before = np.where(starts > 0, sums[starts - 1], 0) if len(keys) else starts
+    return keys, counts, sums - np.repeat(before, counts)
+
+
+def _planes(values: NDArray[np.uint64] | NDArray[np.int64], width: int) -> bytes:
+    """Numbers as their lowest bytes, then their next ones: alike bytes lie together."""
+    raw = values.astype("<u8").view(np.uint8).reshape(len(values), 8)
+    return np.ascontiguousarray(raw[:, :width].T).tobytes()
+
+
+def _from_planes(raw: bytes, count: int, width: int) -> Keys:
+    wide = np.zeros((count, 8), dtype=np.uint8)
+    wide[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(width, count).T
+    return wide.view("<u8").reshape(count).astype(np.uint64)
+
+
+def _compressed(raw: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(raw)
+
+
+def _decompressed(packed: bytes) -> bytes:
+    try:
+        return zstandard.ZstdDecompressor().decompress(packed)
+    except zstandard.ZstdError as error:
+        raise _damaged() from error
+
+
+def _damaged() -> CoatcheckError:
+    return CoatcheckError(
+        Code.INTEGRITY,
+        "The full-text index is damaged. No artifact is: lists without a query answer as ever. Run `coatcheck check`.",
+    )
+
+
+def _row(document: Document) -> int:
+    return document.row

@@ -1,0 +1,167 @@
+"""Text into words as they are compared, and words into keys.
+
+A chunk is a word, or several that belong together (an identifier, a path, an address, a number), or a run of a script
+without blanks. Words are folded and cut to their stems; runs
+of Chinese, Japanese and Korean become characters and pairs of neighbours, of Thai and its kin triples. Of an identifier
+or a path, the parts count, and which part follows which: `src/app/main.py` is found by `app/main.py` and by `main`, but
+not by `main/app`. What a query leaves out is not decided here.
+"""
+
+import hashlib
+import itertools
+import re
+from functools import lru_cache
+from typing import Final
+
+import regex
+from msgspec import Struct
+
+from coatcheck.core.windows.fold import fold
+
+KEY_BITS: Final = 40
+MAX_WORD: Final = 128
+"""Letters of the longest word that counts, a SHA-512 in hexadecimal; longer runs are encoded bytes."""
+_MAX_PARTS: Final = 6
+"""Parts that a word is divided into; what has more is a digest, not an identifier."""
+_CACHED: Final = 32_768
+"""Chunks whose keys are kept: most of a text's chunks were in the text before."""
+_CACHED_CHARS: Final = 64
+
+_PAIRS: Final = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U000323af"
+)
+_TRIPLES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Burmese, Khmer: letters and their marks, no blanks between words."""
+_JOINT: Final = r"(?:://|::|->|[._/\\:@+~#%'\u2019-])"
+"""What may stand between two parts of one identifier, path, address or number, or inside a word."""
+_ASCII_RUN: Final = re.compile(f"[A-Za-z0-9]+(?:{_JOINT}[A-Za-z0-9]+)*")
+_LETTERS: Final = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_PAIRS}{_TRIPLES}]]+"
+_RUN: Final = regex.compile(rf"(?V1)[{_PAIRS}]+|[{_TRIPLES}]+|{_LETTERS}(?:{_JOINT}{_LETTERS})*")
+_UNSPACED: Final = re.compile(f"[{_PAIRS}{_TRIPLES}]")
+_WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_APOSTROPHES: Final = re.compile("(?<=[^\\W\\d_])['\u2019](?=[^\\W\\d_])")
+_PARTS: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}+")
+
+_ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
+_ASCII_PARTS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+"""The same as the two above, for text without other letters: four times as fast."""
+
+_LEAST_STEM: Final = 4
+_SLAVIC_STEM: Final = 5
+_LATIN: Final = re.compile("[a-z]+")
+_INFLECTED: Final = re.compile("[\u0370-\u052f]+")
+_SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
+_ARTICLE: Final = "\u0627\u0644"
+"""The Arabic article, which is written together with its word."""
+
+
+class Chunk(Struct, frozen=True):
+    """The words of one chunk, folded."""
+
+    words: tuple[tuple[str, tuple[str, ...]], ...]
+    """Whole words, in their order, each with the parts that it is made of, if it is of several."""
+    joined: tuple[tuple[str, str], ...]
+    """Neighbours in an identifier or a path that belong to different words: the last part of one, the first of the
+    next."""
+    grams: tuple[str, ...] = ()
+    """Of a run without blanks: single characters and pairs, or triples."""
+
+
+def runs(text: str) -> list[str]:
+    """The chunks of a text, in its order."""
+    return _ASCII_RUN.findall(text) if text.isascii() else _RUN.findall(text)
+
+
+def read(chunk: str) -> Chunk:
+    """The words of a chunk of `runs`."""
+    if _UNSPACED.match(chunk):
+        return Chunk((), (), _grams(chunk))
+    words: list[tuple[str, tuple[str, ...]]] = []
+    joined: list[tuple[str, str]] = []
+    before: str | None = None
+    ascii_only = chunk.isascii()
+    chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
+    for written in (_ASCII_WORD if ascii_only else _WORD).findall(chunk):
+        word = written.lower() if ascii_only else fold(written)
+        if not word or len(word) > MAX_WORD:
+            before = None
+            continue
+        parts = _parts(written)
+        words.append((word, parts))
+        if before is not None:
+            joined.append((before, parts[0] if parts else word))
+        before = parts[-1] if parts else word
+    return Chunk(tuple(words), tuple(joined))
+
+
+def _parts(written: str) -> tuple[str, ...]:
+    """The parts that a word is made of, by its capitals and digits; none when it is of one piece, or of too many."""
+    if written.isalpha() and (written.islower() or written[1:].islower()):
+        return ()
+    if written.isascii():
+        found = [part.lower() for part in _ASCII_PARTS.findall(written)]
+    else:
+        found = [folded for part in _PARTS.findall(written) if (folded := fold(part))]
+    return tuple(found) if 1 < len(found) <= _MAX_PARTS else ()
+
+
+def _grams(run: str) -> tuple[str, ...]:
+    folded = fold(run)
+    if re.match(f"[{_TRIPLES}]", run):
+        return tuple(folded[at : at + 3] for at in range(max(1, len(folded) - 2)))
+    return (*folded, *(folded[at : at + 2] for at in range(len(folded) - 1)))
+
+
+def stem(word: str) -> str:
+    """What a folded word and its inflected forms share, as far as their endings are regular."""
+    if word.startswith(_ARTICLE) and len(word) > _LEAST_STEM:
+        return word[len(_ARTICLE) :]
+    if len(word) <= _LEAST_STEM:
+        return word
+    if _LATIN.fullmatch(word):
+        cut = _SUFFIX.sub("", word)
+        return cut if len(cut) >= _LEAST_STEM else word[:_LEAST_STEM]
+    return word[:_SLAVIC_STEM] if _INFLECTED.fullmatch(word) else word
+
+
+@lru_cache(_CACHED)
+def word_key(word: str) -> int:
+    """The key of a folded word: of its stem."""
+    return _key(stem(word))
+
+
+def gram_key(gram: str) -> int:
+    """The key of characters of a run without blanks."""
+    return _key(f"\1{gram}")
+
+
+def pair_key(pair: tuple[str, str]) -> int:
+    """The key of two parts that follow each other."""
+    return _key(f"{pair[0]}\1{pair[1]}")
+
+
+def _key(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BITS // 8, person=b"word").digest()
+    return int.from_bytes(digest, "big")
+
+
+def chunk_keys(chunk: str) -> tuple[int, ...]:
+    """Every key under which a document with this chunk is found."""
+    return _remembered(chunk) if len(chunk) <= _CACHED_CHARS else _chunk_keys(chunk)
+
+
+def _chunk_keys(chunk: str) -> tuple[int, ...]:
+    if chunk.isascii() and chunk.isalpha() and chunk[1:].islower() and len(chunk) <= MAX_WORD:
+        return (word_key(chunk.lower()),)
+    seen = read(chunk)
+    keys = {gram_key(gram) for gram in seen.grams}
+    keys.update(pair_key(pair) for pair in seen.joined)
+    for word, parts in seen.words:
+        keys.add(word_key(word))
+        keys.update(word_key(part) for part in parts)
+        keys.update(pair_key(pair) for pair in itertools.pairwise(parts))
+    return tuple(keys)
+
+
+_remembered = lru_cache(_CACHED)(_chunk_keys)

@@ -1,0 +1,138 @@
+"""Lists that commands print: matches of a search by file, paths by directory and ending, long listings by type.
+
+Recognises a list by its first lines and then counts all of its lines that were sampled. Names nothing that it did not
+count, and says when the sample is not the whole.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from coatcheck.core.artifact import Sample
+from coatcheck.core.kinds.cutter import plural
+
+_GATE: Final = 60
+"""Lines that decide whether it is a list."""
+_SHARE: Final = 0.8
+_FEWEST: Final = 8
+"""Lines under which a list needs no counting."""
+_LINES: Final = 3_000
+_NAMED: Final = 16
+"""Files, directories and endings that are named, the most frequent first."""
+_FEW: Final = 6
+"""Endings that are named before directories."""
+_LONGEST: Final = 300
+_LONGEST_ENDING: Final = 10
+_BLANKS: Final = 3
+"""Blanks that few names have."""
+
+_MATCH: Final = re.compile(
+    rb"([^\s:\x00\d\[][^\s:\x00]{0,199}):\d{1,7}[:-]|([\w.@+-]{1,60}(?:/[\w.@+-]{1,60}){1,12}):|([A-Za-z_./][\w.@+/-]{0,199}?)-\d{1,7}-"
+)
+"""A match of a search by file and line, by file alone, or a line beside one. No moment begins like a file."""
+_PATH: Final = re.compile(
+    rb"(?:[A-Za-z]:)?(?:\.{0,2}[/\\])?[\w.@+ ~=%,()\[\]-]{1,80}(?:[/\\][\w.@+ ~=%,()\[\]-]{1,80}){0,20}[/\\]?\r?\Z"
+)
+_LONG: Final = re.compile(
+    rb"([-dlbcps])[r-][w-][xsS-][r-][w-][xsS-][r-][w-][xtT-][.+@]?\s.*?\s(\S+(?: -> .*)?)\r?\Z|total \d"
+)
+_TREE: Final = re.compile(
+    rb"(?:\xe2\x94\x82|\xc2\xa0| |\|(?=[ \xc2]))*+(?:\xe2\x94[\x9c\x94]|[|`+])(?:\xe2\x94\x80|-)++ ?(.+)"
+)
+_ENDING: Final = re.compile(rb"\w(\.[A-Za-z]\w{0,9})[*@=|/]?\Z")
+
+
+def list_lines(sample: Sample) -> tuple[str, ...]:
+    """What a list holds, in one or two lines; nothing if this is no list."""
+    rows = [row for row in sample.head.split(b"\n", _GATE)[:_GATE] if row.strip()]
+    if len(rows) < _FEWEST or max(map(len, rows)) > 2 * _LONGEST:
+        return ()
+    for looks, count in _LISTS:
+        if sum(looks.match(row, 0, _LONGEST) is not None for row in rows) >= _SHARE * len(rows):
+            return _counted(sample, count) if looks is not _PATH or _pathlike(rows) else ()
+    return ()
+
+
+def _pathlike(rows: list[bytes]) -> bool:
+    """Whether these are paths rather than words: most have a separator or an ending, and hardly one is a sentence."""
+    named = sum(b"/" in row or _ENDING.search(row) is not None for row in rows)
+    sentences = sum(row.count(b" ") >= _BLANKS for row in rows)
+    return named >= _SHARE * len(rows) and sentences <= len(rows) // 10
+
+
+def _counted(sample: Sample, count: Callable[[Iterable[bytes]], tuple[str, ...]]) -> tuple[str, ...]:
+    rows = sample.head.split(b"\n", _LINES)
+    whole = sample.whole and len(rows) <= _LINES
+    found = count(row for row in rows[:_LINES] if row)
+    if not found or whole:
+        return found
+    return (f"In the first {plural(min(len(rows), _LINES), 'line')}: {found[0]}", *found[1:])
+
+
+def _matches(rows: Iterable[bytes]) -> tuple[str, ...]:
+    files: Counter[bytes] = Counter()
+    for row in rows:
+        match = _MATCH.match(row, 0, _LONGEST)
+        if match and not match.group(3):
+            files[match.group(1) or match.group(2)] += 1
+    if files.total() < _FEWEST:
+        return ()
+    return (f"{plural(files.total(), 'matching line')} in {plural(len(files), 'file')}: {_named(files)}",)
+
+
+def _paths(rows: Iterable[bytes]) -> tuple[str, ...]:
+    folders: Counter[bytes] = Counter()
+    endings: Counter[bytes] = Counter()
+    for row in rows:
+        path = row.rstrip(b"\r").replace(b"\\", b"/").removeprefix(b"./")
+        folder, slash, name = path.rpartition(b"/")
+        if folder.count(b"/") > 2:  # noqa: PLR2004 - deeper ones belong to these
+            folder = b"/".join(folder.split(b"/", 3)[:3])
+        folders[folder + slash or b"./"] += 1
+        endings[_ending(name or folder)] += 1
+    by_ending = f"by ending: {_named(endings, _FEW)}"
+    return (f"{plural(folders.total(), 'path')}; {by_ending}; by directory: {_named(folders)}",)
+
+
+def _long(rows: Iterable[bytes]) -> tuple[str, ...]:
+    types: Counter[bytes] = Counter()
+    endings: Counter[bytes] = Counter()
+    for row in rows:
+        match = _LONG.match(row, 0, _LONGEST)
+        if match and match.group(1):
+            types[match.group(1)] += 1
+            if match.group(1) == b"-":
+                endings[_ending(match.group(2))] += 1
+    ended = f"; by ending: {_named(endings)}" if endings else ""
+    return (f"{plural(types[b'-'], 'file')}, {_ies(types[b'd'])}, {plural(types[b'l'], 'link')}{ended}",)
+
+
+def _tree(rows: Iterable[bytes]) -> tuple[str, ...]:
+    endings: Counter[bytes] = Counter()
+    for row in rows:
+        match = _TREE.match(row, 0, _LONGEST)
+        if match:
+            endings[_ending(match.group(1).rstrip(b"\r"))] += 1
+    return (f"Tree of {plural(endings.total(), 'name')}; by ending: {_named(endings)}",)
+
+
+def _ies(number: int) -> str:
+    return f"{number} director{'y' if number == 1 else 'ies'}"
+
+
+def _ending(name: bytes) -> bytes:
+    """`.py`; `none` of a name that has no ending, or only one."""
+    stem, dot, ending = name.rstrip(b"*@=|/").rpartition(b".")
+    return dot + ending.lower() if stem and ending.isalnum() and len(ending) <= _LONGEST_ENDING else b"none"
+
+
+def _named(counts: Counter[bytes], most: int = _NAMED) -> str:
+    """`a.py 12, b.py 3`: the most frequent, in order of appearance where alike."""
+    named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in counts.most_common(most)]
+    more = len(counts) - len(named)
+    return ", ".join(named) + (f", … {more} more" if more else "")
+
+
+_LISTS: Final = ((_LONG, _long), (_TREE, _tree), (_MATCH, _matches), (_PATH, _paths))
+"""How a list looks, and what counts it; the more particular first."""

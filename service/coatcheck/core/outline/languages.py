@@ -1,0 +1,146 @@
+"""What a definition looks like at the beginning of a line, language by language.
+
+Line patterns in the syntax that RE2 and `re` share, and no parsers: source in an artifact is often a piece of a file,
+broken, or numbered by the tool that printed it; a line pattern finds what is there, in linear time. Python's own parser
+can be made to crash the process, as its documentation says, and parsers for a dozen languages are native code of a
+dozen authors. A pattern takes a call for a definition now and then; an outline can bear that.
+"""
+
+from typing import Final
+
+_NUMBER: Final = r"(?:[ ]{0,7}[0-9]{1,7}(?:[:|\t]|→)[ ]?)?"
+"""What `cat -n`, grep -n and editors put before a line."""
+
+
+def _either(*patterns: str) -> str:
+    return "|".join(rf"^{_NUMBER}{pattern}" for pattern in patterns)
+
+
+def _any_of(words: str) -> str:
+    return f"(?:{'|'.join(words.split())})"
+
+
+def _before(words: str, least: str = "*") -> str:
+    """Any of these words, one after the other."""
+    return rf"(?:{_any_of(words)} +){least}"
+
+
+_IN: Final = r"[ \t]*"
+_ARGUMENTS: Final = r"\([^)]{0,300}\) *(?::[^=]{0,80})?"
+_VALUE: Final = rf"(?:function|{_ARGUMENTS}=>|[\w$]+ *=>)"
+_MEMBER_WORDS: Final = "async static get set public private protected readonly override"
+_SCRIPT: Final = (
+    rf"{_IN}{_before('export default declare abstract async')}(?:function\*?|class|interface|enum|namespace) +[\w$]",
+    rf"{_before('export declare')}type +[\w$]+ *(?:<[^=]{{0,80}}>)? *=",
+    rf"(?:export +)?{_any_of('const let var')} +[\w$]+ *(?::[^=]{{0,120}})?= *(?:async *)?{_VALUE}",
+    rf"[ \t]+{_before(_MEMBER_WORDS)}[\w$#]+ ?\([^;={{}}]{{0,300}}\) *(?::[^{{;]{{1,120}})?\{{ *$",
+)
+_TYPE_WORDS: Final = (
+    "public private protected internal static final abstract sealed partial data open inner export readonly case"
+    " implicit value annotation inline override unsafe suspend operator expect actual"
+)
+_TYPES: Final = (
+    "class interface enum record struct object trait namespace @interface fun package extension protocol func actor"
+)
+_METHOD_WORDS: Final = (
+    "public private protected internal static final abstract synchronized override virtual async native sealed default"
+    " new extern unsafe"
+)
+_INIT_WORDS: Final = "public private internal fileprivate open static override mutating convenience required"
+_CURLY: Final = (
+    rf"{_IN}{_before(_TYPE_WORDS)}{_any_of(_TYPES)} +[\w<`(]",
+    rf"[ \t]+{_before(_METHOD_WORDS, '+')}[\w<>\[\],.?@]+(?: +[\w<>\[\],.?]+)* *\([^;=]*\{{? *$",
+    rf"[ \t]+{_before('override private protected final implicit lazy')}def +\w",
+    rf"{_IN}{_before(_INIT_WORDS)}init[?!]?\(",
+)
+_C: Final = (
+    r"[A-Za-z_][\w:<>,*& \t]*[ \t*&]~?[A-Za-z_][\w:~]* *\([^;]*$",
+    rf"{_IN}(?:typedef +|static +)*(?:struct|class|enum|union|namespace)(?: +class)? +[\w:]+[^;()=]*\{{? *$",
+    r"#[ \t]*define +\w+\(",
+)
+_SQL_WORDS: Final = "or replace temp temporary unique materialized unlogged"
+_SQL_THINGS: Final = "table view function procedure index trigger type schema sequence"
+_PHP_WORDS: Final = "abstract final public private protected static readonly"
+_ANY_WORDS: Final = (
+    "export default public private protected internal static abstract final async unsafe inline override sealed data"
+    r" open pub pub\([a-z]+\)"
+)
+_ANY_THINGS: Final = (
+    r"def class func fn fun interface trait struct enum impl module mod namespace function\*? object protocol record"
+    " sub macro_rules! defmodule defp"
+)
+
+PATTERNS: Final[dict[str, str]] = {
+    "python": _either(rf"{_IN}(?:async +)?(?:def|class) +\w"),
+    "script": _either(*_SCRIPT),
+    "go": _either(r"func +(?:\([^)]{0,200}\) *)?\w", r"type +\w"),
+    "rust": _either(
+        rf"{_IN}(?:pub(?:\([^)]{{0,60}}\))? +)?(?:(?:default|const|async|unsafe|extern(?: +\"[^\"]{{0,20}}\")?) +)*"
+        r"(?:fn|struct|enum|trait|union|mod|type|macro_rules!) +\w",
+        rf"{_IN}(?:unsafe +)?impl\b",
+    ),
+    "curly": _either(*_CURLY),
+    "c": _either(*_C),
+    "ruby": _either(rf"{_IN}(?:def|class|module) +[\w:.<]"),
+    "php": _either(rf"{_IN}{_before(_PHP_WORDS)}(?:function|class|interface|trait|enum|namespace) +&?[\w\\]"),
+    "shell": _either(rf"{_IN}(?:function +[\w:.-]+|[\w:.-]+ *\(\)) *(?:\(\) *)?[{{(]? *$"),
+    "sql": _either(rf"{_IN}(?i:create +{_before(_SQL_WORDS)}{_any_of(_SQL_THINGS)})\b"),
+    "lua": _either(rf"{_IN}(?:local +)?function +[\w.:]", r"(?:local +)?[\w.]+ *= *function\b"),
+    "perl": _either(rf"{_IN}(?:sub|package) +[\w:]"),
+    "elixir": _either(rf"{_IN}(?:defmodule|defp?|defmacrop?|defprotocol|defimpl) +[\w.:]"),
+    "settings": _either(r"\[\[?[^\[\]\n]{1,120}\]\]? *$"),
+    "yaml": _either(r"(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
+    "any": _either(rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +[\w$<(]"),
+}
+"""`any` is for source whose language is not known."""
+
+_ENDINGS: Final[dict[str, str]] = {
+    "python": "py pyi pyw pyx",
+    "script": "js jsx ts tsx mjs cjs mts cts vue svelte",
+    "go": "go",
+    "rust": "rs",
+    "curly": "java kt kts scala cs swift groovy gradle dart",
+    "c": "c h cc cpp cxx hh hpp hxx m mm cu",
+    "ruby": "rb rake gemspec",
+    "php": "php",
+    "shell": "sh bash zsh ksh",
+    "sql": "sql",
+    "lua": "lua",
+    "perl": "pl pm",
+    "elixir": "ex exs",
+    "settings": "toml ini cfg conf properties",
+    "yaml": "yaml yml",
+}
+_BY_ENDING: Final = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
+_SHEBANGS: Final = {
+    "python": "python",
+    "node": "script",
+    "bash": "shell",
+    "sh": "shell",
+    "ruby": "ruby",
+    "perl": "perl",
+}
+_STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
+_NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete"])
+
+
+def language_of(names: tuple[str | None, ...], head: bytes) -> str:
+    """The language that a file's name, a URL or the first line gives away; `any` when nothing does."""
+    for name in names:
+        plain = (name or "").partition("?")[0].partition("#")[0].rsplit("/", 1)[-1].strip().lower()
+        found = _BY_ENDING.get(plain.rpartition(".")[2]) if "." in plain else None
+        if found is not None:
+            return found
+    first = head[:100].partition(b"\n")[0].decode("latin-1")
+    if first.startswith("#!"):
+        words = first[2:].replace("/", " ").split()
+        for word in reversed(words):
+            if (plain := word.rstrip("0123456789.")) in _SHEBANGS:
+                return _SHEBANGS[plain]
+    return "any"
+
+
+def is_definition(title: str) -> bool:
+    """Whether a line that a pattern found is no statement that only looks like a definition."""
+    first = title.partition("(")[0].split()
+    return bool(first) and first[0] not in _NO_DEFINITION and (len(first) == 1 or first[0] not in {"case", "goto"})

@@ -1,0 +1,99 @@
+"""An entry of an outline, ready to be read: by section, by lines, by bytes or by path. Values only."""
+
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+from coatcheck.core.text.inert import one_line
+from coatcheck.core.window import Extent, LineExtent, Place
+
+MAX_ENTRIES: Final = 5_000
+"""Entries that are looked for; of what has more, the first."""
+TITLE_CHARS: Final = 120
+"""Characters of a title that is cut from a line."""
+
+What = Literal["heading", "result", "part", "symbol", "file", "hunk", "phase", "column", "rows", "value"]
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One thing in an artifact. Lines and bytes count in the view that the outline is of."""
+
+    what: What
+    section: str | None = None
+    """Give it as `section`, where there is one."""
+    title: str
+    """One line, inert."""
+    level: int = 1
+    """1 is the top; what follows with a higher level is part of it."""
+    lines: LineExtent | None = None
+    bytes: Extent | None = None
+    path: str | None = None
+    """Give it as `path`: a JSONPath."""
+    detail: str | None = None
+    """Types, counts: one line, inert."""
+    url: str | None = None
+
+
+class Found(Struct, frozen=True):
+    """The entries of an artifact, and how well it was looked at."""
+
+    entries: list[Entry]
+    exact: bool = True
+    """False: there may be more entries, or those that are there may reach further."""
+    notices: tuple[str, ...] = ()
+
+
+class Scanner(Protocol):
+    """Finds entries in lines that stream past."""
+
+    @property
+    def full(self) -> bool:
+        """As many as are kept were found."""
+        ...
+
+    def feed(self, data: bytes, place: Place) -> None:
+        """Look at whole lines, of which the first begins at this place."""
+        ...
+
+    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+        """The entries, once the lines have ended at this place; `ends_line`: with a line feed."""
+        ...
+
+
+class Start(Struct, frozen=True):
+    """Where an entry begins that reaches to the next of its level or above."""
+
+    what: What
+    title: str
+    level: int
+    place: Place
+
+
+def reaching(starts: list[Start], end: Place, *, ends_line: bool) -> list[Entry]:
+    """Entries from their beginnings, in order."""
+    out: list[Entry] = []
+    after: list[Place] = [end] * len(starts)
+    open_: list[int] = []
+    for number, start in enumerate(starts):
+        while open_ and starts[open_[-1]].level >= start.level:
+            after[open_.pop()] = start.place
+        open_.append(number)
+    last = end.newlines if ends_line else end.newlines + 1
+    for start, stop in zip(starts, after, strict=True):
+        line = last if stop == end else stop.newlines
+        out.append(
+            Entry(
+                what=start.what,
+                title=start.title,
+                level=start.level,
+                lines=LineExtent(start.place.newlines + 1, line),
+                bytes=Extent(start.place.byte, stop.byte),
+            )
+        )
+    return out
+
+
+def titled(line: bytes) -> str:
+    """A line as a title: trimmed, inert, not too long."""
+    text = one_line(line[: TITLE_CHARS * 4].decode("utf-8", "replace"))
+    return text if len(text) <= TITLE_CHARS else text[: TITLE_CHARS - 1] + "…"

@@ -1,0 +1,67 @@
+"""The phases of a log or a command's output, where the program marks them: groups, steps, tasks, banners, commands."""
+
+import re
+from typing import Final, final
+
+from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
+from coatcheck.core.window import Place
+
+_STAMP: Final = r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,18}(?:Z|[+-][0-9:]{4,6})?\]? +)?"
+_PHASES: Final = Scan(
+    rf"^{_STAMP}(?:##\[(?:group|section|command)\]|::group::|section_start:|={{3,}} ?[^= ].* ?={{3,}}\s*$"
+    r"|-{3,} [^- ].* -{3,}\s*$|\*{3,} [^*]|> Task :|Step [0-9]+/[0-9]+ *:|#[0-9]+ \[[^\]]{1,60}\]|\$ \S|\+ \S|={2,}> \S"
+    r"|make(?:\[[0-9]+\])?: Entering directory|\[INFO\] -{3,}< |PLAY \[|TASK \[|Stage \"|\[Pipeline\] (?:stage|\{ \())"
+)
+_TIME: Final = re.compile(
+    rb"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+    rb"|[0-9]{1,2}/(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/[0-9]{4}:[0-9:]{8}(?: [+-][0-9]{4})?"
+    rb"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}"
+    rb"|(?m:^)\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
+)
+_LINE: Final = 1_000
+_LOOK: Final = 16 * 1024
+_FIRST: Final = re.compile(_STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
+
+
+@final
+class Phases:
+    """A Scanner. Phases are not nested: a program says where one begins, and seldom where it ends."""
+
+    def __init__(self) -> None:
+        self._starts: list[Start] = []
+
+    @property
+    def full(self) -> bool:
+        """See Scanner."""
+        return len(self._starts) >= MAX_ENTRIES
+
+    def feed(self, data: bytes, place: Place) -> None:
+        """See Scanner."""
+        counted, here = 0, place
+        for start, end, *_ in _PHASES.lines(data):
+            if self.full:
+                return
+            if end - start <= _LINE:
+                here, counted = here.after(data[counted:start]), start
+                line = data[start:end]
+                mark = _FIRST.match(line)
+                self._starts.append(Start("phase", titled(line[mark.end() if mark else 0 :]), 1, here))
+
+    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+        """See Scanner."""
+        return reaching(self._starts, end, ends_line=ends_line)
+
+
+def times(head: bytes, tail: bytes) -> str | None:
+    """When it begins and ends, by the first and the last time that stands in it; None where there is none."""
+    first = _TIME.search(head[:_LOOK])
+    last = None
+    for found in _TIME.finditer(tail[-_LOOK:]):
+        last = found
+    if first is None:
+        return None
+    begin = first[0].decode("latin-1").lstrip("[")
+    if last is None or last[0] == first[0]:
+        return f"Times begin with {begin}."
+    return f"Times from {begin} to {last[0].decode('latin-1').lstrip('[')}."

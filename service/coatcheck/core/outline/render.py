@@ -1,0 +1,96 @@
+"""An outline as text: one line for each entry, as many as a budget holds, and a line of ours that says what is missing.
+
+The text is counted whole, so that the bound holds for every content.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.clip import Budget
+from coatcheck.core.outline.model import Entry
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import MARK
+from coatcheck.core.tokens import Tokenizer
+
+MIN_TOKENS: Final = 64
+_LAST: Final = 48
+"""Tokens kept for the last line, without notices."""
+_LEAST: Final = 12
+"""Characters to which the only entry of an answer is cut at most."""
+_DETAIL: Final = 300
+"""Characters of an entry's detail."""
+
+
+class Rendered(Struct, frozen=True):
+    """An outline's text and how many entries are in it."""
+
+    text: str
+    tokens: int
+    shown: int
+
+
+def line_of(entry: Entry) -> str:
+    """An entry as a line."""
+    words = [entry.section or "", entry.title]
+    if entry.detail:
+        detail = entry.detail if len(entry.detail) <= _DETAIL else entry.detail[: _DETAIL - 1] + "…"
+        words.append(f"- {detail}")
+    if entry.url:
+        words.append(f"<{entry.url}>" if len(entry.url) <= _DETAIL else f"<{entry.url[: _DETAIL - 1]}…>")
+    lines = entry.lines
+    if lines is not None:
+        words.append(f"({lines.first}-{lines.last})" if lines.last > lines.first else f"({lines.first})")
+    return "  " * (entry.level - 1) + " ".join(word for word in words if word)
+
+
+def render(
+    entries: list[Entry], first: int, limit: int, budget: Budget, tokenizer: Tokenizer, notices: list[str], *, more: str
+) -> Rendered:
+    """The entries from number `first` (from 0) on, at most `limit`.
+
+    Args:
+        entries: all of them.
+        first: how many are passed over.
+        limit: how many are shown at most.
+        budget: of the text, the last line included.
+        tokenizer: what counts.
+        notices: sentences of ours for the last line.
+        more: how to ask for the rest, with `{}` for the number of the next entry.
+    """
+    total = len(entries)
+    room = budget.tokens - _LAST - sum(map(tokenizer.count, notices))
+    lines: list[str] = []
+    tokens = chars = 0
+    for entry in entries[first : first + limit]:
+        line = line_of(entry)
+        tokens += tokenizer.count(line) + 1
+        chars += len(line) + 1
+        if tokens > room or chars > budget.chars - 400 - sum(map(len, notices)):
+            break
+        lines.append(line)
+    if not lines and first < total:  # an entry by itself is shown as far as it fits: what follows must be reachable
+        lines.append(line_of(entries[first]))
+    while True:
+        shown = len(lines)
+        text = "\n".join([*lines, *_last(first, shown, total, notices, more)])
+        count = tokenizer.count(text)
+        if count <= budget.tokens and len(text) <= budget.chars:
+            return Rendered(text, count, shown)
+        if len(lines) > 1:
+            lines.pop()
+        elif lines and len(lines[0]) > _LEAST:
+            lines[0] = lines[0][: len(lines[0]) // 2] + "…"
+        elif notices:
+            notices = []
+        else:
+            text = fit_text(text, budget.tokens, tokenizer)[: budget.chars]
+            return Rendered(text, tokenizer.count(text), shown)
+
+
+def _last(first: int, shown: int, total: int, notices: list[str], more: str) -> list[str]:
+    said = list(notices)
+    if shown < total:
+        on = f" Next: {more.format(first + shown)}." if first + shown < total else ""
+        said.insert(0, f"Entries {first + 1}-{first + shown} of {total}.{on}")
+    return [f"{MARK} {' '.join(said)}"] if said else []

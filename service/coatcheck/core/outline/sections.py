@@ -1,0 +1,26 @@
+"""The sections of a view as entries: headings, search results, parts of a tool result."""
+
+from typing import Final
+
+from coatcheck.core.outline.model import Entry, What, titled
+from coatcheck.core.text.inert import one_line
+from coatcheck.core.views import Section
+from coatcheck.core.window import Extent, LineExtent
+
+_KINDS: Final[dict[str, What]] = {"r": "result", "p": "part"}
+
+
+def of_sections(sections: tuple[Section, ...]) -> list[Entry]:
+    """An entry for each."""
+    return [
+        Entry(
+            what=_KINDS.get(section.name[:1], "heading"),
+            section=section.name,
+            title=titled(section.title.encode("utf-8", "replace")),
+            level=section.level,
+            lines=LineExtent(section.line, section.line + section.lines - 1),
+            bytes=Extent(section.start, section.end),
+            url=None if section.url is None else one_line(section.url),
+        )
+        for section in sections
+    ]

@@ -1,0 +1,53 @@
+"""Web searches within a budget: any provider's response in, what a model should read of it out.
+
+`normalise` reads a response, `lay_out` makes its text view, `budget_search` cuts what is shown this turn, `summarise`
+what is kept for later turns; `search_view` is the view for storing, `verify` checks a quotation. Pure: the same
+response, query and limits give the same bytes for ever. It fetches nothing and understands no meaning.
+"""
+
+from coatcheck.core.search.blocks import anthropic_result, text_result
+from coatcheck.core.search.budget import budget_search
+from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
+from coatcheck.core.search.canonical import canonical
+from coatcheck.core.search.fold import Earlier, Fold
+from coatcheck.core.search.frame import action_line
+from coatcheck.core.search.limits import Limits
+from coatcheck.core.search.model import Answer, Result, SearchResponse
+from coatcheck.core.search.normalise import normalise
+from coatcheck.core.search.passages import Quote
+from coatcheck.core.search.similar import fingerprint
+from coatcheck.core.search.summary import Point, Source, ToolSummary, summarise
+from coatcheck.core.search.verify import Difference, Found, verify
+from coatcheck.core.search.view import Body, Laid, lay_out, search_view
+
+__all__ = [
+    "Answer",
+    "Body",
+    "Budgeted",
+    "Counts",
+    "Difference",
+    "Earlier",
+    "Fold",
+    "Found",
+    "Laid",
+    "Limits",
+    "Listed",
+    "Point",
+    "Quote",
+    "Result",
+    "SearchResponse",
+    "Shown",
+    "Source",
+    "ToolSummary",
+    "action_line",
+    "anthropic_result",
+    "budget_search",
+    "canonical",
+    "fingerprint",
+    "lay_out",
+    "normalise",
+    "search_view",
+    "summarise",
+    "text_result",
+    "verify",
+]

@@ -1,0 +1,367 @@
+"""A search response within a budget: what a model reads of it this turn, and every number of what it does not.
+
+The order of events: fold what is the same, order by order.py, take `max_results`, split the tokens among them by need,
+cut passages, list the others by title and address, and give what is left to a sentence of each of those. Whatever was
+estimated on the way, the text and each result's block are counted whole, and shrink until they are within the limits.
+Pure: the same response, query, limits and earlier sources give the same bytes for ever.
+"""
+
+from typing import Final, final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.search import frame
+from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
+from coatcheck.core.search.fold import Earlier, Unfolded, unfold
+from coatcheck.core.search.furniture import Page, Ranges, furniture
+from coatcheck.core.search.limits import Limits, checked, shares
+from coatcheck.core.search.model import Result
+from coatcheck.core.search.order import ordered, words_of
+from coatcheck.core.search.passages import Cut, Passages, beginning
+from coatcheck.core.search.view import Body, Laid
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import inert
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.windows import terms_of
+from coatcheck.core.windows.scan import Finder
+
+_ANSWER: Final = 400
+"""Tokens of one of the provider's own answers at most, and a quarter of the total for all."""
+_ANSWERS: Final = 3
+_LIST: Final = 0.4
+"""Of the total, which titles and addresses of results that are not shown may take: hosts refuse to fetch an address
+that did not stand in the conversation."""
+_HEAD: Final = 0.5
+"""Of a result's share, which the line above it may take."""
+_SLACK: Final = 8
+"""Tokens that joining lines may cost more than they cost apart."""
+_LAST: Final = 56
+"""Tokens of the lines that say what is left out and how to go on."""
+_BRIEF: Final = 1_000
+"""Total below which every token counts: our own lines are as short as they can be."""
+_ATTEMPTS: Final = 8
+_TEXT_PER_TOKEN: Final = 8
+"""Bytes of a text for a token of its share, beyond which it needs all of that."""
+_EXTRA: Final = 64
+"""Tokens of the sentence that a listed result may get."""
+_MANY: Final = 100
+"""Results that are listed at most."""
+_LEAST: Final = 24
+"""Tokens of passages below which a result is listed rather than shown."""
+
+
+def budget_search(
+    laid: Laid,
+    tokenizer: Tokenizer,
+    *,
+    query: str = "",
+    artifact_id: str | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    earlier: tuple[Earlier, ...] = (),
+) -> Budgeted:
+    """Cut a response to its limits.
+
+    Args:
+        laid: the response as its text view, in which every range is given.
+        tokenizer: what counts.
+        query: what was searched for; without one, what the provider says that it was.
+        artifact_id: under which it is stored; None where storage refused.
+        limits: hard, in tokens of that tokenizer.
+        earlier: sources that the session has.
+
+    Raises:
+        CoatcheckError: `invalid_request` for limits out of bounds.
+    """
+    asked = query if query.strip() else laid.response.query or ""
+    return _Budgeting(laid, tokenizer, asked, artifact_id, checked(limits), unfold(laid, earlier)).run()
+
+
+class _Draft(Struct):
+    """A result on its way to be shown."""
+
+    place: int
+    head: str
+    head_tokens: int
+    need: int
+    cut: Cut
+
+
+@final
+class _Budgeting:
+    def __init__(
+        self, laid: Laid, tokenizer: Tokenizer, query: str, artifact_id: str | None, limits: Limits, left: Unfolded
+    ) -> None:
+        self._laid = laid
+        self._tokenizer = tokenizer
+        self._query = query
+        self._id = artifact_id
+        self._limits = limits
+        self._left = left
+        asked = terms_of(words_of(query))
+        self._finder = Finder(asked.terms) if asked.terms else None
+        self._passages = Passages(asked, self._finder, tokenizer)
+        self._order = ordered(laid, left.kept, query, self._finder)
+        self._furniture = self._all_furniture()
+
+    def run(self) -> Budgeted:
+        total = aim = self._limits.max_total_tokens
+        for _ in range(_ATTEMPTS):
+            made = self._made(aim)
+            if made.tokens <= total:
+                return made
+            aim -= made.tokens - total + 1
+        made = self._made(0)
+        return _without_blocks(made, fit_text(made.text, total, self._tokenizer), self._tokenizer)
+
+    # ------------------------------------------------------------------------------------------------ one attempt
+
+    def _made(self, total: int) -> Budgeted:
+        response = self._laid.response
+        chosen = self._order[: self._limits.max_results]
+        brief = total < _BRIEF
+        before = [frame.first_line(self._query, response, len(chosen), self._id, brief=brief)]
+        before += [frame.warning_line(warning) for warning in response.warnings[:3]]
+        answers = self._answers(total // 4)
+        listed, lines = self._listed(self._order[len(chosen) :], int(total * _LIST))
+        folds = [frame.folds_line(self._left.folds)] if self._left.folds else []
+        fixed = sum(map(self._cost, (*before, *answers, *lines, *folds))) + (_SLACK if brief else _LAST)
+        drafts = self._drafts(chosen, total - fixed)
+        shown = [self._shown(draft) for draft in drafts]
+        unlisted = len(self._order) - len(shown) - len(listed)
+        counts = self._counts(shown, len(listed), unlisted, len(answers) // 2)
+        left = frame.left_line(counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted)
+        after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
+        blocks = [each.block for each in shown]
+        room = total - self._cost("\n".join([*before, *answers, *blocks, *lines, *after]))
+        lines = self._with_sentences(listed, lines, room)
+        return self._joined([*before, *answers], shown, [*lines, *after], listed, counts)
+
+    def _joined(
+        self, before: list[str], shown: list[Shown], after: list[str], listed: list[Listed], counts: Counts
+    ) -> Budgeted:
+        text = "\n".join([*before, *(each.block for each in shown), *after])
+        return Budgeted(
+            text=text,
+            tokens=self._tokenizer.count(text),
+            limits=self._limits,
+            query=self._query,
+            artifact_id=self._id,
+            shown=tuple(shown),
+            listed=tuple(listed),
+            folds=self._left.folds,
+            counts=counts,
+            warnings=self._laid.response.warnings,
+            before="\n".join(before),
+            after="\n".join(after),
+        )
+
+    def _answers(self, room: int) -> list[str]:
+        """The provider's own words, each under a line that says so."""
+        out: list[str] = []
+        response = self._laid.response
+        for answer in response.answers[:_ANSWERS]:
+            line = frame.answer_line(response.provider, answer)
+            most = min(_ANSWER, room) - self._cost(line) - 2
+            text = fit_text(inert(answer.text[:8_000].strip()), most, self._tokenizer) if most >= _LEAST else ""
+            if text:
+                out += [line, text]
+                room -= self._cost(line) + self._cost(text)
+        return out
+
+    def _listed(self, places: list[int], room: int) -> tuple[list[Listed], list[str]]:
+        """Titles and addresses of the results that are not shown, as far as there is room."""
+        out: list[Listed] = []
+        lines: list[str] = []
+        room -= self._cost(frame.list_line(len(places)))
+        whole = sum(self._cost(frame.listed_line(_section(place), self._result(place))) for place in places[:_MANY])
+        for place in places[:_MANY]:
+            result = self._result(place)
+            title = result.title if whole <= room else frame.short(result.title, 40) if result.url else result.title
+            line = frame.listed_line(_section(place), replace(result, title=title))
+            room -= self._cost(line)
+            if room < 0:
+                break
+            lines.append(line)
+            out.append(
+                Listed(
+                    section=_section(place),
+                    citation=self._citation(place),
+                    result=self._result(place),
+                    fingerprint=self._left.fingerprints[place],
+                )
+            )
+        return out, [frame.list_line(len(lines)), *lines] if lines else []
+
+    def _with_sentences(self, listed: list[Listed], lines: list[str], room: int) -> list[str]:
+        """The list with a passage under each line, as far as there is room."""
+        out = lines[:1]
+        for each, line in zip(listed, lines[1:], strict=True):
+            out.append(line)
+            most = min(_EXTRA, room)
+            place = each.result.rank - 1
+            if most < _LEAST:
+                continue
+            text = self._passages.sentence(self._body(place), self._furniture[place], most - 3)
+            if text:
+                out.append(f"  {text}")
+                room -= self._cost(out[-1])
+        return out
+
+    # ------------------------------------------------------------------------------------------------ results
+
+    def _drafts(self, chosen: list[int], room: int) -> list[_Draft]:
+        """Cut each to its share; what one leaves over flows to those after it."""
+        most = self._limits.max_tokens_per_result
+        drafts = [self._draft(place, min(most, max(room, 0))) for place in chosen]
+        spare = 0
+        for draft, share in zip(drafts, shares([min(draft.need, most) for draft in drafts], room), strict=True):
+            allowed = min(most, share + spare)
+            if allowed < draft.need and draft.head_tokens > allowed * _HEAD:
+                draft.head = self._shorter_head(draft.place, allowed)
+                draft.head_tokens = self._cost(draft.head)
+            spare += share - self._fill(draft, allowed)
+        return [draft for draft in drafts if draft.head]
+
+    def _draft(self, place: int, most: int) -> _Draft:
+        head = frame.result_line(_section(place), self._result(place), self._left.also.get(place))
+        cost = self._cost(head)
+        body = self._body(place)
+        need = most + 1
+        if len(body.data) <= most * _TEXT_PER_TOKEN:
+            text = self._tokenizer.count(inert(body.text))
+            need = cost + (max(text * 9 // 8 + 2 * _SLACK, _LEAST) if text else 0)
+        return _Draft(place, head, cost, need, Cut("", 0, (), whole=not body.text))
+
+    def _shorter_head(self, place: int, most: int) -> str:
+        """The line above a result: of its title less, then nothing, before its address is cut."""
+        result = self._result(place)
+        heads = [frame.result_line(_section(place), replace(result, title=frame.short(result.title, 48), date=None))]
+        heads.append(frame.result_line(_section(place), replace(result, title="", date=None)))
+        fitting = (head for head, share in zip(heads, (_HEAD, 1.0), strict=True) if self._cost(head) <= most * share)
+        return next(fitting, None) or fit_text(heads[-1], most, self._tokenizer)
+
+    def _fill(self, draft: _Draft, allowed: int) -> int:
+        """Give a result its passages; answers what it takes."""
+        room = allowed - draft.head_tokens
+        while room >= _LEAST:
+            draft.cut = self._passages.cut(self._body(draft.place), self._furniture[draft.place], room)
+            tokens = self._tokenizer.count(_block(draft))
+            if tokens <= allowed:
+                return tokens
+            room -= tokens - allowed
+        draft.cut = Cut("", 0, (), whole=not self._body(draft.place).text)
+        return draft.head_tokens
+
+    def _shown(self, draft: _Draft) -> Shown:
+        body = self._body(draft.place)
+        block = _block(draft)
+        seen = sum(quote.chars.end - quote.chars.start for quote in draft.cut.quotes)
+        hidden = sum(_chars(body.data[start:end]) for start, end in self._furniture[draft.place])
+        return Shown(
+            section=_section(draft.place),
+            citation=self._citation(draft.place),
+            result=self._result(draft.place),
+            block=block,
+            tokens=self._tokenizer.count(block),
+            quotes=draft.cut.quotes,
+            whole=draft.cut.whole,
+            chars=len(body.text),
+            shown_chars=seen,
+            furniture_chars=min(hidden, len(body.text) - seen),
+            also=self._left.also.get(draft.place),
+            fingerprint=self._left.fingerprints[draft.place],
+        )
+
+    # ------------------------------------------------------------------------------------------------ small things
+
+    def _counts(self, shown: list[Shown], listed: int, unlisted: int, answers: int) -> Counts:
+        chars = sum(each.chars for each in shown)
+        seen = sum(each.shown_chars for each in shown)
+        hidden = sum(each.furniture_chars for each in shown)
+        return Counts(
+            results=len(self._laid.response.results),
+            shown=len(shown),
+            listed=listed,
+            unlisted=unlisted,
+            folded=len(self._left.folds),
+            answers=len(self._laid.response.answers),
+            answers_shown=answers,
+            chars=sum(len(body.text) for body in self._laid.bodies),
+            chars_of_shown=chars,
+            shown_chars=seen,
+            cut_chars=chars - seen - hidden,
+            furniture_chars=hidden,
+        )
+
+    def _next(self, shown: list[Shown]) -> list[str]:
+        """The call that reads what was cut, or a result that is only listed."""
+        if self._id is None:
+            return []
+        cut = next((each.section for each in shown if not each.whole), None)
+        places = [_section(place) for place in self._order[len(shown) :]]
+        section = cut or next(iter(places), None)
+        return [frame.next_line(self._id, section)] if section else []
+
+    def _all_furniture(self) -> list[Ranges]:
+        """Of the texts that are left, each at its place: of listed ones, of their beginnings; folded ones have none."""
+        shown = set(self._order[: self._limits.max_results])
+        pages = [
+            Page(self._body(place).data if place in shown else beginning(self._body(place)), _site(self._result(place)))
+            for place in self._left.kept
+        ]
+        found = dict(zip(self._left.kept, furniture(pages, self._is_asked if self._finder else None), strict=True))
+        return [found.get(place, []) for place in range(len(self._laid.bodies))]
+
+    def _is_asked(self, data: bytes, start: int, end: int) -> bool:
+        return self._finder is not None and self._finder.next(data, start, end) is not None
+
+    def _result(self, place: int) -> Result:
+        return self._laid.response.results[place]
+
+    def _body(self, place: int) -> Body:
+        return self._laid.bodies[place]
+
+    def _citation(self, place: int) -> str:
+        return f"{self._id}#{_section(place)}" if self._id else _section(place)
+
+    def _cost(self, line: str) -> int:
+        return self._tokenizer.count(f"\n{line}")
+
+
+def _section(place: int) -> str:
+    return f"r{place + 1}"
+
+
+def _block(draft: _Draft) -> str:
+    return f"{draft.head}\n{draft.cut.text}" if draft.cut.text else draft.head
+
+
+def _chars(data: bytes) -> int:
+    return len(data.decode("utf-8", "replace"))
+
+
+def _site(result: Result) -> str:
+    try:
+        return urlsplit(result.canonical_url or "").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _without_blocks(made: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
+    """Where not even our own lines fit: as much of them as does, and nothing that claims to be shown."""
+    counts = replace(
+        made.counts,
+        shown=0,
+        listed=0,
+        unlisted=made.counts.results - made.counts.folded,
+        answers_shown=0,
+        chars_of_shown=0,
+        shown_chars=0,
+        cut_chars=0,
+        furniture_chars=0,
+    )
+    return replace(
+        made, text=text, tokens=tokenizer.count(text), shown=(), listed=(), counts=counts, before=text, after=""
+    )

@@ -1,0 +1,154 @@
+"""One spelling for the addresses of one page, for comparing only: it is never fetched and never shown instead.
+
+Rules, in this order:
+1. A wrapper of a search engine (`google.com/url?q=`, `duckduckgo.com/l/?uddg=`) or an AMP cache gives way to what it
+   wraps; `//host/…` means https.
+2. http becomes https. The host is lower case, in IDNA form, without a final dot. `www.` stays; the labels `m`,
+   `mobile` and `amp` go (`en.m.wikipedia.org`), as long as two labels stay. Ports 80 and 443 go.
+3. `.` and `..` are resolved. Escapes of unreserved characters are decoded, all others are upper case, and what is not
+   ASCII is escaped. A first `/amp/` and an ending `/amp`, `.amp`, `.amp.html` go; so does `/index.html`; so does a
+   final slash, but for the root's.
+4. Parameters that only say who referred (TRACKING) go, and so does `amp`. The rest is sorted by name, in the order
+   given within a name; an empty query goes.
+5. The fragment goes, unless it routes: `#!…` and `#/…`.
+
+User names stay. Schemes other than http and https are left as they are.
+"""
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, quote, unquote_to_bytes, urlsplit
+
+from coatcheck.core.search.model import MAX_URL
+
+_TRACKING: Final = """
+    fbclid gclid gclsrc dclid gbraid wbraid gad_source gad_campaignid srsltid msclkid yclid ymclid ysclid twclid ttclid
+    igshid igsh li_fat_id mc_cid mc_eid mkt_tok _hsenc _hsmi __hssc __hstc __hsfp hsctatracking vero_id vero_conv
+    oly_anon_id oly_enc_id wickedid s_kwcid s_cid wt.mc_id wt_mc _openstat fb_action_ids fb_action_types fb_source
+    fb_ref guccounter guce_referrer guce_referrer_sig ncid cmpid ito soc_src soc_trk spm scm sc_cid rb_clickid irclickid
+    irgwc epik ved sca_esv _ga _gl ref_src ref_url cvid share_source sharer_sharetime vd_source
+"""
+TRACKING: Final = frozenset(_TRACKING.split())
+"""Names of parameters, in lower case, that change nothing about the page. `ref`, `source`, `id` and the like may."""
+_PREFIXES: Final = ("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "at_custom", "stm_", "itm_")
+_OF_HOST: Final = {"youtube.com": {"si", "pp", "feature"}, "youtu.be": {"si", "feature"}, "open.spotify.com": {"si"}}
+"""Parameters that only refer on these hosts and their subdomains."""
+_WRAPPED: Final = {
+    "www.google.com/url": ("q", "url"),
+    "duckduckgo.com/l/": ("uddg",),
+    "html.duckduckgo.com/l/": ("uddg",),
+}
+_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:(?=[^\s])")
+_MOBILE: Final = frozenset({"m", "mobile", "amp"})
+_LEAST_LABELS: Final = 2
+_AMP_PATH: Final = re.compile(r"(?:/amp/?|\.amp(?:\.html?)?)$|^/amp(?=/.)", re.IGNORECASE)
+_INDEX: Final = re.compile(r"/index\.html?$", re.IGNORECASE)
+_AMP_GOOGLE: Final = re.compile(r"^/amp/(?:s/)?(?=[^/]+\.)")
+_AMP_CACHE: Final = re.compile(r"^/(?:[cvi]|wp)/(?:s/)?(?=[^/]+\.)")
+_SAFE_PATH: Final = "!$&'()*+,;=:@/-._~"
+_SAFE_VALUE: Final = "!$'()*,;:@/?-._~"
+_MOST_FIELDS: Final = 200
+
+
+def canonical(url: str) -> str | None:
+    """The spelling to compare by; None for what is no absolute URL."""
+    text = url.strip()
+    if not text or len(text) > MAX_URL:
+        return None
+    if text.startswith("//"):
+        text = f"https:{text}"
+    if not _SCHEME.match(text):
+        return None
+    if not text[:8].lower().startswith(("http://", "https://")):
+        return text
+    try:
+        return _http(text, unwraps=3)
+    except ValueError:  # a port that is no number, an unclosed bracket, a host that no name can be
+        return None
+
+
+def _http(text: str, unwraps: int) -> str | None:
+    parts = urlsplit(text)
+    inner = _wrapped(parts) if unwraps else None
+    if inner is not None:
+        return _http(inner, unwraps - 1)
+    host = _host(parts.hostname or "")
+    if not host:
+        return None
+    port = f":{parts.port}" if parts.port not in {None, 80, 443} else ""
+    user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+    query = _query(parts.query, host)
+    fragment = f"#{parts.fragment}" if parts.fragment.startswith(("!", "/")) else ""
+    return f"https://{user}{host}{port}{_path(parts.path)}{'?' if query else ''}{query}{fragment}"
+
+
+def _host(name: str) -> str:
+    name = name.rstrip(".").lower()
+    if not name.isascii():
+        name = name.encode("idna").decode("ascii")
+    if re.search(r"\s", name):
+        return ""
+    labels = name.split(".")
+    kept = [label for label in labels[:-_LEAST_LABELS] if label not in _MOBILE] + labels[-_LEAST_LABELS:]
+    return ".".join(kept)
+
+
+def _path(path: str) -> str:
+    path = _AMP_PATH.sub("", _resolved(_escaped(path, _SAFE_PATH)))
+    return _INDEX.sub("", path).rstrip("/") or "/"
+
+
+def _resolved(path: str) -> str:
+    """Without `.` and `..` (RFC 3986, section 5.2.4)."""
+    if "/." not in path:
+        return path
+    out: list[str] = []
+    for piece in path.split("/")[1:]:
+        if piece == "..":
+            del out[-1:]
+        elif piece != ".":
+            out.append(piece)
+    end = "/" if path.endswith(("/.", "/..")) else ""
+    return "/" + "/".join(out) + end
+
+
+def _escaped(text: str, safe: str) -> str:
+    """Escapes where they are needed, in one form. An escaped reserved character stays escaped: it means another."""
+    out: list[str] = []
+    for number, piece in enumerate(re.split(r"((?:%[0-9A-Fa-f]{2})+)", text)):
+        if number % 2 == 0:
+            out.append(quote(piece, safe=safe, errors="replace"))
+        else:
+            out.append(quote(unquote_to_bytes(piece), safe="-._~"))
+    return "".join(out)
+
+
+def _query(query: str, host: str) -> str:
+    pieces = [piece for piece in query.split("&", _MOST_FIELDS)[:_MOST_FIELDS] if piece]
+    kept: list[tuple[str, str]] = []
+    for piece in pieces:
+        name, equals, value = piece.partition("=")
+        if not _refers(name.lower(), host):
+            kept.append((_escaped(name, _SAFE_VALUE), equals + _escaped(value, f"{_SAFE_VALUE}=")))
+    return "&".join(name + value for name, value in sorted(kept, key=lambda field: field[0]))
+
+
+def _refers(name: str, host: str) -> bool:
+    if name in TRACKING or name == "amp" or name.startswith(_PREFIXES):
+        return True
+    return any(name in names for site, names in _OF_HOST.items() if host == site or host.endswith(f".{site}"))
+
+
+def _wrapped(parts: SplitResult) -> str | None:
+    """The URL inside a search engine's or an AMP cache's."""
+    host = (parts.hostname or "").lower()
+    if host.endswith("google.com") and (match := _AMP_GOOGLE.match(parts.path)):
+        return f"https://{parts.path[match.end() :]}{'?' if parts.query else ''}{parts.query}"
+    if host.endswith(".cdn.ampproject.org") and (match := _AMP_CACHE.match(parts.path)):
+        return f"https://{parts.path[match.end() :]}{'?' if parts.query else ''}{parts.query}"
+    names = _WRAPPED.get(f"{host}{parts.path}")
+    if names is None:
+        return None
+    fields = dict(parse_qsl(parts.query, max_num_fields=_MOST_FIELDS))
+    found = next((fields[name] for name in names if name in fields), "")
+    return found if found.lower().startswith(("http://", "https://")) else None

@@ -1,0 +1,138 @@
+"""Results that say what another says already: of the same page, or with nearly the same text.
+
+The first of a page stays, unless only a later one has a text. Against sources of earlier searches an address alone is
+not enough: providers give other passages of a page for another query, and those are news. Every fold is told.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.core.search.similar import fingerprint, same
+from coatcheck.core.search.view import Laid
+
+_PER_HASH: Final = 8
+"""Results remembered for one hash: enough to find what is nearly the same, too few to be slow."""
+_LOOKS: Final = 8
+"""Closer looks for one result."""
+_LEAST_SHARED: Final = 0.3
+"""Of the hashes kept, from which a closer look is taken."""
+
+
+class Earlier(Struct, frozen=True):
+    """A source that the session has already."""
+
+    citation: str
+    """`art_…#r1`."""
+    canonical_url: str | None
+    fingerprint: bytes = b""
+    """Of its text; without one the address decides alone."""
+
+
+class Fold(Struct, frozen=True):
+    """A result that is not shown, because another says the same."""
+
+    section: str
+    into: str
+    """A section of the same response, or an earlier source's citation."""
+    why: Literal["url", "text"]
+
+
+class Unfolded(Struct, frozen=True):
+    """What is left."""
+
+    kept: tuple[int, ...]
+    """Places of results, from 0, in order."""
+    folds: tuple[Fold, ...]
+    also: dict[int, str]
+    """For places of results: an earlier source of the same page with another text."""
+    fingerprints: tuple[bytes, ...]
+    """Of every result's text."""
+
+
+def unfold(laid: Laid, earlier: tuple[Earlier, ...] = ()) -> Unfolded:
+    """Fold what is the same."""
+    results = laid.response.results[: len(laid.bodies)]
+    prints = tuple(fingerprint(body.text) for body in laid.bodies)
+    folds: dict[int, Fold] = {}
+    also: dict[int, str] = {}
+    by_url: dict[str, int] = {}
+    known_urls = {source.canonical_url: source for source in reversed(earlier) if source.canonical_url}
+    texts = _Texts([source.fingerprint for source in earlier])
+    for place, result in enumerate(results):
+        url = result.canonical_url or result.url
+        known = known_urls.get(url) if url else None
+        first = by_url.get(url) if url else None
+        if first is not None and (laid.bodies[first].text or not laid.bodies[place].text):
+            folds[place] = Fold(_name(place), _name(first), "url")
+            continue
+        if known is not None and (not known.fingerprint or not prints[place] or same(known.fingerprint, prints[place])):
+            folds[place] = Fold(_name(place), known.citation, "url")
+            continue
+        twin = texts.twin(prints[place])
+        if twin is not None:
+            into = earlier[twin].citation if twin < len(earlier) else _name(texts.owner(twin))
+            folds[place] = Fold(_name(place), into, "text")
+            continue
+        if first is not None:
+            folds[first] = Fold(_name(first), _name(place), "url")
+        if url:
+            by_url[url] = place
+        if known is not None:
+            also[place] = known.citation
+        texts.add(prints[place], place)
+    kept = tuple(place for place in range(len(results)) if place not in folds)
+    return Unfolded(kept, tuple(_settled(folds[place], folds) for place in sorted(folds)), also, prints)
+
+
+def _name(place: int) -> str:
+    return f"r{place + 1}"
+
+
+def _settled(fold: Fold, folds: dict[int, Fold]) -> Fold:
+    """A fold into what stays in the end: the first of a page may itself have given way to a later one with a text."""
+    by_name = {each.section: each for each in folds.values()}
+    into = fold.into
+    while into in by_name:
+        into = by_name[into].into
+    return Fold(fold.section, into, fold.why)
+
+
+class _Texts:
+    """Fingerprints by their hashes, so that few are compared with each other."""
+
+    def __init__(self, known: list[bytes]) -> None:
+        self._prints: list[bytes] = []
+        self._owners: list[int] = []
+        self._of: dict[bytes, list[int]] = {}
+        for each in known:
+            self.add(each, -1)
+
+    def add(self, printed: bytes, owner: int) -> None:
+        """Remember one, and whose it is."""
+        number = len(self._prints)
+        self._prints.append(printed)
+        self._owners.append(owner)
+        for piece in _hashes(printed):
+            numbers = self._of.setdefault(piece, [])
+            if len(numbers) < _PER_HASH:
+                numbers.append(number)
+
+    def owner(self, number: int) -> int:
+        """Whose it is."""
+        return self._owners[number]
+
+    def twin(self, printed: bytes) -> int | None:
+        """The first that is nearly the same."""
+        counts: dict[int, int] = {}
+        pieces = _hashes(printed)
+        for piece in pieces:
+            for number in self._of.get(piece, ()):
+                counts[number] = counts.get(number, 0) + 1
+        near = [number for number, count in counts.items() if count >= _LEAST_SHARED * len(pieces)]
+        nearest = sorted(near, key=lambda number: (-counts[number], number))[:_LOOKS]
+        return min((number for number in nearest if same(self._prints[number], printed)), default=None)
+
+
+def _hashes(printed: bytes) -> list[bytes]:
+    return [printed[at : at + 4] for at in range(4, len(printed), 4)]

@@ -1,0 +1,117 @@
+"""Our own lines around what was found: each begins with the mark that no text from outside can have.
+
+What a provider or a page said in them (titles, addresses, dates) is inert and on one line.
+"""
+
+from typing import Final
+
+from coatcheck.core.search.fold import Fold
+from coatcheck.core.search.model import UNKNOWN, Answer, Result, SearchResponse
+from coatcheck.core.text.inert import MARK, one_line
+
+_TITLE: Final = 160
+_QUERY: Final = 200
+_ADDRESS: Final = 600
+"""Characters of an address that is shown whole; a longer one is a page's own business, and stands in the view."""
+_LABELS: Final = {
+    "answer": "answer",
+    "knowledge": "knowledge panel",
+    "question": "related question",
+    "commentary": "note",
+}
+
+
+def short(text: str, most: int) -> str:
+    """A text on one line, inert, its end cut off and marked where it is too long."""
+    flat = one_line(text[: most * 4])
+    return flat if len(flat) <= most else f"{flat[: most - 1].rstrip()}…"
+
+
+def first_line(query: str, response: SearchResponse, shown: int, artifact_id: str | None, *, brief: bool) -> str:
+    """What this is, and where all of it is kept."""
+    count = len(response.results)
+    results = f"{count} {'result' if count == 1 else 'results'}"
+    if brief:
+        return (
+            f"{MARK} {results}, {shown} shown; all in {artifact_id}" if artifact_id else f"{MARK} {results}; not stored"
+        )
+    of = f' for "{short(query, _QUERY)}"' if query.strip() else ""
+    by = "" if response.provider == UNKNOWN else f" by {response.provider}"
+    how = f"{results}{of}{by}, {shown} shown"
+    if artifact_id is None:
+        return f"{MARK} Search: {how}. Not stored: cannot be read back."
+    cite = f"; cite as {artifact_id}#r1" if count else ""
+    return f"{MARK} Search: {how}. Stored outside this conversation as {artifact_id}{cite}"
+
+
+def result_line(section: str, result: Result, also: str | None = None) -> str:
+    """What stands above a result's text."""
+    about = [short(each, _TITLE) for each in (result.date or "",) if each]
+    other = [f"other text of this page: {also}"] if also else []
+    return f"{MARK} {listed_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
+
+
+def listed_line(section: str, result: Result) -> str:
+    """Title and address of a result."""
+    title = short(result.title, _TITLE)
+    address = short(result.url or "", _ADDRESS)
+    return " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
+
+
+def answer_line(provider: str, answer: Answer) -> str:
+    """What stands above a provider's own words."""
+    whose = "Provider's" if provider == UNKNOWN else f"{provider}'s"
+    more = [short(each, _ADDRESS) for each in (answer.title, answer.url or "") if each]
+    return f"{MARK} {whose} own {_LABELS[answer.kind]}, not a source{''.join(f' | {each}' for each in more)}"
+
+
+def list_line(count: int) -> str:
+    """What stands above the results that are not shown."""
+    return f"{MARK} {count} more, by title and address:"
+
+
+def folds_line(folds: tuple[Fold, ...], most: int = 12) -> str:
+    """What says the same as something else, and as what."""
+    told = [
+        f"{fold.section} is {'already stored as ' if fold.into.startswith('art_') else ''}{fold.into} "
+        f"({'same page' if fold.why == 'url' else 'same text'})"
+        for fold in folds[:most]
+    ]
+    more = f" and {len(folds) - most} more" if len(folds) > most else ""
+    return f"{MARK} Not shown twice: {'; '.join(told)}{more}"
+
+
+def left_line(left: int, chars: int, furniture: int, unlisted: int) -> str:
+    """What is not shown of the results that are, in characters, and how many results are not even listed."""
+    parts: list[str] = []
+    if left:
+        parts.append(f"{left:,} of {chars:,} characters of the shown results")
+    if furniture:
+        parts.append(f"{furniture:,} characters of menus, notices and repeats")
+    if unlisted:
+        parts.append(f"{unlisted} {'result' if unlisted == 1 else 'results'}")
+    return f"{MARK} Left out: {', '.join(parts)}" if parts else ""
+
+
+def next_line(artifact_id: str, section: str) -> str:
+    """How to read on, literally."""
+    return f'{MARK} Next: read_artifact(artifact_id="{artifact_id}", section="{section}", query="…")'
+
+
+def warning_line(warning: str) -> str:
+    """What went wrong."""
+    return f"{MARK} {short(warning, 300)}"
+
+
+def action_line(
+    query: str | None = None, *, url: str | None = None, pattern: str | None = None, queries: tuple[str, ...] = ()
+) -> str:
+    """What a web tool did, in the words that hosts show: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
+    if url:
+        address = short(url, _ADDRESS)
+        return f"'{short(pattern, _QUERY)}' in {address}" if pattern else f"opened {address}"
+    asked = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
+    if not asked:
+        return "searched the web"
+    shown = ", ".join(f"'{short(each, _QUERY)}'" for each in asked[:3])
+    return f"searched {shown}{f' and {len(asked) - 3} more' if len(asked) > 3 else ''}"  # noqa: PLR2004 - enough to tell

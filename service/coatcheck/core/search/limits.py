@@ -1,0 +1,53 @@
+"""What a search may cost the model's context, and how a budget is split among results that need different amounts."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+MOST_RESULTS: Final = 20
+MOST_PER_RESULT: Final = 8_192
+MOST_IN_ALL: Final = 32_768
+LEAST_PER_RESULT: Final = 64
+LEAST_IN_ALL: Final = 128
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Hard limits, each counted by itself in the tokenizer's encoding."""
+
+    max_results: int = 3
+    """Results whose text is shown; of the others the titles and URLs are listed."""
+    max_tokens_per_result: int = 2_048
+    """Of a result's text with the line above it."""
+    max_total_tokens: int = 8_192
+    """Of everything."""
+
+
+def checked(limits: Limits) -> Limits:
+    """The limits, if they make sense.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a number out of its bounds.
+    """
+    for name, number, least, most in (
+        ("max_results", limits.max_results, 1, MOST_RESULTS),
+        ("max_tokens_per_result", limits.max_tokens_per_result, LEAST_PER_RESULT, MOST_PER_RESULT),
+        ("max_total_tokens", limits.max_total_tokens, LEAST_IN_ALL, MOST_IN_ALL),
+    ):
+        if not least <= number <= most:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"{name} must be from {least} to {most:,}.", parameter=name)
+    return limits
+
+
+def shares(needs: list[int], room: int) -> list[int]:
+    """How much each gets of `room`: what it needs, or as much as every other that does not get all.
+
+    What one does not need flows to the others; the sum is never more than `room`.
+    """
+    out = [0] * len(needs)
+    left = max(0, room)
+    for count, place in enumerate(sorted(range(len(needs)), key=lambda place: (needs[place], place))):
+        out[place] = min(needs[place], left // (len(needs) - count))
+        left -= out[place]
+    return out

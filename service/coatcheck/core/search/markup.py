@@ -1,0 +1,174 @@
+"""What a reader sees of a snippet or a page that came as HTML or Markdown, in one linear pass without a parser.
+
+A fallback for excerpts and fetched content: headings, lists, table rows and paragraphs stay apart, menus, scripts,
+styles and images go. It finds no main text and trusts no nesting: an element that is never closed is ignored.
+"""
+
+import html
+import re
+from typing import Final
+
+from coatcheck.core.search.model import Format
+
+_LOOKED_AT: Final = 20_000
+"""Characters by which a text's format is judged."""
+_PAGE: Final = re.compile(r"\s*(?:<\?xml[^<>]{0,200}>\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_TAGS: Final = re.compile(
+    r"</(?:p|div|span|a|li|ul|ol|table|tr|td|h[1-6]|b|strong|em|i|mark|article|section)>"
+    r"|<(?:br|p|div|li|img|hr)\b[^<>]{0,400}>",
+    re.IGNORECASE,
+)
+_MARKS: Final = ("](", "**", "\n# ", "\n## ", "\n### ", "\n```", "\n- ", "\n* ", "\n+ ", "\n> ", "\n|")
+"""What Markdown is known by."""
+_INLINE: Final = re.compile(
+    r"</?(?:b|strong|em|i|mark|span|u|font|small|sup|sub|wbr|q|cite|code)(?:\s[^<>]{0,400})?/?>"
+    r"|<a\s[^<>]{0,2000}>|</a>",
+    re.IGNORECASE,
+)
+_BREAK: Final = re.compile(r"<(?:br|/?p|/?div|/?li)(?:\s[^<>]{0,400})?/?>", re.IGNORECASE)
+
+_TAG: Final = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|!--|[!?][^<>]*>)")
+_OPAQUE: Final = "script style svg noscript template iframe select textarea object canvas audio video datalist"
+_GONE: Final = frozenset(_OPAQUE.split())
+_ASIDE: Final = "head nav footer aside button menu dialog"
+_MENUS: Final = frozenset(_ASIDE.split())
+_REACH: Final = 200_000
+"""Characters in which a menu is closed, or is none."""
+_BLOCKS: Final = "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
+_PARAGRAPH: Final = frozenset(_BLOCKS.split())
+_LINES: Final = "div br tr dt dd option figcaption caption summary thead tbody body html"
+_LINE: Final = frozenset(_LINES.split())
+
+_BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0\u200b]{2,}|[\t\r\f\v\xa0\u200b]")
+_EDGES: Final = re.compile(r" \n ?|\n ")
+_CELLS: Final = re.compile(r"^(?:\| )+|(?: \|)+$", re.MULTILINE)
+_EMPTY: Final = re.compile(r"^(?:- ?|#{1,6} ?|\|)$\n?", re.MULTILINE)
+_GAPS: Final = re.compile(r"\n{3,}")
+_IMAGE: Final = re.compile(r"!\[[^\]\n]{0,500}\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)?\)")
+_NO_TEXT: Final = re.compile(r"\[[ \\\n]{0,20}\]\([^()\n]{0,4000}\)")
+_ITEM_ONLY: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}\.)?[ \t]*$\n?", re.MULTILINE)
+
+
+def format_of(text: str) -> Format:
+    """What a text is written in, by what there is more of."""
+    head = text[:_LOOKED_AT]
+    if _PAGE.match(head):
+        return "html"
+    tags = len(_TAGS.findall(head)) if "<" in head else 0
+    lines = f"\n{head}"
+    marks = sum(lines.count(mark) for mark in _MARKS)
+    if tags and tags >= marks:
+        return "html"
+    return "markdown" if marks else "plain"
+
+
+def inline(text: str) -> str:
+    """A title or a snippet without the tags that mark words in it. A tag that it talks about stays."""
+    if "<" in text:
+        text = _INLINE.sub("", _BREAK.sub("\n", text))
+    return html.unescape(text) if "&" in text else text
+
+
+def one_line(text: str) -> str:
+    """A title: without markup, blanks as one."""
+    return " ".join(inline(text).split())
+
+
+def readable(text: str, written: Format) -> str:
+    """A text as its readers see it; each line is a paragraph, an item, a row or a heading."""
+    if written == "html":
+        return html_text(text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return markdown_text(text) if written == "markdown" else text.strip()
+
+
+def markdown_text(text: str) -> str:
+    """Markdown as it is, without images and links around nothing."""
+    if "](" in text:
+        text = _NO_TEXT.sub("", _IMAGE.sub("", text))
+    return _GAPS.sub("\n\n", _ITEM_ONLY.sub("\n", text)).strip()
+
+
+def html_text(text: str) -> str:
+    """A page's or a fragment's text. Linear in its length."""
+    pieces: list[str] = []
+    at = 0
+    unclosed: set[str] = set()
+    preformatted = False
+    for match in _TAG.finditer(text):
+        low, high = match.span()
+        if low < at:
+            continue
+        if low > at:
+            pieces.append(text[at:low] if preformatted else text[at:low].replace("\n", " "))
+        at = high
+        closing, name = match.groups()
+        if name is None:
+            at = _after_comment(text, low, high)
+            continue
+        name = name.lower()
+        layout = _LAYOUT.get(name)
+        if layout is not None:
+            pieces.append(layout[1 if closing else 0])
+            preformatted = not closing if name == "pre" else preformatted
+        elif name in _GONE and not closing:
+            at = _after(text, name, at)
+        elif name in _MENUS and not closing and name not in unclosed:
+            end = _closed(text, name, at)
+            if end < 0:
+                unclosed.add(name)
+            at = max(at, end)
+    pieces.append(text[at:] if preformatted else text[at:].replace("\n", " "))
+    return _tidy(html.unescape("".join(pieces)))
+
+
+_LAYOUT: Final[dict[str, tuple[str, str]]] = {
+    **{f"h{level}": (f"\n\n{'#' * level} ", "\n\n") for level in range(1, 7)},
+    **dict.fromkeys(_PARAGRAPH, ("\n\n", "\n\n")),
+    **dict.fromkeys(_LINE, ("\n", "\n")),
+    "li": ("\n- ", ""),
+    "td": ("", " | "),
+    "th": ("", " | "),
+}
+"""What stands in a text for a tag that opens, and for one that closes; nothing for all others."""
+
+
+def _after_comment(text: str, low: int, high: int) -> int:
+    if text[low:high] != "<!--":
+        return high
+    end = text.find("-->", high)
+    return end + 3 if end >= 0 else len(text)
+
+
+def _after(text: str, name: str, at: int) -> int:
+    """Where an element that holds no text to read ends; at the end of the text, if it is never closed."""
+    end = _closing(name).search(text, at)
+    return end.end() if end else len(text)
+
+
+def _closed(text: str, name: str, at: int) -> int:
+    """Where a menu ends, others of its kind inside it counted; -1 where it does not."""
+    depth = 1
+    for match in _either(name).finditer(text, at, min(len(text), at + _REACH)):
+        depth += -1 if match.group(1) else 1
+        if depth == 0:
+            return match.end()
+    return -1
+
+
+_CLOSINGS: Final = {name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE) for name in _GONE}
+_EITHERS: Final = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _MENUS}
+
+
+def _closing(name: str) -> re.Pattern[str]:
+    return _CLOSINGS[name]
+
+
+def _either(name: str) -> re.Pattern[str]:
+    return _EITHERS[name]
+
+
+def _tidy(text: str) -> str:
+    text = _EDGES.sub("\n", _BLANKS.sub(" ", text))
+    text = _CELLS.sub("", text) if "|" in text else text
+    return _GAPS.sub("\n\n", _EMPTY.sub("", text)).strip()

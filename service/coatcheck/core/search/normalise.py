@@ -1,0 +1,263 @@
+"""One response of any web search, read into one form: by the provider's shape, or by a rule that fits most.
+
+`normalise` never raises and never invents: a result has what the provider gave it, in the order given. What is not
+understood is named in `unknown`, what is broken is told in `warnings`. It cleans nothing but titles and stores nothing.
+"""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from coatcheck.core.kinds.values import read_json
+from coatcheck.core.search.generic import best_list
+from coatcheck.core.search.listing import read_listing
+from coatcheck.core.search.markup import one_line
+from coatcheck.core.search.model import (
+    MAX_LINE,
+    MAX_RESULTS,
+    UNKNOWN,
+    Answer,
+    Result,
+    SearchResponse,
+)
+from coatcheck.core.search.providers import (
+    ANSWER_TEXTS,
+    ANSWER_TITLES,
+    ANSWER_URLS,
+    COMMON,
+    FAILURES,
+    HARMLESS,
+    SHAPES,
+    Fields,
+    Said,
+    Shape,
+)
+from coatcheck.core.search.reading import read_result
+from coatcheck.core.search.special import finished
+from coatcheck.core.search.values import (
+    Record,
+    found,
+    holds,
+    is_empty,
+    is_url,
+    items_of,
+    key,
+    opened,
+    record_of,
+    text_of,
+)
+from coatcheck.core.search.wrappers import unwrapped
+
+_WARNED: Final = 300
+"""Characters of a provider's own warning."""
+_MOST_WARNINGS: Final = 8
+_MOST_ANSWERS: Final = 20
+_MOST_FACTS: Final = 12
+
+
+def normalise(body: object) -> SearchResponse:
+    """Read a response: its bytes, its text, or JSON that was decoded already.
+
+    A text that is no JSON is read as a list that tools write for models (listing.py). JSON that ends early is read as
+    far as it goes, and says so.
+    """
+    if isinstance(body, bytes):
+        body = body.decode("utf-8", "replace")
+    if not isinstance(body, str):
+        return _read(unwrapped(body))
+    value, broken = _decoded(body)
+    response = _read(unwrapped(value))
+    if broken:
+        said = "The response is not well-formed JSON: only its beginning could be read."
+        return replace(response, warnings=(said, *response.warnings))
+    return response
+
+
+def _decoded(text: str) -> tuple[object, bool]:
+    """The JSON that a text is, as far as it goes, and whether it breaks off; or the text."""
+    if text.lstrip("\ufeff \t\r\n")[:1] not in {"{", "[", '"'}:
+        return text, False
+    data = text.encode("utf-8", "replace")
+    reading = read_json(data, whole=True)
+    if reading is None:
+        return opened(text), False
+    if not is_empty(reading.value):
+        return reading.value, not reading.complete and reading.lines < 2  # noqa: PLR2004 - a document a line is whole
+    return (reading.value, False) if reading.complete else (text, False)
+
+
+def _read(value: object) -> SearchResponse:
+    if isinstance(value, str):
+        return read_listing(value)
+    for shape in SHAPES:
+        if any(all(holds(value, condition) for condition in mark.split()) for mark in shape.marks):
+            response = _by_shape(value, shape)
+            if response.results or response.answers or shape.note or not _anything(value):
+                return response
+    return _by_rule(value)
+
+
+def _anything(value: object) -> bool:
+    """Whether there is a list of results somewhere that the shape does not know."""
+    return bool(best_list(value)[1])
+
+
+def _by_shape(value: object, shape: Shape) -> SearchResponse:
+    results: list[Result] = []
+    left = 0
+    for path in shape.lists:
+        named, _, plain = path.rpartition(":")
+        items = [item for each in found(value, plain) for item in _listed(each)]
+        taken, missed = _results(items, shape.fields, len(results), named)
+        results += taken
+        left += missed
+    if shape.distinct:
+        results = _distinct(results)
+    response = SearchResponse(
+        provider=shape.provider,
+        query=_query(value, shape.query),
+        answers=tuple(_answers(value, shape.answers))[:_MOST_ANSWERS],
+        results=tuple(results),
+        warnings=_warnings(value, left, len(results), shape.note),
+        unknown=_unknown(value, shape),
+    )
+    return finished(response, value)
+
+
+def _listed(value: object) -> list[object]:
+    """The items of a list; what is no list is one item, if it is anything."""
+    items = items_of(value)
+    return items if items is not None else [] if is_empty(value) else [value]
+
+
+def _by_rule(value: object) -> SearchResponse:
+    path, items = best_list(value)
+    results, left = _results(items, COMMON, 0, "")
+    head = path.split(".", 1)[0]
+    answers = _answers(value, (Said("answer", "answer"),)) if results else []
+    return SearchResponse(
+        provider=UNKNOWN,
+        query=_query(value, ("query", "q", "search_query")),
+        answers=tuple(answers),
+        results=tuple(results),
+        warnings=_warnings(value, left, len(results), ""),
+        unknown=_members(value, {key(head), "answer"}),
+    )
+
+
+def _results(items: list[object], fields: Fields, before: int, listed: str) -> tuple[list[Result], int]:
+    """Results for items, ranked after those before, and how many items were none."""
+    out: list[Result] = []
+    left = 0
+    for item in items:
+        if before + len(out) == MAX_RESULTS:
+            left += 1
+            continue
+        result = read_result(item, fields, before + len(out) + 1, listed)
+        if result is not None:
+            out.append(result)
+        elif not _holds_others(item):
+            left += 1
+    return out, left
+
+
+def _holds_others(item: object) -> bool:
+    """Whether an item is no result but has lists of its own, or is text among results."""
+    record = record_of(item)
+    return isinstance(item, str) or (record is not None and any(isinstance(v, (list, dict)) for v in record.values()))
+
+
+def _distinct(results: list[Result]) -> list[Result]:
+    seen: dict[str, Result] = {}
+    for result in results:
+        known = seen.get(result.url or "")
+        if known is None or (not known.title and result.title):
+            seen[result.url or ""] = result if known is None else _renumbered(result, known.rank)
+    return [_renumbered(result, rank) for rank, result in enumerate(seen.values(), 1)]
+
+
+def _renumbered(result: Result, rank: int) -> Result:
+    return replace(result, rank=rank)
+
+
+def _query(value: object, paths: tuple[str, ...]) -> str | None:
+    texts = (text_of(each) for path in paths for each in found(value, path))
+    return next((" ".join(text.split())[:MAX_LINE] for text in texts if text), None)
+
+
+def _answers(value: object, places: tuple[Said, ...]) -> list[Answer]:
+    out: list[Answer] = []
+    for said in places:
+        for each in found(value, said.path):
+            for item in _listed(each):
+                answer = _answer(item, said)
+                if answer is not None and answer not in out:
+                    out.append(answer)
+    return out
+
+
+def _answer(item: object, said: Said) -> Answer | None:
+    record = record_of(item)
+    if record is None:
+        text = text_of(item) if isinstance(item, str) else ""
+        return Answer(kind=said.kind, text=text) if text else None
+    title = _first(record, ANSWER_TITLES)
+    text = "\n".join(piece for piece in (_first(record, ANSWER_TEXTS), _facts(record)) if piece)
+    url = _first(record, ANSWER_URLS, url=True) or None
+    return Answer(kind=said.kind, text=text, title=one_line(title)[:MAX_LINE], url=url) if text else None
+
+
+def _first(record: Record, names: tuple[str, ...], *, url: bool = False) -> str:
+    texts = (_said(each) for name in names for each in found(record, name))
+    return next((text for text in texts if text and (is_url(text) or not url)), "")
+
+
+def _said(value: object) -> str:
+    items = items_of(value)
+    return text_of(value) if items is None else "\n".join(text for item in items if (text := text_of(item)))
+
+
+def _facts(record: Record) -> str:
+    """A knowledge panel's attributes, one a line."""
+    attributes = next((each for each in found(record, "attributes")), None)
+    pairs = record_of(attributes)
+    if pairs is not None:
+        named = [(name, text_of(value)) for name, value in pairs.items()]
+    else:
+        rows = [record_of(item) or {} for item in items_of(attributes) or ()]
+        named = [(text_of(row.get("label")), text_of(row.get("value"))) for row in rows]
+    return "\n".join(f"{name}: {text}" for name, text in named[:_MOST_FACTS] if name and text)
+
+
+def _warnings(value: object, left: int, taken: int, note: str) -> tuple[str, ...]:
+    out = [note] if note else []
+    for path in FAILURES:
+        for each in found(value, path):
+            text = " ".join(text_of(each).split()) if isinstance(each, str) else ""
+            told = f"The provider says: {text[:_WARNED]}"
+            if text and text.lower().rstrip(".") not in {"ok", "success"} and told not in out:
+                out.append(told)
+    for each in found(value, "unresponsive_engines[]"):
+        names = [text_of(part) for part in items_of(each) or [each]]
+        out.append(f"No answer from {' '.join(name for name in names if name)[:_WARNED]}.")
+    if taken == MAX_RESULTS and left:
+        out.append(f"There are {left} more results than the {MAX_RESULTS} that are read.")
+    elif left:
+        out.append(f"{left} of {left + taken} items have no URL and no title with a text, and were left out.")
+    return tuple(out[:_MOST_WARNINGS])
+
+
+def _unknown(value: object, shape: Shape) -> tuple[str, ...]:
+    paths = [path.rpartition(":")[2] for path in shape.lists] + [said.path for said in shape.answers]
+    heads = {key(path.split(".", 1)[0].split("[", 1)[0]) for path in (*paths, *shape.query)}
+    return _members(value, heads | {key(name) for name in shape.known.split()})
+
+
+def _members(value: object, known: set[str]) -> tuple[str, ...]:
+    """Names of members that hold something and are not among the known."""
+    record = record_of(value) or {}
+    return tuple(
+        name[:MAX_LINE]
+        for name, member in record.items()
+        if key(name) not in known and key(name) not in HARMLESS and not is_empty(member)
+    )

@@ -1,0 +1,231 @@
+"""The passages of one result's text that answer the query best, within a budget; all of a text that fits.
+
+Ranking and windows are those of core/windows: units are rated by the query's terms, the best are taken and grow to
+windows of 200 to 300 tokens, which merge where they meet and stand in the order of the text. Furniture is never shown.
+A text with none of the terms shows its beginning. Every passage is an exact range of the view.
+"""
+
+from bisect import bisect_right
+from typing import Final, final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.clip import Budget
+from coatcheck.core.search.furniture import Ranges
+from coatcheck.core.search.view import Body
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import one_line
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Extent, Place, Window, decode
+from coatcheck.core.windows import Part, Ranking, Rated, Scanner, Terms, compose, regions, weigh
+from coatcheck.core.windows.scan import Finder
+from coatcheck.core.windows.units import units
+
+_WHOLE: Final = 8
+"""Bytes for each token of the budget, within which a text may fit whole and is tried."""
+_BEGINNING: Final = 4_000
+"""Bytes in which a sentence is looked for."""
+_END: Final = b"\n\n"
+"""What stands after a text in the view: windows end at ends of lines."""
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    """A passage that is shown."""
+
+    text: str
+    """As it is shown: inert."""
+    exact: bool
+    """False: control characters or tags were changed in `text`."""
+    chars: Extent
+    """In the result's text."""
+    bytes: Extent
+    """In the result's text, in UTF-8."""
+    view: Window
+    """The same in the text view of the response."""
+
+
+class Cut(Struct, frozen=True):
+    """What is shown of one text."""
+
+    text: str
+    """The passages, each under a line that says where it stands."""
+    tokens: int
+    quotes: tuple[Quote, ...]
+    whole: bool
+    """Nothing but furniture is missing."""
+
+
+_NOTHING: Final = Cut("", 0, (), whole=True)
+
+
+@final
+class Passages:
+    """Cuts texts of one response for one query. Not for several threads at once."""
+
+    def __init__(self, asked: Terms, finder: Finder | None, tokenizer: Tokenizer) -> None:
+        self._asked = asked
+        self._finder = finder
+        self._tokenizer = tokenizer
+
+    def cut(self, body: Body, furniture: Ranges, tokens: int) -> Cut:
+        """As much of a text as is worth showing, for at most so many tokens."""
+        if not body.text or tokens <= 0:
+            return replace(_NOTHING, whole=not body.text)
+        parts = _between(Part(body.place, body.data + _END), furniture, len(body.data))
+        if not parts:
+            return _NOTHING
+        budget = Budget(tokens, tokens * 64)
+        if len(body.data) <= tokens * _WHOLE:
+            made = self._composed(_as_units(parts), parts, budget, body)
+            if len(made.quotes) == len(parts) and _shown(made) >= _solid(parts):
+                return replace(made, whole=True)
+        rated = self._rated(body, furniture) or _from_the_beginning(body, furniture, tokens)
+        rated = _without_blanks(rated, body.data)
+        return self._composed(*_apart(rated, body), budget, body)
+
+    def sentence(self, body: Body, furniture: Ranges, tokens: int) -> str:
+        """One sentence of a text's beginning, on one line: the first with most of the terms, cut where it is long."""
+        best: tuple[int, str] = (-1, "")
+        for start, end in units(beginning(body), 0):
+            if _covered(Rated(start, end, 0.0, 0, start), furniture):
+                continue
+            terms = self._terms_in(body.data, start, end)
+            if terms > best[0]:
+                best = (terms, one_line(decode(body.data[start:end])))
+        return fit_text(best[1], tokens, self._tokenizer)
+
+    def _terms_in(self, data: bytes, start: int, end: int) -> int:
+        found: set[int] = set()
+        at = start
+        while self._finder is not None and (match := self._finder.next(data, at, end)) is not None:
+            found.update(match[1])
+            at = match[0] + 1
+        return len(found)
+
+    def _composed(self, rated: list[Rated], parts: list[Part], budget: Budget, body: Body) -> Cut:
+        whole = Extent(body.place.byte, body.place.byte + len(body.data))
+        made = compose(rated, parts, whole, budget, self._tokenizer, "")
+        quotes = tuple(_quote(each.text, each.window, body.place, exact=each.exact) for each in made.passages)
+        return Cut(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
+
+    def _rated(self, body: Body, furniture: Ranges) -> list[Rated]:
+        """The units outside furniture, rated; none where no term is found."""
+        if not self._asked.terms:
+            return []
+        scanner = Scanner(self._asked.terms)
+        scanner.feed(body.data, last=True)
+        hits = scanner.hits()
+        weights = weigh(hits, self._asked.terms)
+        places = regions(hits, weights, len(body.data))
+        if not places:
+            return []
+        parts = [Part(Place(place.start, 0, 0), body.data[place.start : place.end]) for place in places]
+        rated = Ranking(self._asked.terms, weights).of_parts(parts, page=False)
+        kept = [unit for unit in rated if not _covered(unit, furniture)]
+        return kept if any(unit.score > 0 for unit in kept) else []
+
+
+def beginning(body: Body) -> bytes:
+    """The part of a text in which a sentence is looked for."""
+    return body.data[:_BEGINNING]
+
+
+def _quote(text: str, window: Window, place: Place, *, exact: bool) -> Quote:
+    return Quote(
+        text=text,
+        exact=exact,
+        chars=Extent(window.chars.start - place.chars, window.chars.end - place.chars),
+        bytes=Extent(window.bytes.start - place.byte, window.bytes.end - place.byte),
+        view=window,
+    )
+
+
+def _covered(unit: Rated, furniture: Ranges) -> bool:
+    """Whether most of a unit is furniture."""
+    size = unit.end - unit.start
+    at = max(0, bisect_right(furniture, (unit.start, 1 << 62)) - 1)
+    while at < len(furniture) and furniture[at][0] < unit.end:
+        start, end = furniture[at]
+        if min(end, unit.end) - max(start, unit.start) > size // 2:
+            return True
+        at += 1
+    return False
+
+
+def _between(part: Part, furniture: Ranges, size: int) -> list[Part]:
+    """A text without its furniture, as parts of the view. What is left between by blanks alone is nothing."""
+    out: list[Part] = []
+    at, place = 0, part.place
+    for start, end in (*furniture, (size, size)):
+        data = part.data[at : start if start < size else len(part.data)]
+        if data.strip():
+            out.append(_with_line_end(place, data, part.data, at))
+        place = place.after(part.data[at:end])
+        at = end
+    return out
+
+
+def _with_line_end(place: Place, data: bytes, whole: bytes, at: int) -> Part:
+    """A part with the LF before it, by which it is known to begin a line."""
+    if whole[max(0, at - 1) : at] != b"\n":
+        return Part(place, data)
+    return Part(Place(place.byte - 1, place.newlines - 1, place.chars - 1), b"\n" + data)
+
+
+def _as_units(parts: list[Part]) -> list[Rated]:
+    """Each part as one unit, to be shown whole or not at all."""
+    out: list[Rated] = []
+    for number, part in enumerate(parts):
+        start = part.place.byte + len(part.data) - len(part.data.lstrip(b"\r\n"))
+        out.append(Rated(start, part.place.byte + len(part.data), 1.0, number, start))
+    return out
+
+
+def _solid(parts: list[Part]) -> int:
+    return sum(len(part.data.strip(b" \t\r\n")) for part in parts)
+
+
+def _shown(made: Cut) -> int:
+    return sum(quote.bytes.end - quote.bytes.start for quote in made.quotes)
+
+
+def _from_the_beginning(body: Body, furniture: Ranges, tokens: int) -> list[Rated]:
+    """The first units, so that earlier ones are taken before later ones."""
+    data = body.data[: tokens * _WHOLE * 2]
+    cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
+    places = [Rated(start, end, 1.0, 0, start) for start, end in units(data[: cut or len(data)], 0)]
+    kept = [unit for unit in places if not _covered(unit, furniture)]
+    return [replace(unit, score=0.5 + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
+
+
+def _without_blanks(rated: list[Rated], data: bytes) -> list[Rated]:
+    """Units of blanks alone joined to the one before: nothing of them could be shown by itself."""
+    out: list[Rated] = []
+    for unit in rated:
+        if data[unit.start : unit.end].strip():
+            out.append(unit)
+        elif out and out[-1].end == unit.start and out[-1].part == unit.part:
+            out[-1] = replace(out[-1], end=unit.end)
+    return out
+
+
+def _apart(rated: list[Rated], body: Body) -> tuple[list[Rated], list[Part]]:
+    """Units with their places in the view, those that follow each other in one part."""
+    parts: list[Part] = []
+    out: list[Rated] = []
+    data = body.data + _END
+    at, place = 0, body.place
+    run: list[Rated] = []
+    for unit in (*rated, None):
+        if run and (unit is None or unit.start != run[-1].end or unit.part != run[-1].part):
+            place = place.after(data[at : run[0].start])
+            at = run[0].start
+            end = run[-1].end if run[-1].end < len(body.data) else len(data)
+            parts.append(_with_line_end(place, data[at:end], data, at))
+            base = body.place.byte
+            out += [Rated(base + u.start, base + u.end, u.score, len(parts) - 1, base + u.hit) for u in run]
+            run = []
+        if unit is not None:
+            run.append(unit)
+    return out, parts

@@ -1,0 +1,361 @@
+"""THE table of providers: how each is recognised by the structure of its answer, and where its results stand.
+
+The first shape with a mark that holds is taken, so that narrow marks come before wide ones. Names in paths are compared
+without case, `_` and `-` (values.py). Sources: the search APIs' own documents and SDK types, and the transformations of
+LiteLLM 1.109; where a field could not be verified it is one of several that are tried. To add a provider, add a row.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.search.model import AnswerKind
+
+
+class Fields(Struct, frozen=True, kw_only=True):
+    """Where a result keeps what, most telling first. All names as they are compared."""
+
+    url: tuple[str, ...]
+    title: tuple[str, ...]
+    snippet: tuple[str, ...]
+    more: tuple[str, ...]
+    content: tuple[str, ...]
+    date: tuple[str, ...]
+    score: tuple[str, ...]
+    site: tuple[str, ...]
+    language: tuple[str, ...]
+    author: tuple[str, ...]
+
+
+COMMON: Final = Fields(
+    url=(
+        *("url", "link", "href", "uri", "firsturl", "sourceurl", "pageurl", "weburl", "permalink", "web.uri"),
+        *("urlcitation.url", "retrievedcontext.uri", "metadata.sourceurl", "metadata.url", "metadata.source"),
+        *("document.url", "source", "id"),
+    ),
+    title=(
+        *("title", "name", "heading", "headline", "pagetitle", "htmltitle", "web.title", "urlcitation.title"),
+        *("retrievedcontext.title", "metadata.title", "metadata.ogtitle", "document.title", "question", "filename"),
+    ),
+    snippet=("snippet", "description", "body", "abstract", "excerpt", "summary", "htmlsnippet", "caption", "teaser"),
+    more=("extrasnippets", "snippets", "highlights", "excerpts"),
+    content=(
+        *("rawcontent", "markdown", "content", "text", "pagecontent", "fulltext", "html", "rawhtml", "answer"),
+        *("retrievedcontext.text", "document.content"),
+    ),
+    date=(
+        *("publisheddate", "publishdate", "datepublished", "publishedat", "publishedtime", "publishtime", "pubdate"),
+        *("pageage", "date", "metadata.publishedtime", "metadata.article:publishedtime", "metadata.date"),
+        *("pagemap.metatags[].article:publishedtime", "age", "lastupdated", "datelastcrawled", "timestamp"),
+    ),
+    score=("score", "relevancescore", "relevance", "similarity"),
+    site=("sitename", "site", "source", "publisher", "profile.name", "displaylink", "hostname", "metaurl.hostname"),
+    language=("language", "lang", "metadata.language"),
+    author=("author", "authors", "byline", "metadata.author"),
+)
+_SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("rawcontent", "markdown", "text"))
+"""Where `content` is the snippet."""
+
+
+class Said(Struct, frozen=True):
+    """Where a provider's own words stand. Objects there give a title, a text and a URL."""
+
+    kind: AnswerKind
+    path: str
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """One form of one provider's answer."""
+
+    provider: str
+    marks: tuple[str, ...]
+    """Any of these: conditions separated by blanks, all of which hold. A condition is a path, or `path==text`."""
+    lists: tuple[str, ...] = ()
+    """Paths to lists of results, or to one result; `name:path` names the list where it is not the main one."""
+    fields: Fields = COMMON
+    query: tuple[str, ...] = ("query",)
+    answers: tuple[Said, ...] = ()
+    distinct: bool = False
+    """The list names a source once for each time that it is cited."""
+    known: str = ""
+    """Members of the answer that hold nothing to read."""
+    note: str = ""
+    """A warning that always holds."""
+
+
+_GOOGLE_KNOWN: Final = (
+    "searchmetadata searchparameters searchinformation pagination serpapipagination relatedsearches credits"
+)
+
+SHAPES: Final = (
+    Shape(
+        provider="serpapi",
+        marks=("organic_results", "search_metadata search_parameters"),
+        lists=("organic_results", "news:news_results", "top_stories:top_stories"),
+        query=("search_parameters.q", "search_information.query_displayed"),
+        answers=(
+            Said("answer", "answer_box"),
+            Said("answer", "ai_overview"),
+            Said("knowledge", "knowledge_graph"),
+            Said("question", "related_questions[]"),
+        ),
+        known=_GOOGLE_KNOWN,
+    ),
+    Shape(
+        provider="serper",
+        marks=("organic", "searchParameters"),
+        lists=("organic", "news:news", "top_stories:topStories", "videos:videos"),
+        query=("searchParameters.q",),
+        answers=(
+            Said("answer", "answerBox"),
+            Said("knowledge", "knowledgeGraph"),
+            Said("question", "peopleAlsoAsk[]"),
+        ),
+        known=_GOOGLE_KNOWN,
+    ),
+    Shape(
+        provider="brave-llm-context",
+        marks=("grounding.generic",),
+        lists=("grounding.generic", "poi:grounding.poi", "map:grounding.map"),
+        known="sources",
+    ),
+    Shape(
+        provider="brave",
+        marks=("web.results", "query.original", "type==news results"),
+        lists=(
+            *("web.results", "news:news.results", "discussions:discussions.results", "videos:videos.results"),
+            "results",
+        ),
+        query=("query.original",),
+        answers=(Said("knowledge", "infobox.results[]"), Said("question", "faq.results[]")),
+        known="type mixed summarizer locations",
+    ),
+    Shape(
+        provider="you",
+        marks=("results.web", "results.news", "hits[].snippets"),
+        lists=("results.web", "news:results.news", "hits"),
+        known="metadata latency",
+    ),
+    Shape(
+        provider="firecrawl",
+        marks=("data.web", "data.news success", "success data[].url", "success data[].metadata", "data.markdown"),
+        lists=("data.web", "news:data.news", "data"),
+        known="success status completed total creditsused expiresat next id scrapeid",
+    ),
+    Shape(
+        provider="bocha",
+        marks=("data.webPages.value",),
+        lists=("data.webPages.value",),
+        fields=replace(COMMON, snippet=("snippet", "description"), content=("summary", "content", "text")),
+        query=("data.queryContext.originalQuery",),
+        known="code logid msg",
+    ),
+    Shape(
+        provider="bing",
+        marks=("webPages.value", "_type==SearchResponse", "_type==News value"),
+        lists=("webPages.value", "news:news.value", "news:value", "videos:videos.value"),
+        query=("queryContext.originalQuery",),
+        answers=(Said("knowledge", "entities.value[]"), Said("answer", "computation")),
+        known="type rankingresponse relatedsearches readlink totalestimatedmatches sort",
+    ),
+    Shape(
+        provider="google-cse",
+        marks=("kind==customsearch#search", "items[].displayLink"),
+        lists=("items",),
+        query=("queries.request[].searchTerms",),
+        known="kind url queries context searchinformation spelling",
+    ),
+    Shape(
+        provider="dataforseo",
+        marks=("tasks[].result",),
+        lists=(
+            "tasks[].result[].items[type=organic]",
+            "news:tasks[].result[].items[type=news_search]",
+        ),
+        query=("tasks[].result[].keyword", "tasks[].data.keyword"),
+        answers=(
+            Said("answer", "tasks[].result[].items[type=featured_snippet]"),
+            Said("answer", "tasks[].result[].items[type=answer_box]"),
+            Said("answer", "tasks[].result[].items[type=ai_overview]"),
+            Said("knowledge", "tasks[].result[].items[type=knowledge_graph]"),
+            Said("question", "tasks[].result[].items[type=people_also_ask].items[]"),
+        ),
+        known="version statuscode statusmessage time cost taskscount taskserror",
+    ),
+    Shape(
+        provider="jina",
+        marks=("code status data[].url", "code status data.url"),
+        lists=("data",),
+        known="code status meta",
+    ),
+    Shape(
+        provider="duckduckgo",
+        marks=("RelatedTopics", "AbstractURL"),
+        lists=("Results", "RelatedTopics", "RelatedTopics[].Topics"),
+        fields=replace(COMMON, title=("text",), snippet=("text",), content=()),
+        query=(),
+        answers=(Said("answer", "Answer"), Said("answer", "Definition")),
+        known="heading abstract abstracttext abstracturl abstractsource entity type image meta infobox redirect "
+        "answertype definitionsource definitionurl imagewidth imageheight imageislogo",
+    ),
+    Shape(
+        provider="gemini",
+        marks=("candidates[].groundingMetadata", "groundingMetadata.groundingChunks", "groundingChunks[].web"),
+        lists=(
+            *("candidates[].groundingMetadata.groundingChunks", "groundingMetadata.groundingChunks"),
+            "groundingChunks",
+        ),
+        query=(
+            *("candidates[].groundingMetadata.webSearchQueries[]", "groundingMetadata.webSearchQueries[]"),
+            "webSearchQueries[]",
+        ),
+        answers=(Said("answer", "candidates[].content.parts[].text"),),
+        known="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports websearchqueries "
+        "prompt_feedback promptfeedback",
+    ),
+    Shape(
+        provider="anthropic",
+        marks=("content[].type==web_search_tool_result", "type==web_search_tool_result", "[].type==web_search_result"),
+        lists=("content[type=web_search_tool_result].content", "content[type=web_search_result]", ""),
+        fields=replace(COMMON, content=()),
+        query=("content[type=server_tool_use].input.query",),
+        answers=(Said("answer", "content[type=text].text"),),
+        known="type id role model tooluseid stopreason stopsequence usage caller",
+    ),
+    Shape(
+        provider="anthropic",
+        marks=("[].type==search_result", "content[].type==search_result", "type==search_result"),
+        lists=("content[type=search_result]", ""),
+        known="type tooluseid iserror cachecontrol source title citations",
+    ),
+    Shape(
+        provider="openai",
+        marks=("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
+        lists=(
+            *("output[].content[].annotations", "[].content[].annotations", "cited:output[].action.sources"),
+            *("cited:action.sources", "cited:[].action.sources"),
+        ),
+        query=("output[].action.query", "action.query", "[].action.query"),
+        answers=(Said("answer", "output[].content[].text"), Said("answer", "[role=assistant].content[].text")),
+        distinct=True,
+        known="id object createdat model status type usage tools toolchoice error incompletedetails instructions text "
+        "paralleltoolcalls temperature topp reasoning previousresponseid maxoutputtokens truncation metadata user "
+        "store output",
+    ),
+    Shape(
+        provider="openai",
+        marks=("choices[].message.annotations[].url_citation",),
+        lists=("choices[].message.annotations",),
+        query=(),
+        answers=(Said("answer", "choices[].message.content"),),
+        distinct=True,
+        known="id object created model usage systemfingerprint servicetier",
+    ),
+    Shape(
+        provider="openai-file-search",
+        marks=("type==file_search_call", "results[].file_id"),
+        lists=("results",),
+        query=("queries[]",),
+        known="type id status",
+    ),
+    Shape(
+        provider="kimi",
+        marks=(
+            "search_result.search_id",
+            "messages[].tool_calls[].function.name==$web_search",
+            "tool_calls[].function.name==$web_search",
+        ),
+        query=(),
+        known="searchresult usage tools messages model role content toolcalls reasoningcontent",
+        note="Kimi's $web_search keeps its results on the provider's side: there is nothing to read, and its arguments "
+        "must be sent back unchanged.",
+    ),
+    Shape(
+        provider="claude-code",
+        marks=("results[].tool_use_id", "durationSeconds results"),
+        lists=("results[].content", "results"),
+        answers=(Said("commentary", "results[]"),),
+        known="durationseconds searchcount",
+    ),
+    Shape(
+        provider="litellm",
+        marks=("object==search results",),
+        lists=("results",),
+        known="object",
+    ),
+    Shape(
+        provider="parallel",
+        marks=("results[].excerpts", "search_id results"),
+        lists=("results",),
+        known="searchid usage sessionid",
+    ),
+    Shape(
+        provider="searxng",
+        marks=("results unresponsive_engines", "results[].engines", "results infoboxes"),
+        lists=("results",),
+        fields=replace(_SHORT, site=()),
+        answers=(Said("answer", "answers[]"), Said("knowledge", "infoboxes[]")),
+        known="numberofresults suggestions corrections unresponsiveengines",
+    ),
+    Shape(
+        provider="exa",
+        marks=(
+            *("resolvedSearchType", "costDollars", "results[].highlights", "results[].publishedDate results[].id"),
+            "citations[].publishedDate",
+        ),
+        lists=("results", "citations"),
+        fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")),
+        answers=(Said("answer", "answer"), Said("answer", "output.content")),
+        known="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars context output "
+        "effectivefilters",
+    ),
+    Shape(
+        provider="perplexity",
+        marks=("results[].last_updated", "search_results[].url", "results server_time"),
+        lists=("results", "search_results"),
+        query=(),
+        answers=(Said("answer", "choices[].message.content"),),
+        known="id servertime model created usage object citations images",
+    ),
+    Shape(
+        provider="tavily",
+        marks=(
+            *(
+                "results response_time",
+                "results follow_up_questions",
+                "results[].raw_content",
+                "results failed_results",
+            ),
+            "results[].content results[].score results[].title",
+        ),
+        lists=("results",),
+        fields=_SHORT,
+        answers=(Said("answer", "answer"),),
+        known="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
+    ),
+    Shape(
+        provider="linkup",
+        marks=("results[].name results[].content", "answer sources[].name"),
+        lists=("results", "sources"),
+        answers=(Said("answer", "answer"),),
+    ),
+    Shape(provider="ddgs", marks=("[].href [].body", "[].body [].url"), lists=("",), query=()),
+)
+"""Every shape, in the order in which they are tried."""
+
+ANSWER_TITLES: Final = ("title", "heading", "question", "name", "infobox")
+ANSWER_TEXTS: Final = ("answer", "snippet", "text", "description", "abstract", "content", "result", "list", "longdesc")
+ANSWER_URLS: Final = ("link", "url", "website", "descriptionlink", "source.link", "id")
+FAILURES: Final = (
+    *("error", "error.message", "errors[]", "errors[].message", "warning", "warnings[]", "detail", "detail.error"),
+    *("detail.message", "tasks[].status_message", "content.error_code", "failed_results[].error"),
+)
+"""Where providers say what went wrong."""
+_HARMLESS: Final = """
+    id requestid responsetime object query q took time timing took_ms total count totalcount totalresults usage credits
+    creditsused cost version status success code ok page pagesize limit offset hasmore next nextpage sessionid traceid
+    servertime model type error errors warning warnings detail images queries
+    """
+HARMLESS: Final = frozenset(_HARMLESS.split())
+"""Members that say nothing about what was found, whoever's answer it is."""

@@ -1,0 +1,247 @@
+"""What stays in the conversation of a search: a few verbatim sentences with their citations, and the sources.
+
+Sentences are taken from the passages that were shown, chosen by the same ranking, at least one of each result where it
+has one worth quoting; none says what another says already. Nothing is written: every sentence is an exact range of a
+result's text, and `verify` finds it there. The text to persist is counted whole and stays within its limit.
+"""
+
+# ruff: noqa: RUF001 - punctuation of other scripts
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
+from coatcheck.core.search.frame import action_line, short
+from coatcheck.core.search.view import Body, Laid
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import MARK, one_line
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import Extent, Window, decode, window
+from coatcheck.core.windows import Ranking, Scanner, terms_of, weigh
+from coatcheck.core.windows.units import units
+
+POINTS: Final = 6
+"""Sentences at most."""
+SUMMARY_TOKENS: Final = 768
+"""Of the text to persist, unless another limit is asked for."""
+_LEAST: Final = 24
+"""Characters of a sentence worth quoting; half as many where each is a word's part (Chinese, Japanese, Korean)."""
+_SAID: Final = 0.5
+"""Of a sentence's words, which others said already, from which it says nothing new."""
+_CUT: Final = 0.7
+"""What a sentence counts that has no end, or was cut."""
+_WORTH: Final = 0.3
+"""Of the best sentence's worth, below which a second one of a result is not quoted."""
+_PAIR_OF: Final = 2
+_ANSWER: Final = 280
+_PREFIX: Final = re.compile(r"(?:[-*+•>|]+\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
+_LINK_ONLY: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,400}\]\([^()\n]{0,2000}\)\W{0,8}")
+_END: Final = re.compile(r"[.!?。！？؟।…][\"'”’»)\]』」）*_]*$")
+_WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,2}|\w+")
+_WIDE: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """One sentence, verbatim."""
+
+    text: str
+    """As it stands in the result's text; whoever shows it makes it inert."""
+    citation: str
+    """`art_…#r1`."""
+    chars: Extent
+    """In the result's text."""
+    bytes: Extent
+    view: Window
+    """The same in the text view of the response."""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """One result, as it is named later."""
+
+    title: str
+    url: str
+    note: str
+    """What may be needed to judge it: its date, or that only its title was seen."""
+    source: str
+    """Its citation."""
+
+
+class ToolSummary(Struct, frozen=True, kw_only=True):
+    """What to persist of a search for later turns."""
+
+    tool: str
+    action: str
+    """`searched 'x'`."""
+    query: str
+    answers: tuple[str, ...]
+    """The provider's own, each on one line, cut."""
+    summary: tuple[Point, ...]
+    citations: tuple[Source, ...]
+    counts: Counts
+    text: str
+    """All of this as a model reads it later."""
+    token_estimate: int
+    """Of `text`, exact in the tokenizer's encoding."""
+
+
+def summarise(
+    made: Budgeted,
+    laid: Laid,
+    tokenizer: Tokenizer,
+    *,
+    tool: str = "web_search",
+    max_tokens: int = SUMMARY_TOKENS,
+) -> ToolSummary:
+    """The summary of what was shown, for at most so many tokens; sources are given up before sentences."""
+    points = _points(made, laid)
+    sources = [_source(each, "") for each in made.shown]
+    sources += [_source(each, "title only") for each in made.listed]
+    answers = [one_line(answer.text[: _ANSWER * 2])[:_ANSWER] for answer in laid.response.answers[:2]]
+    action = action_line(made.query)
+    while True:
+        text = _text(action, made, points, sources, answers)
+        if tokenizer.count(text) <= max_tokens or not (points or sources or answers):
+            break
+        if len(sources) > len(made.shown) or not points:
+            del sources[-1:]
+            answers = answers if sources or points else []
+        elif answers:
+            answers.pop()
+        else:
+            points.pop()
+    text = fit_text(text, max_tokens, tokenizer)
+    return ToolSummary(
+        tool=tool,
+        action=action,
+        query=made.query,
+        answers=tuple(answers),
+        summary=tuple(points),
+        citations=tuple(sources),
+        counts=made.counts,
+        text=text,
+        token_estimate=tokenizer.count(text),
+    )
+
+
+def _source(each: Shown | Listed, note: str) -> Source:
+    about = ", ".join(part for part in (short(each.result.date or "", 40), note) if part)
+    return Source(
+        title=short(each.result.title, 160), url=short(each.result.url or "", 600), note=about, source=each.citation
+    )
+
+
+def _text(action: str, made: Budgeted, points: list[Point], sources: list[Source], answers: list[str]) -> str:
+    counts = made.counts
+    lines = [f"{MARK} {action}: {counts.results} results, {counts.shown} read"]
+    lines += [f"{MARK} the provider's own answer: {answer}" for answer in answers]
+    lines += [f"- {one_line(point.text)} [{point.citation}]" for point in points]
+    if sources:
+        lines.append(f"{MARK} sources")
+        for source in sources:
+            note = f" ({source.note})" if source.note else ""
+            lines.append(f"{source.source} {' | '.join(each for each in (source.title, source.url) if each)}{note}")
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------------------- sentences
+
+
+class _Sentence(Struct, frozen=True):
+    owner: int
+    """Number of the shown result."""
+    start: int
+    end: int
+    """Bytes of the result's text."""
+    text: str
+    worth: float
+
+
+def _points(made: Budgeted, laid: Laid) -> list[Point]:
+    """The sentences, those of one result together, results in the order shown."""
+    bodies = [laid.bodies[each.result.rank - 1] for each in made.shown]
+    chosen = _chosen(_sentences(made, bodies), len(bodies))
+    chosen.sort(key=lambda each: (each.owner, each.start))
+    return [_point(each, made.shown[each.owner], bodies[each.owner]) for each in chosen]
+
+
+def _sentences(made: Budgeted, bodies: list[Body]) -> list[_Sentence]:
+    """Everything in the shown passages that reads like a sentence, and how well it answers."""
+    out: list[_Sentence] = []
+    for owner, (shown, body) in enumerate(zip(made.shown, bodies, strict=True)):
+        for quote in shown.quotes:
+            for start, end in units(body.data[quote.bytes.start : quote.bytes.end], quote.bytes.start):
+                sentence = _sentence(owner, body.data, start, end)
+                if sentence is not None:
+                    out.append(sentence)
+    scores = _scores([each.text for each in out], made.query)
+    return [
+        _Sentence(each.owner, each.start, each.end, each.text, each.worth * (score or 0.001 / (number + 1)))
+        for number, (each, score) in enumerate(zip(out, scores, strict=True))
+    ]
+
+
+def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None:
+    """A unit without what introduces or follows it; None for headings, menus, code and fragments."""
+    raw = decode(data[start:end])
+    text = raw.strip()
+    if text.startswith(("#", "```", "|", "{", "<")) or _LINK_ONLY.fullmatch(text):
+        return None
+    lead = len(raw) - len(raw.lstrip())
+    match = _PREFIX.match(text)
+    skip = lead + (match.end() if match else 0)
+    kept = raw[skip:].rstrip(" \t\r\n\\")
+    letters = sum(map(str.isalpha, kept))
+    least = _LEAST // _PAIR_OF if _WIDE.search(kept) else _LEAST
+    if len(kept) < least or letters * 2 < len(kept) or "\ufffd" in kept:
+        return None
+    begin = start + len(raw[:skip].encode())
+    worth = 1.0 if _END.search(kept) else _CUT
+    return _Sentence(owner, begin, begin + len(kept.encode()), kept, worth)
+
+
+def _scores(texts: list[str], query: str) -> list[float]:
+    """How well each answers; nothing where the query has no terms or none is found."""
+    asked = terms_of(query)
+    if not asked.terms or not texts:
+        return [0.0] * len(texts)
+    scanner = Scanner(asked.terms)
+    scanner.feed("\n".join(texts).encode("utf-8", "replace"), last=True)
+    apart = [piece for text in texts for piece in (text, "", "", "")]  # a neighbour's words are not the sentence's
+    return Ranking(asked.terms, weigh(scanner.hits(), asked.terms)).of_texts(apart)[::4]
+
+
+def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
+    """The best of each result, then the best of the rest, none twice in other words."""
+    order = sorted(sentences, key=lambda each: (-each.worth, each.owner, each.start))
+    out: list[_Sentence] = []
+    said: set[str] = set()
+
+    def take(candidates: list[_Sentence]) -> None:
+        for each in candidates:
+            words = set(_WORD.findall(each.text.casefold()))
+            if each not in out and len(out) < POINTS and (not said or len(words & said) <= _SAID * len(words)):
+                out.append(each)
+                said.update(words)
+                return
+
+    for owner in range(results):
+        take([each for each in order if each.owner == owner])
+    best = order[0].worth if order else 0.0
+    for _ in range(POINTS - len(out)):
+        take([each for each in order if each.worth >= _WORTH * best])
+    return out
+
+
+def _point(sentence: _Sentence, shown: Shown, body: Body) -> Point:
+    first = body.place.after(body.data[: sentence.start])
+    data = body.data[sentence.start : sentence.end]
+    where = window(first, first.after(data), ends_line=False)
+    return Point(
+        text=sentence.text,
+        citation=shown.citation,
+        chars=Extent(where.chars.start - body.place.chars, where.chars.end - body.place.chars),
+        bytes=Extent(sentence.start, sentence.end),
+        view=where,
+    )

@@ -1,0 +1,55 @@
+"""The text of a result: what a reader sees of its snippet, its excerpts and its content, each said once."""
+
+import unicodedata
+from typing import Final
+
+from coatcheck.core.search.markup import format_of, inline, readable
+from coatcheck.core.search.model import Result
+
+_COMPARED: Final = 60
+"""Letters of an excerpt by whose presence it is known to stand in the content already."""
+_SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
+_SHORT: Final = 12
+"""Letters below which nothing is known by its presence."""
+
+
+def result_text(result: Result) -> str:
+    """Paragraphs in this order: snippet, further excerpts, content. Markup is gone; no other word is changed.
+
+    An excerpt whose first and last words stand in the content is left out: it is an excerpt of that.
+    """
+    content = readable(result.content, format_of(result.content)) if result.content else ""
+    letters: str | None = None
+    out: list[str] = []
+    seen: list[str] = []
+    for excerpt in (result.snippet, *result.more):
+        text = _excerpt(excerpt)
+        own = _letters(text)
+        if not text or own == _letters(result.title) or any(own in other for other in seen):
+            continue
+        if content and len(own) >= _SHORT:
+            letters = _letters(content) if letters is None else letters
+            if _within(own, letters):
+                continue
+        out.append(text)
+        seen.append(own)
+    return "\n\n".join([*out, content] if content else out)
+
+
+def _excerpt(text: str) -> str:
+    written = format_of(text)
+    if written == "html" and inline(text) == text:
+        return readable(text, "html")
+    return readable(inline(text), "markdown" if written == "markdown" else "plain")
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone, so that blanks, marks and markup make no difference."""
+    if text.isascii():
+        return text.encode().translate(None, _SIGNS).decode().lower()
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).lower()
+
+
+def _within(own: str, letters: str) -> bool:
+    """Whether a content has an excerpt, by its beginning and its end."""
+    return own[:_COMPARED] in letters and own[-_COMPARED:] in letters

@@ -1,0 +1,268 @@
+"""Whether a quotation stands in a text, where, and what is different.
+
+Exact first; then with what typesetting changes undone: compatibility forms, blanks, quotation marks and dashes, marks
+around the quotation, an ellipsis for what was left out. What still differs is looked for by the words that they
+share, and the difference is told: whoever checks a citation decides whether it matters. Letters are never case-folded
+away: `US` is not `us`. Bounded: long quotations and texts are cut, nothing is tried everywhere.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.core.window import Extent
+
+Verdict = Literal["exact", "normalised", "fuzzy", "absent"]
+
+QUOTE_CHARS: Final = 4_000
+"""Characters of a quotation that are checked; what is longer is `absent`."""
+SOURCE_CHARS: Final = 4_000_000
+"""Characters of a text that are looked at."""
+FUZZY_CHARS: Final = 1_000_000
+"""The same, where words are compared."""
+LEAST_RATIO: Final = 0.7
+"""Words that a text shares with the quotation, in order, from which it may be what is meant: twice their number over
+the words of both (as difflib counts)."""
+_LEAST_WORDS: Final = 4
+_NEAR: Final = 3
+"""Places that are compared word by word."""
+_DIFFERENCES: Final = 12
+_SHOWN: Final = 80
+_FREQUENT: Final = 2_000
+"""Occurrences of a word in the text beyond which it tells no place."""
+_ROOM: Final = 12
+"""Words before and after a place that are compared with it."""
+
+_QUOTES: Final = (
+    "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2032\u2033\u2039\u203a"
+    "\u300c\u300d\u300e\u300f\uff02\uff07"
+)
+_DASHES: Final = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+_MARKED: Final = re.escape(_QUOTES.replace("'", ""))
+_DASHED: Final = re.escape(_DASHES)
+_CHANGED: Final = re.compile(
+    rf"(\s{{2,}}|[^\S ])|([{_MARKED}])|([{_DASHED}]{{2,}}|[{_DASHED[2:]}])|([^\x00-\x7f\s{_MARKED}{_DASHED[2:]}]+)"
+)
+"""Blanks that are not one space, quotation marks that are not ', dashes that are not one -, and what is not ASCII."""
+_CLUSTER: Final = re.compile(
+    r".[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u3099\u309a]*", re.DOTALL
+)
+_LEFT_OUT: Final = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.{3,})\s*")
+_WORD: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
+
+
+class Difference(Struct, frozen=True):
+    """Where a quotation departs from the text: either side may be empty."""
+
+    quoted: str
+    stands: str
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """The verdict."""
+
+    verdict: Verdict
+    at: Extent | None = None
+    """Characters of the text that are quoted; from the first piece to the last where something was left out."""
+    text: str = ""
+    """What stands there."""
+    ratio: float = 0.0
+    """1 for exact and normalised."""
+    differences: tuple[Difference, ...] = ()
+    moved: bool = False
+    """It stands there, but outside the range that was named."""
+
+
+_ABSENT: Final = Found(verdict="absent")
+
+
+def verify(quote: str, source: str, within: Extent | None = None) -> Found:
+    """Look for a quotation.
+
+    Args:
+        quote: the words as quoted.
+        source: the text that is cited.
+        within: characters of it that are cited; what stands there is preferred, what stands elsewhere is `moved`.
+    """
+    if not quote.strip() or len(quote) > QUOTE_CHARS:
+        return _ABSENT
+    source = source[:SOURCE_CHARS]
+    if within is not None:
+        start, end = max(0, within.start), min(len(source), within.end)
+        inside = _verify(quote, source[start:end], start, source) if start < end else _ABSENT
+        if inside.verdict != "absent":
+            return inside
+    found = _verify(quote, source, 0, source)
+    outside = (
+        within is not None
+        and found.at is not None
+        and not (within.start <= found.at.start and found.at.end <= within.end)
+    )
+    return Found(
+        verdict=found.verdict,
+        at=found.at,
+        text=found.text,
+        ratio=found.ratio,
+        differences=found.differences,
+        moved=outside,
+    )
+
+
+def _verify(quote: str, part: str, base: int, source: str) -> Found:
+    at = part.find(quote)
+    if at >= 0:
+        return Found(verdict="exact", at=Extent(base + at, base + at + len(quote)), text=quote, ratio=1.0)
+    plain = _Plain(part)
+    where = plain.find(quote)
+    if where is not None:
+        start, end = where
+        return Found(
+            verdict="normalised",
+            at=Extent(base + start, base + end),
+            text=source[base + start : base + end],
+            ratio=1.0,
+        )
+    return _fuzzy(quote, part[:FUZZY_CHARS], base)
+
+
+class _Plain:
+    """A text with typesetting undone, and where each of its characters came from."""
+
+    def __init__(self, text: str) -> None:
+        pieces: list[str] = []
+        self._to: list[int] = []
+        self._from: list[int] = []
+        at = 0
+        done = 0
+        for match in _CHANGED.finditer(text):
+            made = _undone(match)
+            if not made:
+                continue
+            before = [(text[done : match.start()], done)] if done < match.start() else []
+            for piece, start in (*before, *made):
+                self._to.append(at)
+                self._from.append(start)
+                pieces.append(piece)
+                at += len(piece)
+            done = match.end()
+        if done < len(text):
+            self._to.append(at)
+            self._from.append(done)
+            pieces.append(text[done:])
+        self._ends = [*self._from[1:], len(text)]
+        self.text = "".join(pieces)
+
+    def find(self, quote: str) -> tuple[int, int] | None:
+        """Where a quotation stands, its pieces in order: places of the original text."""
+        wanted = [piece for each in _LEFT_OUT.split(quote) if (piece := _bare(each))]
+        at, first = 0, -1
+        for piece in wanted:
+            place = self.text.find(piece, at)
+            if place < 0:
+                return None
+            first = place if first < 0 else first
+            at = place + len(piece)
+        return (self._back(first), self._back_end(at)) if wanted else None
+
+    def _back(self, place: int) -> int:
+        number = bisect_right(self._to, place) - 1
+        return self._from[number] + min(place - self._to[number], self._ends[number] - self._from[number] - 1)
+
+    def _back_end(self, place: int) -> int:
+        return self._back(place - 1) + 1
+
+
+def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
+    """What stands for it, and from where on; nothing where it stays."""
+    start = match.start()
+    if match.group(1):
+        return [(" ", start)]
+    if match.group(2):
+        return [("'", start)]
+    if match.group(3):
+        return [("-", start)]
+    text = match.group()
+    if unicodedata.is_normalized("NFKC", text):
+        return []
+    out: list[tuple[str, int]] = []
+    for cluster in _CLUSTER.finditer(text):
+        made = unicodedata.normalize("NFKC", cluster.group())
+        out += [(made, start + cluster.start())] if made else []
+    return out
+
+
+def _bare(quote: str) -> str:
+    """A quotation undone, without marks around it and a full stop that closes it."""
+    return _Plain(quote).text.strip(" '").removesuffix(".").rstrip(" '")
+
+
+# ----------------------------------------------------------------------------------------------------------- fuzzy
+
+
+def _fuzzy(quote: str, part: str, base: int) -> Found:
+    """The place that shares most words in order, if it shares enough."""
+    wanted = [_same(match.group()) for match in _WORD.finditer(quote)]
+    if len(wanted) < _LEAST_WORDS:
+        return _ABSENT
+    spots = list(_WORD.finditer(part))
+    words = [_same(match.group()) for match in spots]
+    best: tuple[float, int, int] = (0.0, 0, 0)
+    for place in _places(wanted, words):
+        low, high = max(0, place - _ROOM), min(len(words), place + len(wanted) + _ROOM)
+        matcher = SequenceMatcher(None, wanted, words[low:high], autojunk=False)
+        blocks = [block for block in matcher.get_matching_blocks() if block.size]
+        if not blocks:
+            continue
+        first, last = low + blocks[0].b, low + blocks[-1].b + blocks[-1].size
+        shared = sum(block.size for block in blocks)
+        best = max(best, (2 * shared / (len(wanted) + last - first), -first, last))
+    ratio, first, last = best[0], -best[1], best[2]
+    if ratio < LEAST_RATIO:
+        return _ABSENT
+    start, end = spots[first].start(), spots[last - 1].end()
+    return Found(
+        verdict="fuzzy",
+        at=Extent(base + start, base + end),
+        text=part[start:end],
+        ratio=round(ratio, 3),
+        differences=_differences(quote, part[start:end]),
+    )
+
+
+def _same(word: str) -> str:
+    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).lower()
+
+
+def _places(wanted: list[str], words: list[str]) -> list[int]:
+    """Where the quotation may begin: starts that most of its words agree on."""
+    numbers: dict[str, list[int]] = {}
+    for number, word in enumerate(wanted):
+        numbers.setdefault(word, []).append(number)
+    counts = Counter(word for word in words if word in numbers)
+    votes: Counter[int] = Counter()
+    for place, word in enumerate(words):
+        if word in numbers and counts[word] <= _FREQUENT:
+            for number in numbers[word][:4]:
+                votes[(place - number) // _ROOM] += 1
+    ranked = sorted(votes.items(), key=lambda vote: (-(vote[1] + votes.get(vote[0] + 1, 0)), vote[0]))
+    return [max(0, start * _ROOM) for start, _ in ranked[:_NEAR]]
+
+
+def _differences(quote: str, stands: str) -> tuple[Difference, ...]:
+    """What is to be exchanged to make one of the other, by words, as it is written on either side."""
+    one, other = list(_WORD.finditer(quote)), list(_WORD.finditer(stands))
+    matcher = SequenceMatcher(None, [m.group() for m in one], [m.group() for m in other], autojunk=False)
+    out: list[Difference] = []
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            out.append(Difference(_between(quote, one, a, b), _between(stands, other, c, d)))
+    return tuple(out[:_DIFFERENCES])
+
+
+def _between(text: str, words: list[re.Match[str]], low: int, high: int) -> str:
+    return text[words[low].start() : words[high - 1].end()][:_SHOWN] if low < high else ""

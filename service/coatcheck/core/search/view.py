@@ -1,0 +1,130 @@
+"""The text view of a search response: answers and results as a list that can be read, a section for each result.
+
+```
+Search results for "…" (tavily): 2 results
+
+Answer: …
+
+r1. Title
+https://…
+2026-11-19 | site | author
+
+Text of the result, without markup.
+
+r2. …
+```
+Nothing is left out but markup, menus and scripts of pages: what counts as boilerplate is decided by whoever cuts
+windows. Texts stand here as they came; whoever shows them to a model makes them inert.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.search.model import Answer, Result, SearchResponse
+from coatcheck.core.search.normalise import normalise
+from coatcheck.core.search.texts import result_text
+from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Extracted, Section
+from coatcheck.core.window import Place
+
+EXTRACTOR: Final = "search-results 1"
+"""A change of what a view looks like is a new number."""
+_LABELS: Final = {"answer": "Answer", "knowledge": "About", "question": "Related question", "commentary": "Commentary"}
+MAX_VIEW: Final = 16_000_000
+"""Characters of results' texts in one view; of what is beyond, the heading stays."""
+
+
+class Body(Struct, frozen=True):
+    """A result's text, and where it stands in the view."""
+
+    text: str
+    data: bytes
+    """`text` in UTF-8: exactly the view's bytes from `place` on."""
+    place: Place
+
+
+class Laid(Struct, frozen=True):
+    """A response laid out as a view."""
+
+    response: SearchResponse
+    text: bytes
+    sections: tuple[Section, ...]
+    """Of the results, in order: section n-1 is `rn`."""
+    bodies: tuple[Body, ...]
+    partial: bool
+
+
+def search_view(body: bytes) -> Extracted:
+    """The text view and the sections r1, r2, … of a stored response.
+
+    Where nothing is recognised the view is the payload itself, without sections.
+    """
+    laid = lay_out(normalise(body))
+    if not (laid.response.results or laid.response.answers):
+        return Extracted(text=None, extractor=EXTRACTOR)
+    return Extracted(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
+
+
+def lay_out(response: SearchResponse) -> Laid:
+    """The view, with the places of the results' texts in it."""
+    pieces: list[bytes] = []
+    sections: list[Section] = []
+    bodies: list[Body] = []
+    at = Place(0, 0, 0)
+
+    def add(text: str) -> bytes:
+        nonlocal at
+        data = text.encode("utf-8", "replace")
+        pieces.append(data)
+        at = at.after(data)
+        return data
+
+    add(_heading(response))
+    for answer in response.answers:
+        add(_answer(answer))
+    room = MAX_VIEW
+    for result in response.results[:MAX_SECTIONS]:
+        start = at
+        add(_head(result))
+        text = result_text(result)[:room]
+        room -= len(text)
+        place = at
+        bodies.append(Body(text, add(text), place))
+        add("\n\n" if text else "")
+        sections.append(
+            Section(
+                name=f"r{result.rank}",
+                title=result.title[:TITLE_CHARS],
+                level=1,
+                start=start.byte,
+                end=at.byte,
+                line=start.newlines + 1,
+                lines=at.newlines - start.newlines,
+                url=result.url,
+            )
+        )
+    return Laid(response, b"".join(pieces), tuple(sections), tuple(bodies), partial=room <= 0 or _was_cut(response))
+
+
+def _was_cut(response: SearchResponse) -> bool:
+    return any("well-formed" in warning or "more results than" in warning for warning in response.warnings)
+
+
+def _heading(response: SearchResponse) -> str:
+    of = f' for "{response.query}"' if response.query else ""
+    count = len(response.results)
+    return f"Search results{of} ({response.provider}): {count} {'result' if count == 1 else 'results'}\n\n"
+
+
+def _answer(answer: Answer) -> str:
+    title = f" ({answer.title})" if answer.title else ""
+    url = f"\n{answer.url}" if answer.url else ""
+    return f"{_LABELS[answer.kind]}{title}: {answer.text.strip()}{url}\n\n"
+
+
+def _head(result: Result) -> str:
+    """A result's lines above its text, and a blank one."""
+    title = result.title or result.url or ""
+    url = f"{result.url}\n" if result.url and result.title else ""
+    about = " | ".join(each for each in (result.date, result.site, result.author) if each)
+    return f"r{result.rank}. {title}\n{url}{about}{chr(10) if about else ''}\n"

@@ -1,0 +1,164 @@
+"""The text view that a card is cut from: made at ingest, kept with the artifact, found again when the card is re-cut.
+
+What cannot be made or kept costs nobody the artifact or the card: the card is cut from the payload then, or from a
+view that is made again on the next occasion. Refuses to make views that only reading needs (`keep_text` does).
+
+Crash story: a small view is part of the ingest's one commit. A large one is kept after it, as any view is; a crash in
+between leaves an artifact without a view, which posting again or reading makes.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Blob, Facts, Kind, Said, Sample
+from coatcheck.core.card import Text, may_show_text, shows_text, text_of
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.extract import may_be_parts
+from coatcheck.core.intake import Intake, sample_ranges
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
+from coatcheck.ports import Extractor, Found, FoundView, NewView
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.keep_text import KeepText
+from coatcheck.usecases.outage import REFUSALS
+
+log = logging.getLogger(__name__)
+
+_LOOKED_AT: Final = 64 * 1024
+"""Bytes of a JSON document in which a part says what it is."""
+
+
+class Made(Struct, frozen=True):
+    """A view that was made at ingest."""
+
+    extracted: Extracted
+    text: Text | None
+    """What the card is cut from; None where it is cut from the payload all the same."""
+    new: NewView | None
+    """What the ingest's commit keeps; None where the view is too large for it and is kept after it."""
+
+
+class CardText:
+    """The step."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        open_content: OpenContent,
+        keep_text: KeepText,
+        tokenizer: Tokenizer,
+        new_blob_id: Callable[[], str],
+        inline_bytes: int,
+    ) -> None:
+        """Make the step; views of up to `inline_bytes` stored bytes are kept in the catalogue."""
+        self._extractor = extractor
+        self._open = open_content
+        self._keep_text = keep_text
+        self._tokenizer = tokenizer
+        self._new_blob_id = new_blob_id
+        self._inline_bytes = inline_bytes
+
+    def wants(self, facts: Facts, sample: Sample, payload: bytes | None) -> bool:
+        """Whether the card of a payload may show its view; None of a payload that is too large to be held."""
+        return payload is not None and _worth_making(facts.kind, sample)
+
+    async def extracted(self, said: Said, facts: Facts, payload: bytes) -> Extracted | None:
+        """The text view of a payload whose card `wants` it. May take seconds: no worker thread must wait for it."""
+        media_type, url = said.media_type or facts.media_type, said.url or facts.url
+        return await self._extractor.extract(facts.kind, media_type, url, payload)
+
+    def made(self, extracted: Extracted | None, facts: Facts, sample: Sample) -> Made | None:
+        """What was extracted, measured and ready to be kept. For worker threads: it counts tokens."""
+        if extracted is None or extracted.text is None:
+            return None
+        return self._measured(extracted, extracted.text, facts.kind, sample.size)
+
+    def _measured(self, extracted: Extracted, view: bytes, kind: Kind, size: int) -> Made:
+        intake = Intake(self._tokenizer)
+        stored = intake.end(view)
+        intake.count(view)
+        m = intake.measure()
+        measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+        shown = shows_text(kind, size, extracted.extractor)
+        text = text_of(intake.sample(), measure, extracted.sections, kind) if shown else None
+        if len(stored) > self._inline_bytes:
+            return Made(extracted, text, None)
+        blob = Blob(
+            id=self._new_blob_id(),
+            placement="inline",
+            size=m.size,
+            stored_size=len(stored),
+            sha256=m.sha256,
+            index=intake.index.pack(),
+        )
+        kept = View(
+            name=TEXT,
+            extractor=extracted.extractor,
+            partial=extracted.partial,
+            sections=extracted.sections,
+            measure=measure,
+        )
+        return Made(extracted, text, NewView(view=kept, blob=blob, inline=stored))
+
+    async def keep(self, artifact: Artifact, made: Made | None) -> None:
+        """Keep a view that was too large for the ingest's commit. What storage refuses is made again another time."""
+        if made is None or made.new is not None:
+            return
+        try:
+            await self._keep_text.keep(Found(artifact), made.extracted)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
+
+    async def found(self, found: Found) -> Text | None:
+        """What the card of an artifact that was found `with_bytes` and `with_view` is cut from; None: the payload.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` when the view is there and cannot be read; `integrity` when the
+                payload itself is lost, of which it would be made again.
+        """
+        a = found.artifact
+        if not may_show_text(a.facts.kind, a.measure.size):
+            return None
+        kept = found.text_view
+        whole, text = (False, None) if kept is None else await self._read(a, kept)
+        if not whole:  # it could not be kept then, or its bytes are lost
+            made = await self._remade(found)
+            _, text = (False, None) if made is None else await self._read(a, made)
+        return text
+
+    async def _read(self, a: Artifact, kept: FoundView) -> tuple[bool, Text | None]:
+        """Whether a view's bytes are all there, and what the card is cut from."""
+        if kept.blob is None or not shows_text(a.facts.kind, a.measure.size, kept.view.extractor):
+            return True, None
+        try:
+            content = await self._open.of_view(a.namespace, kept)
+            head, tail = sample_ranges(content.size)
+            sample = Sample(await content.read(*head), await content.read(*tail), content.size)
+        except CoatcheckError as error:
+            if error.code is not Code.INTEGRITY:
+                raise
+            return False, None
+        return True, text_of(sample, kept.view.measure, kept.view.sections, a.facts.kind)
+
+    async def _remade(self, found: Found) -> FoundView | None:
+        """The view made now, as it was at ingest; None where storage does not take it."""
+        if found.artifact.facts.kind is Kind.JSON:
+            head = await self._open(found).read(0, _LOOKED_AT)
+            if not may_be_parts(head):
+                return None
+        try:
+            return await self._keep_text(found)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return None
+
+
+def _worth_making(kind: Kind, sample: Sample) -> bool:
+    if not may_show_text(kind, sample.size):
+        return False
+    return kind is not Kind.JSON or may_be_parts(sample.head[:_LOOKED_AT])

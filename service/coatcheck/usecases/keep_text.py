@@ -1,0 +1,195 @@
+"""Make an artifact's text view when it is first wanted, and keep it: its ranges are citations from then on.
+
+However many ask at once, it is made once; a caller who goes away stops nobody else. Where storage does not take the
+view nothing of it is shown: another extractor may make another one later, and ranges of this one would then lie.
+Refuses to make one twice, and to decide what a view is.
+
+Crash story: as of an ingest. A large view's intent comes before its first byte, its bytes before the commit; what a
+crash leaves is reaped. Of two processes that make it at once the first commit counts, and both answer that view.
+"""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from msgspec import structs
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.intake import Intake
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
+from coatcheck.ports import Extractor, Fenced, Found, FoundView, NewView, StoredView, StoreView
+from coatcheck.usecases import receive
+from coatcheck.usecases.asking import is_plain
+from coatcheck.usecases.content import Content, OpenContent
+from coatcheck.usecases.find import not_found
+from coatcheck.usecases.lru import Lru
+from coatcheck.usecases.outage import REFUSALS
+from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.receive import BLOCK, Reception, fenced
+
+_MIB: Final = 1024 * 1024
+CUT_SHORT: Final[dict[Kind, int]] = dict.fromkeys((Kind.WEB_PAGE, Kind.CODE_OR_FILE, Kind.TEXT), 8 * _MIB)
+"""Bytes of payload that an extractor is given; the view of a longer one is partial. Ten times the largest page of any
+collection that was measured, and as much text as has thousands of headings."""
+WHOLE: Final[dict[Kind, int]] = {Kind.SEARCH_RESULTS: 32 * _MIB, Kind.JSON: 32 * _MIB, Kind.BINARY: 32 * _MIB}
+"""The same where a part is worth nothing: a longer document has no text view."""
+_OTHERS: Final = 8 * _MIB
+_AT_ONCE: Final = 2
+"""Views made at a time, each of which holds a payload and a view in memory."""
+_WITHOUT: Final = 10_000
+"""Artifacts remembered that have no text view, so that they are not looked at again and again; some 150 bytes each."""
+
+
+class Places(receive.Places, Protocol):
+    """What making a view needs from the composition: what an ingest needs."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What counts."""
+        ...
+
+
+class KeepText:
+    """The step."""
+
+    def __init__(self, places: Places, open_content: OpenContent, extractor: Extractor) -> None:
+        self._p = places
+        self._open = open_content
+        self._extractor = extractor
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._making: dict[tuple[str, str, bytes], asyncio.Task[FoundView | None]] = {}
+        self._without: Lru[tuple[str, str, bytes], bool] = Lru(_WITHOUT)
+
+    async def __call__(self, found: Found) -> FoundView | None:
+        """The text view of an artifact that was found `with_bytes`, now kept; None where there is none to be had.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`, `overloaded` when it cannot be made or kept, all of
+                which may pass; `integrity`; `artifact_not_found` when the artifact went away meanwhile.
+        """
+        a = found.artifact
+        key = (a.namespace, a.id, a.measure.sha256)
+        if self._without.get(key):
+            return None
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.create_task(self._make(found))
+            making.add_done_callback(lambda done: self._made(key, done))
+        return await asyncio.shield(making)
+
+    async def keep(self, found: Found, made: Extracted) -> FoundView:
+        """Keep a view that was made already.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        with _explained(found.artifact.id):
+            return await self._keep(found, made)
+
+    async def settled(self, seconds: float) -> None:
+        """Return when every view that is being made is kept or has failed to be; after so long give up the others."""
+        if not self._making:
+            return
+        _, left = await asyncio.wait(list(self._making.values()), timeout=seconds)
+        for making in left:
+            making.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    def _made(self, key: tuple[str, str, bytes], done: "asyncio.Task[FoundView | None]") -> None:
+        del self._making[key]
+        if not done.cancelled() and done.exception() is None and done.result() is None:
+            self._without.put(key, value=True, cost=1)
+
+    async def _make(self, found: Found) -> FoundView | None:
+        a = found.artifact
+        content = self._open(found)
+        cap = CUT_SHORT.get(a.facts.kind) or WHOLE.get(a.facts.kind, _OTHERS)
+        if content.size > cap and a.facts.kind not in CUT_SHORT:
+            return None
+        async with self._room:
+            made = await self._extracted(found, content, cap)
+            if made is None:
+                return None
+            with _explained(a.id):
+                return await self._keep(found, made)
+
+    async def _extracted(self, found: Found, content: Content, cap: int) -> Extracted | None:
+        a = found.artifact
+        payload = await content.read(0, cap)
+        media_type = a.said.media_type or a.facts.media_type
+        try:
+            made = await self._extractor.extract(a.facts.kind, media_type, _place(a), payload)
+        except CoatcheckError as error:
+            detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
+            raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
+        if made is None or (is_plain(a.facts.kind) and made.text is not None):
+            return None  # what is plain text is read as it is, before a view is made and after
+        return structs.replace(made, partial=made.partial or content.size > cap)
+
+    async def _keep(self, found: Found, made: Extracted) -> FoundView:
+        a = found.artifact
+        if made.text is None:
+            m = a.measure
+            measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+            return (await self._commit(found, NewView(view=_view(made, measure), blob=None))).found
+        intake = Intake(self._p.tokenizer)
+        async with Reception(self._p, Caller(namespace=a.namespace), intake) as reception:
+            last = max(0, (len(made.text) - 1) // BLOCK * BLOCK)
+            for at in range(0, last, BLOCK):
+                await reception.take(made.text[at : at + BLOCK])
+            await reception.taken()
+            await reception.end(made.text[last:])
+            await in_pool(self._p.pool, intake.count, made.text[last:])
+            await reception.durable()
+            m = intake.measure()
+            measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+            blob, inline = reception.blob()
+            new = NewView(view=_view(made, measure), blob=blob, inline=inline)
+            return (await reception.settled(self._commit(found, new))).found
+
+    async def _commit(self, found: Found, new: NewView) -> StoredView:
+        a, now = found.artifact, self._p.clock.now()
+        number = ids.parse(a.id)
+        change = StoreView(namespace=a.namespace, number=number, now=now, new=new)
+        with self._p.catalog_outage.watched():
+            answer = await self._p.catalog.store_view(change)
+        if isinstance(answer, Fenced):
+            raise fenced()
+        if answer is None:
+            waits = self._p.shelter.find(a.namespace, number, now) is not None
+            raise _waits() if waits else not_found()
+        return answer
+
+
+def _place(a: Artifact) -> str | None:
+    """The URL of a payload; of plain text, the file's name where its title is one, which tells what it is."""
+    url = a.said.url or a.facts.url
+    title = a.said.title or ""
+    named = is_plain(a.facts.kind) and "." in title.rpartition("/")[2]
+    return title if named else url
+
+
+def _view(made: Extracted, measure: ViewMeasure) -> View:
+    return View(name=TEXT, extractor=made.extractor, partial=made.partial, sections=made.sections, measure=measure)
+
+
+@contextmanager
+def _explained(artifact_id: str) -> Generator[None]:
+    """Say what storage refused: the payload itself can still be read."""
+    try:
+        yield
+    except CoatcheckError as error:
+        if error.code not in REFUSALS:
+            raise
+        detail = f"The text view of {artifact_id} could not be kept, and is not shown before it is. {error.detail}"
+        advice = "" if "etry" in error.detail else " Retry the same call"
+        raise CoatcheckError(error.code, f"{detail}{advice}{', or' if advice else ' Or'} use view=raw.") from error
+
+
+def _waits() -> CoatcheckError:
+    return CoatcheckError(Code.STORAGE_UNAVAILABLE, "The payload itself waits in memory to be stored.")

@@ -1,0 +1,255 @@
+"""Say what is in an artifact and where, so that the right part of it can be read: headings, symbols, files, keys.
+
+Sections come from the text view; where it has none, the kind decides what is looked for, in one pass over the lines
+within a time limit and a size. It changes nothing but the note of a read, and keeps a text view that it had to make.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.clip import Budget
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.outline.diff import Diff
+from coatcheck.core.outline.languages import language_of
+from coatcheck.core.outline.model import Entry, Found, Scanner
+from coatcheck.core.outline.output import Phases, times
+from coatcheck.core.outline.render import MIN_TOKENS, Rendered, render
+from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.outline.shape import of_json
+from coatcheck.core.outline.symbols import Symbols
+from coatcheck.core.outline.table import of_table
+from coatcheck.core.sections import SectionPart
+from coatcheck.core.views import Section
+from coatcheck.core.window import Place
+from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.usecases.content import BLOCK_BYTES
+from coatcheck.usecases.places import at_byte
+from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.reader import Reader
+from coatcheck.usecases.view import Reading
+
+MAX_LIMIT: Final = 1_000
+"""Entries of one answer; the budget usually holds fewer."""
+SCAN_BYTES: Final = 64 * 1024 * 1024
+"""Bytes whose lines are looked at."""
+_LINE: Final = 64 * 1024
+"""Bytes of a line above which it is passed over: it begins nothing."""
+_JSON_WHOLE: Final = 8 * 1024 * 1024
+"""A document up to this size is looked at whole; of a larger one, the beginning."""
+_HEAD: Final = 256 * 1024
+
+
+class Looked(Struct, frozen=True):
+    """How much of the view, or of the section, was looked at, from its beginning on."""
+
+    bytes: int
+    total: int
+
+
+class OutlineAnswer(Struct, frozen=True, kw_only=True):
+    """What is in an artifact and where."""
+
+    id: str
+    view: ViewName
+    """Of which the lines and bytes are: read them with the same view."""
+    section: SectionPart | None
+    """What was looked at; None: the whole view."""
+    kind: Kind
+    text: str
+    """What a model reads: one line for each entry."""
+    tokens: int
+    """Of `text`."""
+    entries: list[Entry]
+    total: int
+    """Entries that were found."""
+    total_exact: bool
+    """False: there may be more, or they may reach further; not all was looked at."""
+    next: int | None
+    """The offset with which the same call goes on; None at the end."""
+    looked: Looked
+    partial: bool
+    """Not all was looked at, or the view lacks a part of the payload."""
+    notices: list[str]
+    message: str | None
+    """A sentence where there is nothing to show."""
+
+
+class Outline(Reader):
+    """The verb."""
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        section: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        max_tokens: int = DEFAULT_TOKENS,
+    ) -> OutlineAnswer:
+        """The entries of an artifact, or of a section of it, from number `offset` (from 0) on.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `invalid_request`,
+                `integrity`; what storage says when a text view that was made now cannot be kept.
+        """
+        _check(offset, limit, max_tokens)
+        reading = await self._view.best(caller, number, section=section, sections=True)
+        return await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, more="offset={}")
+
+    async def of(
+        self, reading: Reading, *, offset: int, limit: int | None, max_tokens: int, more: str
+    ) -> OutlineAnswer:
+        """The same of a view that is open; `more` says how to go on, with `{}` for the offset.
+
+        Raises:
+            CoatcheckError: `invalid_request`, `integrity`.
+        """
+        found, looked = await self._found(reading)
+        notices = list(found.notices)
+        size = reading.extent.end - reading.extent.start
+        if reading.unkept:
+            notices.append("Its text view cannot be had at the moment, so that its sections are not known.")
+        if reading.partial:
+            notices.append("This view lacks a part of the payload; view=raw has it.")
+        message = None if found.entries else _nothing(reading)
+        if not found.entries:
+            notices.insert(0, message or "")
+        elif offset >= len(found.entries):
+            raise CoatcheckError(
+                Code.OFFSET_PAST_END,
+                f"Offset {min(offset, 2**53)} is past the end: {reading.name} has {len(found.entries)} entries.",
+                total=len(found.entries),
+            )
+        budget = Budget(max_tokens, MAX_CHARS)
+        shown: Rendered = await in_pool(
+            self._pool, render, found.entries, offset, limit or MAX_LIMIT, budget, self._tokenizer, notices, more=more
+        )
+        end = offset + shown.shown
+        return OutlineAnswer(
+            id=reading.artifact.id,
+            view=reading.view,
+            section=reading.part,
+            kind=reading.artifact.facts.kind,
+            text=shown.text,
+            tokens=shown.tokens,
+            entries=found.entries[offset:end],
+            total=len(found.entries),
+            total_exact=found.exact,
+            next=end if end < len(found.entries) else None,
+            looked=Looked(looked, size),
+            partial=looked < size or reading.partial or not found.exact,
+            notices=notices,
+            message=message,
+        )
+
+    async def _found(self, reading: Reading) -> tuple[Found, int]:
+        """The entries, and how many bytes were looked at for them."""
+        extent = reading.extent
+        size = extent.end - extent.start
+        sections = _within(reading)
+        kind = reading.artifact.facts.kind
+        if reading.binary or not size:
+            return Found([]), size
+        if sections and kind is not Kind.JSON:
+            lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
+            return Found(of_sections(sections), reading.sections_end, lacking), size
+        if kind is Kind.JSON:
+            shape, looked = await self._shape(reading)
+            return Found([*of_sections(sections), *shape.entries], shape.exact, shape.notices), looked
+        if kind is Kind.TABLE:
+            head = await reading.read(extent.start, extent.start + _HEAD)
+            return await in_pool(self._pool, of_table, head, reading.lines.last - reading.lines.first + 1), size
+        scanner = await self._scanner(reading)
+        return (Found([]), size) if scanner is None else await self._scan(reading, scanner)
+
+    async def _shape(self, reading: Reading) -> tuple[Found, int]:
+        extent = reading.extent
+        size = extent.end - extent.start
+        whole = size <= _JSON_WHOLE
+        head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD)
+        return await in_pool(self._pool, of_json, head, whole=whole), len(head)
+
+    async def _scanner(self, reading: Reading) -> Scanner | None:
+        artifact, extent = reading.artifact, reading.extent
+        match artifact.facts.kind:
+            case Kind.DIFF:
+                return Diff()
+            case Kind.LOG | Kind.COMMAND_OUTPUT:
+                return Phases()
+            case Kind.CODE_OR_FILE:
+                head = await reading.read(extent.start, extent.start + _HEAD)
+                return Symbols(language_of(_names(artifact), head))
+            case _:
+                return None
+
+    async def _scan(self, reading: Reading, scanner: Scanner) -> tuple[Found, int]:
+        """Feed the lines, until their end, the deadline, or more than is looked at."""
+        extent = reading.extent
+        deadline = self._clock() + self._patience
+        stop = min(extent.end, extent.start + SCAN_BYTES)
+        place = await at_byte(reading.content, extent.start)
+        at, carry, ends_line = extent.start, b"", True
+        while at < stop and not scanner.full and (at == extent.start or self._clock() < deadline):
+            block = await reading.read(at, min(stop, (at // BLOCK_BYTES + 1) * BLOCK_BYTES))
+            at += len(block)
+            data = carry + block
+            cut = len(data) if at == extent.end else data.rfind(b"\n") + 1
+            if not cut and len(data) > _LINE:
+                cut = len(data)
+            ends_line = data[:cut].endswith(b"\n")
+            place, carry = await in_pool(self._pool, _fed, scanner, data[:cut], place), data[cut:]
+        end = place.after(carry)
+        entries = await in_pool(self._pool, scanner.finish, end, ends_line=ends_line and not carry)
+        whole = at == extent.end and not scanner.full
+        notices: list[str] = []
+        if not whole:
+            looked = at - extent.start
+            notices.append(f"Only the first {looked:,} of {extent.end - extent.start:,} bytes were looked at.")
+        if reading.artifact.facts.kind in {Kind.LOG, Kind.COMMAND_OUTPUT}:
+            head = await reading.read(extent.start, extent.start + _HEAD)
+            said = times(head, await reading.read(extent.end - _HEAD, extent.end))
+            notices += [said] if said else []
+        return Found(entries, whole, tuple(notices)), at - extent.start
+
+
+def _fed(scanner: Scanner, data: bytes, place: Place) -> Place:
+    scanner.feed(data, place)
+    return place.after(data)
+
+
+def _names(artifact: Artifact) -> tuple[str | None, ...]:
+    return artifact.said.title, artifact.facts.title, artifact.said.url, artifact.facts.url
+
+
+def _within(reading: Reading) -> tuple[Section, ...]:
+    """The sections of what is read; of a section, those inside it."""
+    outer = reading.section
+    if outer is None:
+        return reading.sections
+    return tuple(s for s in reading.sections if outer.start <= s.start and s.end <= outer.end and s.level > outer.level)
+
+
+def _nothing(reading: Reading) -> str:
+    if reading.binary:
+        what = (
+            reading.artifact.said.media_type or reading.artifact.facts.media_type or reading.artifact.facts.kind.value
+        )
+        return f"No outline: {reading.artifact.id} is not text ({what})."
+    if reading.extent.start == reading.extent.end:
+        return "No outline: it is empty."
+    return (
+        "No outline: it has no headings or other parts that are known. Read it by lines, or search it with a pattern."
+    )
+
+
+def _check(offset: int, limit: int | None, max_tokens: int) -> None:
+    check_budget(max_tokens, MIN_TOKENS)
+    if offset < 0:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "offset is how many entries to pass over: 0 or more.", parameter="offset"
+        )
+    if limit is not None and not 1 <= limit <= MAX_LIMIT:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")

@@ -1,0 +1,192 @@
+"""The text of a page."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.extract import extract_text
+from coatcheck.core.extract.page import extract_page
+from coatcheck.core.extract.tags import pieces, without_opaque
+from coatcheck.core.views import LINKS, Extracted
+from extract.matter import PROSE, article, check_sections, cut, page
+
+
+def view_of(markup: str, url: str | None = "https://example.org/ships/index.html") -> tuple[Extracted, bytes]:
+    made = extract_page(markup, url)
+    assert made is not None
+    assert made.text is not None
+    check_sections(made.sections, made.text)
+    return made, made.text
+
+
+def test_the_text_is_the_article_and_nothing_around_it() -> None:
+    _, text = view_of(page(article(3)))
+    assert text.decode() == "# Of ships\n\n" + "\n\n".join(PROSE.format(n=n) for n in range(3)) + "\n"
+
+
+def test_headings_lists_tables_quotes_and_code_are_told_apart() -> None:
+    inside = (
+        article(2)
+        + "<h2>Of &amp; lists</h2><ul><li>first <b>bold</b></li><li>second<ol><li>one</li><li>two</li></ol></li></ul>"
+        "<h2>Of tables</h2>"
+        "<table><tr><th>Port</th><th>Ships</th></tr><tr><td>Riga</td><td></td></tr></table>"
+        "<h3>Of code</h3><pre><code>def f():\n    return 1 &lt; 2\n</code></pre><blockquote>Said so.</blockquote>"
+    )
+    made, text = view_of(page(inside))
+    assert text.decode().endswith(
+        "## Of & lists\n\n- first bold\n- second\n  1. one\n  2. two\n\n"
+        "## Of tables\n\n| Port | Ships |\n| Riga |  |\n\n"
+        "### Of code\n\n```\ndef f():\n    return 1 < 2\n```\n\n> Said so.\n"
+    )
+    assert [(each.name, each.title, each.level) for each in made.sections] == [
+        ("s1", "Of ships", 1),
+        ("s2", "Of & lists", 2),
+        ("s3", "Of tables", 2),
+        ("s4", "Of code", 3),
+    ]
+    assert cut(made, text, "s3").startswith("## Of tables\n")
+    assert cut(made, text, "s3").endswith("> Said so.\n")
+    assert cut(made, text, "s1") == text.decode()
+
+
+def test_a_paragraph_that_is_said_twice_stays_twice() -> None:
+    _, text = view_of(page(article(2) + article(2)))
+    assert text.decode().count(PROSE.format(n=1)) == 2
+
+
+def test_links_stand_after_the_text_once_each_and_whole() -> None:
+    inside = article(3) + (
+        '<p>See <a href="../other?a=1&amp;b=2">the other one</a>, <a href="#s2">above</a>, '
+        '<a href="mailto:a@b.c">mail</a>, <a href="//cdn.example.com/x">that</a> and again '
+        '<a href="/other?a=1&b=2#top">the other one</a> in this text.</p>'
+    )
+    made, text = view_of(page(inside))
+    assert made.sections[-1].title == LINKS
+    assert cut(made, text, made.sections[-1].name) == (
+        "# Links\n\n- the other one: https://example.org/other?a=1&b=2\n- that: https://cdn.example.com/x\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "<div hidden><p>{}</p></div>",
+        '<div style="display: none"><p>{}</p></div>',
+        '<section aria-hidden="true"><p>{}</p></section>',
+        '<div class="comment-list"><p>{}</p></div>',
+        '<div id="related-stories"><p>{}</p></div>',
+        '<div role="navigation"><p>{}</p></div>',
+        "<template><p>{}</p></template>",
+        "<noscript><p>{}</p></noscript>",
+        "<script type='text/template'><p>{}</p></script>",
+        "<!-- <p>{}</p> -->",
+    ],
+)
+def test_what_no_reader_sees_is_not_in_it(gone: str) -> None:
+    hidden = "This is not for readers at all, whatever it says, and it says quite a lot, as you may see."
+    _, text = view_of(page(article(8) + gone.format(hidden) + article(2)))
+    assert hidden not in text.decode()
+
+
+def test_attributes_may_hold_markup_and_broken_ones_end_with_their_tag() -> None:
+    assert pieces('<a title="<b>x</b>" href=\'>\'>t</a>', 9) == [
+        "", "", "a", ' title="<b>x</b>" href=\'>\'>', "t", "/", "a", ">", "",
+    ]  # fmt: skip
+    assert pieces('<p class="a"">text <b>bold</b></p>', 9)[3:5] == [' class="a"">', "text "]
+
+
+def test_a_page_without_prose_is_given_whole() -> None:
+    _, text = view_of("<html><body><h1>Prices</h1><table><tr><td>Tea</td><td>3</td></tr></table></body></html>")
+    assert text.decode() == "# Prices\n\n| Tea | 3 |\n"
+
+
+@pytest.mark.parametrize("markup", ["", "<html></html>", "<script>" * 9, "<p> </p>", "<!-- never closed <p>text</p>"])
+def test_a_page_without_a_word_has_no_view(markup: str) -> None:
+    assert extract_page(markup, None) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        (page(f"<p>Größe, naïveté, 東京</p>{article()}").encode(), "text/html; charset=iso-8859-1"),
+        (b"\xef\xbb\xbf" + page(f"<p>Größe, naïveté, 東京</p>{article()}").encode(), None),
+        (page(f"<p>Größe, naïveté, 東京</p>{article()}").encode("utf-16-le").join([b"\xff\xfe", b""]), None),
+        (page(f"<p>Größe, naïveté, 東京</p>{article()}").encode("gb18030"), "text/html; charset=GBK"),
+    ],
+    ids=["utf-8 for all that the header says", "a mark", "utf-16", "the header"],
+)
+def test_the_view_is_utf_8_whatever_the_page_is(data: bytes, media_type: str | None) -> None:
+    made = extract_text(Kind.WEB_PAGE, media_type, None, data)
+    assert made is not None
+    assert made.text is not None
+    if media_type and "GBK" in media_type:
+        assert "東京" in made.text.decode()
+    else:
+        assert made.text.decode().startswith("# Of ships\n\nGröße, naïveté, 東京\n")
+
+
+def test_the_page_itself_says_its_encoding_and_is_believed_only_if_it_fits() -> None:
+    said = '<meta charset="windows-1251">'
+    russian = page(f"<p>Корабли заходят в гавань издавна, как говорят.</p>{article()}", head=said)
+    made = extract_text(Kind.WEB_PAGE, None, None, russian.encode("cp1251"))
+    assert made is not None
+    assert made.text is not None
+    assert "Корабли заходят" in made.text.decode()
+    wrong = extract_text(Kind.WEB_PAGE, "text/html; charset=nonsense", None, russian.encode("cp1251"))
+    assert wrong == made
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "attributes in a tag": lambda n: "<div " + "".join(f"a{i}=x " for i in range(n)) + ">text</div>",
+    "open elements": lambda n: "<div>" * n + "text",
+    "nested elements": lambda n: "<div>" * n + "text" + "</div>" * n,
+    "closing tags": lambda n: "text" + "</div>" * n,
+    "less-than signs": lambda n: "<" * n,
+    "tags that never end": lambda n: "<a " * n,
+    "quotes that never end": lambda n: '<a b="' * n,
+    "quotes of both sorts": lambda n: "<a \"'" * n,
+    "quotes with tags in them": lambda n: '<a ="<a" ' * n,
+    "quotes out of step": lambda n: "<a \"<b' '" * n,
+    "scripts that never end": lambda n: "<script>" * n,
+    "comments that never end": lambda n: "<!-- " * n,
+    "entities": lambda n: "&amp;&#x41;&nosuch" * n,
+    "ampersands": lambda n: "&" * n,
+    "cells": lambda n: "<table><tr>" + "<td>x" * n,
+    "nested tables": lambda n: "<table><tr><td>x" * n,
+    "nested lists": lambda n: "<ul><li>x" * n,
+    "links": lambda n: '<a href="/x">y</a> ' * n,
+    "open code": lambda n: "<pre>x\n" * n,
+    "blanks": lambda n: "<p>" + " \n" * n,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_is_linear_whatever_the_page(name: str) -> None:
+    """Eight times the page takes at most some sixteen times as long: far from the sixty-four of what is quadratic."""
+    small, large = HOSTILE[name](1_500), HOSTILE[name](12_000)
+
+    def took(markup: str) -> float:
+        best = 1e9
+        for _ in range(3):
+            before = time.process_time()
+            made = extract_page(markup, "https://example.org/")
+            best = min(best, time.process_time() - before)
+            if made is not None and made.text is not None:
+                check_sections(made.sections, made.text)
+        return best
+
+    assert took(large) <= 20 * took(small) + 0.02
+
+
+def test_a_page_of_more_tags_than_anybody_reads_is_partial() -> None:
+    made = extract_page(f"<body>{article(4)}" + "<br>" * 400_000 + "<p>the end</p>", None)
+    assert made is not None
+    assert made.partial
+    assert made.text is not None
+    assert b"the end" not in made.text
+
+
+def test_nothing_opaque_is_left_and_nothing_else_goes() -> None:
+    assert without_opaque("a<script>b</script>c<!--d-->e<STYLE x>f</style >g<svg>h") == "a c e g "

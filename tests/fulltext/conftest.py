@@ -1,0 +1,15 @@
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from contract.conftest import CATALOGS
+from fulltext.shelf import Shelf
+
+
+@pytest.fixture(params=CATALOGS)
+async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shelf]:
+    with ThreadPoolExecutor(2) as pool:
+        async with CATALOGS[request.param](tmp_path) as catalog:
+            yield Shelf(catalog, pool)

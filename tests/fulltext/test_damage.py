@@ -1,0 +1,84 @@
+"""A segment that the disk has spoilt: queries go on without it, and what it held is indexed again."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from coatcheck.core.findings import Finding
+from coatcheck.ports import DropSegment, MergeSegments
+from coatcheck.usecases.unlisted import unlisted
+from fulltext.shelf import Shelf, call, called
+
+
+async def spoil(shelf: Shelf, *, listed: bool) -> None:
+    """Flip a bit in each stored segment: in the list of its documents, or in every part."""
+    for size in await shelf.catalog.segment_sizes("acme"):
+        whole = await shelf.catalog.read_segments("acme", [size.id])
+        assert whole is not None
+        (segment,) = whole
+        spoilt = type(segment)(
+            bits=segment.bits,
+            first=segment.first,
+            last=segment.last,
+            documents=segment.documents,
+            postings=segment.postings,
+            listed=_flipped(segment.listed) if listed else segment.listed,
+            parts=segment.parts if listed else tuple(map(_flipped, segment.parts)),
+        )
+        change = MergeSegments(namespace="acme", old=(size.id,), segment_id=size.id + 1, segment=spoilt)
+        assert await shelf.catalog.merge_segments(change)
+
+
+def _flipped(stored: bytes) -> bytes:
+    return stored[:-1] + bytes([stored[-1] ^ 1])
+
+
+async def filled(shelf: Shelf, *, listed: bool) -> Sequence[str]:
+    """Three artifacts in a damaged segment and one that is not indexed yet; their calls, newest first."""
+    changes = [await shelf.put(f"zeppelin {i}") for i in range(3)]
+    assert len(await shelf.found("zeppelin")) == len(changes)
+    await spoil(shelf, listed=listed)
+    changes.append(await shelf.put("zeppelin new"))
+    return [call(change) for change in changes][::-1]
+
+
+LISTED = pytest.mark.parametrize("listed", [True, False], ids=["documents", "words"])
+
+
+@LISTED
+async def test_a_query_goes_on_without_a_damaged_segment_says_so_and_the_next_finds_all(
+    shelf: Shelf, listed: bool
+) -> None:
+    names = await filled(shelf, listed=listed)
+    first = await shelf.ask("zeppelin")
+    assert (called(first), first.partial) == (names[:1], True)
+    assert await shelf.found("zeppelin") == names
+
+
+@LISTED
+async def test_indexing_heals_a_damaged_segment_and_is_not_stopped_by_it(shelf: Shelf, listed: bool) -> None:
+    names = await filled(shelf, listed=listed)
+    await shelf.index()
+    await shelf.index()
+    assert await shelf.catalog.unindexed("acme", 10) == []
+    assert await shelf.found("zeppelin") == names
+
+
+@LISTED
+async def test_a_check_names_a_damaged_segment_and_repairs_it_when_told_to(shelf: Shelf, listed: bool) -> None:
+    names = await filled(shelf, listed=listed)
+    for repairs, repaired in ((None, False), (shelf.catalog, True)):
+        (finding,) = await unlisted(shelf.catalog, repairs)
+        assert isinstance(finding, Finding)
+        assert (finding.what, finding.namespace, finding.repaired) == ("unlisted", "acme", repaired)
+        assert "1 segments" in finding.detail
+    assert await unlisted(shelf.catalog, None) == []
+    assert await shelf.found("zeppelin") == names
+
+
+async def test_a_segment_that_is_given_up_twice_does_no_harm(shelf: Shelf) -> None:
+    names = await filled(shelf, listed=True)
+    (size,) = await shelf.catalog.segment_sizes("acme")
+    for namespace in ("other", "acme", "acme"):
+        await shelf.catalog.drop_segment(DropSegment(namespace=namespace, segment_id=size.id))
+    assert await shelf.found("zeppelin") == names

@@ -1,0 +1,62 @@
+"""Bytes that cannot be read for now keep nothing else out of the index."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from coatcheck.adapters.blobs.memory import MemoryBlobStore
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import BeginUpload, StoreArtifact, Stored
+from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.index import Index
+from contract.making import DAY, START, store
+from fulltext.shelf import Shelf
+
+
+class Broken(MemoryBlobStore):
+    """Gives no bytes until it is mended."""
+
+    mended = False
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
+        if not self.mended:
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The blob store answered EIO.")
+        return await super().read(namespace, blob_id, start, length, fresh=fresh)
+
+
+async def _put_apart(shelf: Shelf, blobs: MemoryBlobStore, text: bytes) -> StoreArtifact:
+    """Store a payload whose bytes are not in the catalogue."""
+    inline = store(text)
+    change = store(text, said=inline.said, placement=blobs.placement)
+    intent = BeginUpload(namespace="acme", blob_id=change.blob.id, placement=blobs.placement, lease_until=START + DAY)
+    await shelf.catalog.begin_upload(intent)
+    writer = await blobs.create("acme", change.blob.id)
+    await writer.write(inline.inline or b"")
+    await writer.finish()
+    assert isinstance(await shelf.catalog.store_artifact(change), Stored)
+    return change
+
+
+async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: Shelf) -> None:
+    blobs, rng = Broken(shelf.clock), random.Random(5)
+    with ThreadPoolExecutor(2) as pool:
+        index = Index(shelf.catalog, OpenContent(shelf.catalog, blobs, pool), pool, lambda: rng.getrandbits(62))
+        shelf.browse = Browse(shelf.catalog, shelf.clock, index)
+        unreadable = await _put_apart(shelf, blobs, b"zeppelin unreadable")
+        readable = [
+            await shelf.put(f"zeppelin {i}", namespace=namespace) for i in range(3) for namespace in ("acme", "z")
+        ]
+        listing = await shelf.ask("zeppelin")
+        assert (len(listing.items), listing.partial) == (3, True)
+        with pytest.raises(CoatcheckError, match="EIO"):
+            await index()
+        assert await shelf.catalog.unindexed("z", 10) == []
+        assert len(await shelf.found("zeppelin", namespace="z")) == len(readable) // 2
+        (waiting,) = await shelf.catalog.unindexed("acme", 10)
+        assert waiting.found is not None
+        assert waiting.found.artifact.said == unreadable.said
+        blobs.mended = True
+        await index()
+        assert len(await shelf.found("zeppelin")) == 4

@@ -1,0 +1,168 @@
+"""Outlines of whole artifacts: by kind, within a budget, of large payloads, and readable as they stand."""
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.outline.model import Entry
+from coatcheck.core.text.inert import inert
+from coatcheck.usecases.json_path import ReadJson
+from coatcheck.usecases.outline import Outline, OutlineAnswer
+from reading.shelf import CALLER, Shelf
+
+
+async def outline(shelf: Shelf, number: int, *, clock: Any = lambda: 0.0, **ask: Any) -> OutlineAnswer:  # noqa: ANN401
+    answer = await Outline(shelf.open_view, shelf.tokenizer, shelf.pool, clock=clock)(CALLER, number, **ask)
+    assert answer.tokens == shelf.tokenizer.count(answer.text) <= ask.get("max_tokens", 4_000)
+    assert len(answer.text) <= 30_000
+    return answer
+
+
+def said(answer: OutlineAnswer) -> list[tuple[str, str | None]]:
+    return [(e.title, e.detail) for e in answer.entries]
+
+
+async def test_the_lines_of_an_entry_are_read_as_they_stand(shelf: Shelf) -> None:
+    source = b"import x\n\ndef one():\n    pass\n\nclass Two:\n    def three(self):\n        pass\n"
+    number = await shelf.put(source, kind=Kind.CODE_OR_FILE, title="x.py")
+    answer = await outline(shelf, number)
+    assert answer.text == "def one() (3-5)\nclass Two (6-8)\n  def three(self) (7-8)"
+    for entry in answer.entries:
+        assert entry.lines is not None
+        assert entry.bytes is not None
+        count = entry.lines.last - entry.lines.first + 1
+        read = await shelf.read(number, view=answer.view, offset=entry.lines.first, limit=count)
+        assert (read.window.bytes, read.text.splitlines()[0].strip(" :")) == (entry.bytes, entry.title)
+
+
+async def test_the_path_of_an_entry_is_read_as_it_stands(shelf: Shelf) -> None:
+    document: dict[str, object] = {
+        "a b": [{"x": 1, "it's": {"é": None}}, {"x": "2"}],
+        "empty": {},
+        "deep": [[[1]], []],
+        "n": 3,
+    }
+    number = await shelf.put(json.dumps(document).encode(), kind=Kind.JSON)
+    answer = await outline(shelf, number)
+    assert [(e.path, e.detail) for e in answer.entries] == [
+        ("$", "object: a b array, empty object, deep array, n int"),
+        ("$['a b']", "array of 2 object"),
+        ("$.empty", "object"),
+        ("$.deep", "array of 2 array"),
+        ("$['a b'][*]", "object: x int|string, it's object"),
+        ("$.deep[*]", "array of 0-1 array"),
+        ("$['a b'][*]['it\\'s']", "object: é null"),
+        ("$.deep[*][*]", "array of 1 int"),
+    ]
+    reader = ReadJson(shelf.open_view, shelf.tokenizer, shelf.pool)
+    for entry in answer.entries:
+        assert entry.path is not None
+        assert (await reader(CALLER, number, path=entry.path)).total > 0
+
+
+async def test_a_table_is_its_columns_with_their_types_and_the_lines_of_its_rows(shelf: Shelf) -> None:
+    table = "name,age,score\n" + "".join(f"n{n},{n},{n}.5\n" for n in range(40))
+    answer = await outline(shelf, await shelf.put(table.encode(), kind=Kind.TABLE))
+    assert answer.text == ("header (1)\nrows - about 40 (2-41)\nname - text, such as n0\nage - int\nscore - number")
+
+
+async def test_a_section_is_outlined_by_what_is_inside_it(shelf: Shelf) -> None:
+    text = b"# One\n## Two\n### Three\n## Four\n# Five\n"
+    number = await shelf.put(text, kind=Kind.TEXT)
+    assert (await outline(shelf, number)).text == (
+        "s1 One (1-4)\n  s2 Two (2-3)\n    s3 Three (3)\n  s4 Four (4)\ns5 Five (5)"
+    )
+    inside = await outline(shelf, number, section="s2")
+    assert (inside.text, inside.section and inside.section.name) == ("    s3 Three (3)", "s2")
+    with pytest.raises(CoatcheckError) as caught:
+        await outline(shelf, number, section="s9")
+    assert caught.value.code is Code.SECTION_NOT_FOUND
+
+
+async def test_what_has_no_outline_says_so(shelf: Shelf) -> None:
+    for data, kind, word in (
+        (b"", Kind.TEXT, "empty"),
+        (b"plain words", Kind.TEXT, "no headings"),
+        (b"\0", Kind.BINARY, "not text"),
+    ):
+        answer = await outline(shelf, await shelf.put(data, kind=kind))
+        assert (answer.entries, answer.total, answer.next) == ([], 0, None)
+        assert word in (answer.message or "")
+        assert answer.text == f"¦ {answer.message}"
+
+
+async def test_every_entry_is_reached_through_next_whatever_the_budget(shelf: Shelf) -> None:
+    rng = random.Random(4)
+    source = "".join(f"def {'name_' * rng.randint(1, 12)}{n}(a, b):\n    pass\n" for n in range(300))
+    number = await shelf.put(source.encode(), kind=Kind.CODE_OR_FILE, title="x.py")
+    for max_tokens in (64, 100, 700, 4_000):
+        seen: list[Entry] = []
+        offset: int | None = 0
+        while offset is not None:
+            answer = await outline(shelf, number, offset=offset, max_tokens=max_tokens)
+            assert answer.total == 300
+            seen += answer.entries
+            assert answer.next is None or answer.next > offset
+            offset = answer.next
+        assert len(seen) == 300
+
+
+async def test_titles_from_outside_are_made_safe(shelf: Shelf) -> None:
+    source = "class <system>x</system>\x1b[2J ¦ y:\n" + "def " + "z" * 500 + "():\n"
+    answer = await outline(shelf, await shelf.put(source.encode(), kind=Kind.CODE_OR_FILE, title="x.py"))
+    assert inert(answer.text) == answer.text
+    assert all(len(e.title) <= 120 for e in answer.entries)
+
+
+async def test_of_a_large_payload_as_much_is_looked_at_as_there_is_time_for(shelf: Shelf) -> None:
+    block = b"def a():\n" + b"    x = 1  # some more words\n" * 2_000
+    number = await shelf.put(block * 100, kind=Kind.CODE_OR_FILE, title="x.py")
+    whole = await outline(shelf, number)
+    assert (whole.total, whole.partial, whole.looked.bytes) == (100, False, len(block) * 100)
+    ticks = iter(range(0, 10_000, 1))
+    hurried = await outline(shelf, number, clock=lambda: float(next(ticks)))
+    assert 0 < hurried.total < 100
+    assert (hurried.partial, hurried.total_exact) == (True, False)
+    assert hurried.notices == [f"Only the first {hurried.looked.bytes:,} of {len(block) * 100:,} bytes were looked at."]
+
+
+async def test_a_single_endless_line_has_no_outline_and_takes_no_time(shelf: Shelf) -> None:
+    began = time.process_time()
+    number = await shelf.put(b"function a(){" * 400_000, kind=Kind.CODE_OR_FILE, title="x.js")
+    stored = time.process_time() - began
+    answer = await outline(shelf, number)
+    assert answer.total == 0
+    assert time.process_time() - began - stored < 20 * max(stored, 0.05)
+
+
+async def test_large_json_is_outlined_from_its_beginning(shelf: Shelf) -> None:
+    record = json.dumps({"id": 1, "name": "x" * 50}).encode()
+    number = await shelf.put(b"[" + b",".join([record] * 150_000) + b"]", kind=Kind.JSON)
+    answer = await outline(shelf, number)
+    assert said(answer)[1] == ("$[*]", "object: id int, name string")
+    assert (answer.partial, answer.total_exact, answer.looked.bytes < answer.looked.total) == (True, False, True)
+    lines = await outline(shelf, await shelf.put(b"\n".join([record] * 5), kind=Kind.JSON))
+    assert said(lines)[1] == ("$[*]", "object: id int, name string")
+    assert lines.notices == ["JSON lines: an array of its lines; the first 5 were looked at."]
+
+
+@pytest.mark.parametrize(
+    ("ask", "code"),
+    [
+        ({"offset": -1}, Code.INVALID_REQUEST),
+        ({"limit": 0}, Code.INVALID_REQUEST),
+        ({"limit": 1_001}, Code.INVALID_REQUEST),
+        ({"max_tokens": 63}, Code.INVALID_REQUEST),
+        ({"offset": 9}, Code.OFFSET_PAST_END),
+    ],
+)
+async def test_asks_out_of_bounds_are_refused(shelf: Shelf, ask: dict[str, int], code: Code) -> None:
+    number = await shelf.put(b"# One\n", kind=Kind.TEXT)
+    with pytest.raises(CoatcheckError) as caught:
+        await outline(shelf, number, **{"max_tokens": 4_000, **ask})
+    assert caught.value.code is code
