@@ -36,7 +36,7 @@ from coatcheck.adapters.blobs import files
 from coatcheck.adapters.blobs.filesystem import FileSystem
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import engine, rows
-from coatcheck.adapters.sql.changes import bury, lane, store, uploads
+from coatcheck.adapters.sql.changes import bury, fold, lane, store, uploads
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import blobs
 from coatcheck.adapters.sql.types import RowNumber
@@ -168,7 +168,7 @@ async def _trusting(*_: object) -> bool:
 
 
 def _no_fence() -> None:
-    real: Callable[..., bool] = getattr(store, "_take_intent")  # noqa: B009
+    real: Callable[..., bool] = getattr(store, "take_intent")  # noqa: B009
 
     def take(*arguments: object) -> bool:
         real(*arguments)
@@ -180,7 +180,7 @@ def _no_fence() -> None:
         together(conn, changes, {})
 
     setattr(lane, "_take_intents", take_all)  # noqa: B010
-    setattr(store, "_take_intent", take)  # noqa: B010
+    setattr(store, "take_intent", take)  # noqa: B010
     setattr(uploads, "apply_renew", _always)  # noqa: B010
 
 
@@ -205,8 +205,8 @@ def _dead_revives() -> None:
         blobs.c.sha256 == bindparam("sha256"),
         blobs.c.size == bindparam("size"),
     )
-    assert hasattr(store, "_SAME_BYTES")
-    setattr(store, "_SAME_BYTES", Prepared(wrong))  # noqa: B010
+    assert hasattr(fold, "_SAME_BYTES")
+    setattr(fold, "_SAME_BYTES", Prepared(wrong))  # noqa: B010
 
 
 def _unverified() -> None:

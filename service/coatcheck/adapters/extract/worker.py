@@ -12,6 +12,7 @@ import signal
 import sys
 from importlib import import_module
 from math import ceil
+from pathlib import Path
 from typing import Final
 
 from coatcheck.adapters.extract.wire import HEADER, LONGEST, Answer, Job, framed, job
@@ -22,6 +23,8 @@ _GRACE: Final = 2
 """Seconds after which a worker ends itself when the service has not."""
 _KIB: Final = 1 if sys.platform == "darwin" else 1024
 """Unit of ru_maxrss: bytes there, KiB elsewhere (getrusage(2))."""
+_STATUS: Final = Path("/proc/self/status")
+"""Of proc(5)."""
 
 
 def main() -> None:
@@ -79,7 +82,12 @@ def _limit(what: int, most: int) -> None:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+    """Bytes of memory that this process has had at most."""
+    try:
+        with _STATUS.open("rb") as status:  # ru_maxrss would be that of the process which started this one, if larger
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:"))
+    except (OSError, StopIteration):  # no Linux
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
 
 
 def _message(source: int) -> bytes | None:

@@ -7,14 +7,15 @@ works, the others wait and find nothing left to do. This module changes no data 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, delete, insert, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 import coatcheck
@@ -22,6 +23,7 @@ from coatcheck.adapters.sql.datadir import make_private
 from coatcheck.adapters.sql.engine import writing_engine
 from coatcheck.adapters.sql.postgres_faults import known_postgres_fault
 from coatcheck.adapters.sql.postgres_line import Session, is_postgres, open_engine
+from coatcheck.adapters.sql.tables import leases
 from coatcheck.core.errors import CoatcheckError, Code
 
 REVISION = "0001"
@@ -104,6 +106,25 @@ def check_revision(conn: Connection) -> None:
 def try_write(conn: Connection) -> None:
     """Write something that changes nothing, to learn whether storage takes writes."""
     conn.execute(_REWRITE)
+
+
+def take_room(conn: Connection) -> None:
+    """Write as much as a payload in the catalogue may take, to learn whether there is room; `give_room` removes it.
+
+    A page or two can often still be written on a disk that takes no payload.
+    """
+    conn.execute(delete(leases).where(leases.c.name == _ROOM))
+    conn.execute(insert(leases).values(name=_ROOM, holder="0" * _ROOM_BYTES, until=_LONG_AGO))
+
+
+def give_room(conn: Connection) -> None:
+    """Remove what `take_room` wrote."""
+    conn.execute(delete(leases).where(leases.c.name == _ROOM))
+
+
+_ROOM: Final = "room"
+_ROOM_BYTES: Final = 128 * 1024
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _config() -> Config:

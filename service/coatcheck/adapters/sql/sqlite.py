@@ -17,7 +17,7 @@ from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_n
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.readers import ReaderPool
-from coatcheck.adapters.sql.schema import check_revision, try_write
+from coatcheck.adapters.sql.schema import check_revision, give_room, take_room
 from coatcheck.adapters.sql.work import Work
 from coatcheck.adapters.sql.writer import GroupWriter
 from coatcheck.core import ids
@@ -82,7 +82,8 @@ class SqliteCatalog(SqlCatalog):
         await self._readers.run(check_revision)
         if self._only_writer is not None and self._only_writer.fault is not None:
             # Without this a service that nobody writes to any more could never become ready again.
-            await self._only_writer.run(try_write)
+            await self._only_writer.run(take_room)
+            await self._only_writer.run(give_room)
 
     @property
     def _writer(self) -> GroupWriter:

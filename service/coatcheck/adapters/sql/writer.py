@@ -8,6 +8,7 @@ again one by one, unless the database itself is what fails.
 import asyncio
 import contextlib
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
@@ -117,6 +118,7 @@ class GroupWriter:
     def _transaction(self, group: list[_Job]) -> list[object]:
         try:
             conn = self._connection()
+            written = _written(conn)
             with conn.begin():
                 answers = carry_out(conn, [job.work for job in group], _anywhere, self._number)
         except Exception as error:
@@ -126,7 +128,8 @@ class GroupWriter:
                 # After a failing disk the connection's own state is not to be trusted.
                 self._disconnect()
             raise
-        self.fault = None
+        if _written(conn) != written:  # a commit of nothing says nothing of the disk
+            self.fault = None
         return answers
 
     def _connection(self) -> Connection:
@@ -143,6 +146,11 @@ class GroupWriter:
                 conn.exec_driver_sql("PRAGMA optimize")
         with contextlib.suppress(Exception):
             conn.close()
+
+
+def _written(conn: Connection) -> int:
+    """Rows that the connection has changed so far."""
+    return cast("sqlite3.Connection", conn.connection.driver_connection).total_changes
 
 
 def _anywhere(_conn: Connection, _namespace: str | None) -> None:

@@ -167,7 +167,7 @@ class _Order:
         for start, end in units:
             piece = lowered[start:end] or data[start:end].lower()
             found.append((_ASCII_WORD if piece.isascii() else _WORD).findall(piece))
-        self._words = [set(words) for words in found]
+        self._words = [dict.fromkeys(words) for words in found]  # in order: a sum of floats depends on it
         self._weights = {
             word: _SHORT if len(word) < _NAME else 1.0 + _TOPIC * log(count)
             for word, count in Counter(chain.from_iterable(found)).items()

@@ -1,0 +1,207 @@
+"""Second phase of a compaction: the new body, and the report. The body that was given is never changed.
+
+What no change reaches is the same object in both. Refuses a plan of another body.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from coatcheck.core.context import notice, thinking
+from coatcheck.core.context.candidates import Left
+from coatcheck.core.context.counting import Counter, Sizes
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.model import Format
+from coatcheck.core.context.notice import Omitted
+from coatcheck.core.context.plan import Payload, Plan
+from coatcheck.core.context.pointer import Pointer, edited, get, render
+from coatcheck.core.context.replace import Stored, Swap, edits, swaps
+from coatcheck.core.context.report import Cache, Change, Report
+from coatcheck.core.context.shape import Value, as_list
+from coatcheck.core.context.signs import is_own_tool
+from coatcheck.core.errors import CoatcheckError, Code
+
+_UNTOUCHED = "Nothing changed: the prompt's cache stays valid."
+_REWRITTEN = (
+    "The prompt is different from message {number} on, so its cached prefix ends there. It stays the same from now on "
+    "as long as the same policy compacts the same history. To change nothing that was sent already, store outputs when "
+    "they arrive, or compact with protect=none from the first request on."
+)
+_NO_TOOL = (
+    "The body declares no read_artifact, so the model cannot read what the cards name. Declare it from the first "
+    "request on: tools are part of the cached prefix, and of what thinking is bound to."
+)
+_THINKING = (
+    "Thinking blocks after the first change are bound to what was there before. Send `send` with this and every later "
+    "request of the conversation, or the models that check it refuse them."
+)
+_OVER = (
+    "The body is still over max_tokens: what remains may not be left out: instructions, tools, the last prompt, the "
+    "last step, open calls."
+)
+
+
+def apply(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> tuple[Value, Report]:
+    """Carry a plan out.
+
+    Args:
+        body: the body that the plan was made of.
+        plan: from `plan`.
+        stored: what became of each payload, by its key. What is missing could not be stored: an output is then cut
+            head and tail and says so, arguments and images stay.
+        counter: the one that planned.
+
+    Raises:
+        CoatcheckError: `invalid_request` when the plan is of another body.
+    """
+    _same(body, plan)
+    made: list[tuple[Payload, Stored | None, list[Swap]]] = []
+    left = list(plan.left)
+    for payload in plan.payloads:
+        if payload.left_out:
+            continue
+        kept = stored.get(payload.key)
+        found = swaps(body, payload, kept, plan.policy.card_tokens, counter.tokenizer)
+        made.append((payload, kept, found))
+        if not found:
+            left.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
+    new = edited(body, edits(body, [swap for _, _, found in made for swap in found]))
+    omitted, shifts = None, list(range(len(plan.index.items)))
+    if plan.dropped:
+        omitted = _omitted(body, plan, stored, counter)
+        new, shifts = _shortened(new, plan, omitted)
+    elif plan.notices:
+        omitted = notice.notice_in(plan.index.items[plan.notices[0]])
+    changes = [_change(plan, shifts, payload, kept, swap, counter) for payload, kept, found in made for swap in found]
+    positions = [_position(plan, payload) for payload, _, found in made if found]
+    return new, _report(body, new, plan, changes, left, omitted, shifts, positions, counter)
+
+
+def _same(body: Value, plan: Plan) -> None:
+    at = plan.index.list_at
+    fits = at is None or len(as_list(get(body, at))) == len(plan.index.items)
+    missing = object()
+    if fits and all(get(body, place.at, missing) is not missing for p in plan.payloads for place in p.places):
+        return
+    raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made of another body. Plan again.", field="plan")
+
+
+def _omitted(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> Omitted:
+    ids = [
+        kept.artifact_id
+        for payload in plan.payloads
+        if payload.left_out and (kept := stored.get(payload.key)) is not None and kept.stored and kept.artifact_id
+    ]
+    items = plan.index.items
+    gone = [(items[number], get(body, items[number].at)) for number in plan.dropped]
+    older = [said for number in plan.notices if (said := notice.notice_in(items[number])) is not None]
+    return notice.joined(older, notice.omitted(gone, ids, counter.tokenizer))
+
+
+def _shortened(body: Value, plan: Plan, omitted: Omitted) -> tuple[Value, list[int]]:
+    """The body without what is left out, with the notice; and each message's new number."""
+    at = cast("Pointer", plan.index.list_at)
+    items = as_list(get(body, at))
+    gone = {*plan.dropped, *plan.notices}
+    first = min(gone)
+    note = notice.message(plan.format, notice.written(omitted), items[first])
+    kept: list[Value] = []
+    shifts: list[int] = []
+    for number, item in enumerate(items):
+        if number == first:
+            kept.append(note)
+        shifts.append(len(kept))
+        if number not in gone:
+            kept.append(item)
+    return edited(body, {at: kept}), shifts
+
+
+def _change(
+    plan: Plan, shifts: list[int], payload: Payload, kept: Stored | None, swap: Swap, counter: Counter
+) -> Change:
+    shares = max(len(payload.places), 1)
+    same = payload.kind == "arguments"
+    return Change(
+        pointer=render(_moved(plan, payload.message, swap.place.at, shifts)) + render(swap.place.inside),
+        message=payload.message,
+        to=swap.to,
+        why=payload.why,
+        tool=payload.tool,
+        call_id=payload.call_id,
+        artifact_id=kept.artifact_id if kept is not None else None,
+        tokens_before=payload.tokens if same else payload.tokens // shares,
+        tokens_after=counter.text(swap.text),
+    )
+
+
+def _moved(plan: Plan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
+    """A pointer into the given body as one into the new body."""
+    base = plan.index.list_at
+    return at if base is None else (*base, shifts[item], *at[len(base) + 1 :])
+
+
+def _report(
+    body: Value,
+    new: Value,
+    plan: Plan,
+    changes: list[Change],
+    left: list[Left],
+    omitted: Omitted | None,
+    shifts: list[int],
+    positions: list[thinking.Position],
+    counter: Counter,
+) -> Report:
+    index = index_of(new, plan.format) if new is not body else plan.index
+    after = counter.body(new, index) if new is not body else plan.before
+    first = min([*positions, *([(min(plan.dropped), -1)] if plan.dropped else [])], default=None)
+    invalid: list[str] = []
+    if first is not None:
+        gone = {*plan.dropped, *plan.notices}
+        invalid = [render(_moved(plan, item, at, shifts)) for item, at in thinking.invalid(plan.index, first, gone)]
+    limit = plan.policy.max_tokens
+    fits = None if limit is None else after.total <= limit
+    return Report(
+        format=plan.format.value,
+        changed=first is not None,
+        first_changed=None if first is None else first[0],
+        changes=changes,
+        left=left,
+        copied=plan.copied,
+        omitted=omitted,
+        omitted_now=len(plan.dropped),
+        before=plan.before,
+        after=after,
+        tokens_before=plan.before.total,
+        tokens_after=after.total,
+        fits=fits,
+        invalid_thinking=invalid,
+        send=thinking.send(plan.format, body) if invalid else None,
+        cache=_cache(plan, first, after),
+        notes=_notes(plan, changes, invalid, fits),
+    )
+
+
+def _position(plan: Plan, payload: Payload) -> thinking.Position:
+    at = plan.index.items[payload.message].at
+    return min(thinking.position(payload.message, at, place.at) for place in payload.places)
+
+
+def _cache(plan: Plan, first: thinking.Position | None, after: Sizes) -> Cache:
+    if first is None:
+        return Cache(kept_tokens=after.total, rewritten_tokens=0, advice=_UNTOUCHED)
+    kept = plan.before.total - sum(size.total for size in plan.sizes)
+    kept += sum(size.total for size in plan.sizes[: first[0]])
+    return Cache(
+        kept_tokens=kept, rewritten_tokens=max(after.total - kept, 0), advice=_REWRITTEN.format(number=first[0])
+    )
+
+
+def _notes(plan: Plan, changes: list[Change], invalid: list[str], fits: bool | None) -> list[str]:
+    notes = list(plan.index.notes)
+    declares = any(is_own_tool(name) for name in plan.index.tool_names())
+    if not declares and plan.format is not Format.LANGCHAIN and any(change.artifact_id for change in changes):
+        notes.append(_NO_TOOL)
+    if invalid:
+        notes.append(_THINKING)
+    if fits is False:
+        notes.append(_OVER)
+    return notes

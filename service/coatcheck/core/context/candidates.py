@@ -1,0 +1,300 @@
+"""What of a body could be replaced, whatever its age: texts of outputs, arguments of completed calls, images.
+
+Each candidate is one replacement with one payload, at one place or at all copies of it. What is not a candidate though
+it is large is named with the reason: exempt, a read, ours already, run by the provider, no call to be completed.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Literal, final
+
+from msgspec import Struct, field
+
+from coatcheck.core.context import signs
+from coatcheck.core.context.counting import MEDIA, Counter, escaped
+from coatcheck.core.context.inner import MAX_DEPTH, parsed
+from coatcheck.core.context.model import Call, Index, Media, Output, Piece
+from coatcheck.core.context.pairs import Pairs
+from coatcheck.core.context.pointer import Pointer, get, render
+from coatcheck.core.context.policy import Policy, same_tool
+from coatcheck.core.context.shape import Value, as_list, as_object, is_utf8, serialised
+
+MARKER_TOKENS: Final = 32
+"""Tokens of a marker or a placeholder, at most."""
+_GROUPED_CHARS: Final = 200
+"""Characters from which a small part of a long list is worth a marker."""
+
+Kind = Literal["output", "arguments", "media"]
+Why = Literal["oversized", "many parts", "completed call", "media"]
+
+
+class Place(Struct, frozen=True):
+    """Where a text to be replaced stands, and what takes its place."""
+
+    at: Pointer
+    inside: Pointer = ()
+    shows: Literal["card", "marker", "whole"] = "card"
+    """`whole`: the card in an object that replaces the object at `at`."""
+    characters: int = 0
+    """Of the text that stands there."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """One possible replacement."""
+
+    kind: Kind
+    why: Why
+    item: int
+    ready: int
+    """The number of items after which all that belongs to it is there: the item's own, or its last output's."""
+    places: tuple[Place, ...]
+    content: Value
+    """The payload, as ingest takes it: text, one part, or a list of parts."""
+    tool: str | None
+    call_id: str | None
+    failed: bool
+    media: Media | None = None
+    tokens: int
+    saves: int
+    """Tokens that the replacement saves at least."""
+
+
+class Left(Struct, frozen=True):
+    """Something large that stays, and why."""
+
+    pointer: str
+    """In the body that was given."""
+    tokens: int
+    why: str
+    message: int | None = None
+    """The number of its message."""
+
+
+class Found(Struct, frozen=True):
+    """All candidates of a body in order, and what is none."""
+
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    left: list[Left] = field(default_factory=list[Left])
+    copied: list[str] = field(default_factory=list[str])
+    """Pointers to arguments of calls without an output in which the model repeats a marker of ours."""
+
+
+def find(body: Value, index: Index, pairs: Pairs, policy: Policy, counter: Counter) -> Found:
+    """Everything in a body that the policy could replace."""
+    return _Search(body, index, pairs, policy, counter).run()
+
+
+@final
+class _Search:
+    def __init__(self, body: Value, index: Index, pairs: Pairs, policy: Policy, counter: Counter) -> None:
+        self._body = body
+        self._index = index
+        self._policy = policy
+        self._counter = counter
+        self._calls = {id(one.output): one.call for one in pairs.pairs}
+        self._done: dict[int, int] = {}
+        for one in pairs.pairs:
+            self._done[id(one.call)] = max(self._done.get(id(one.call), 0), one.output_item + 1)
+        self._shaped = {
+            str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
+        }
+        self._found = Found()
+        self._number = 0
+
+    def run(self) -> Found:
+        """Look at every item in order."""
+        for number, item in enumerate(self._index.items):
+            self._number = number
+            for call in item.calls:
+                self._call(number, call)
+            for output in item.outputs:
+                self._output(number, output)
+        return self._found
+
+    # ------------------------------------------------------------------------------------------------ outputs
+
+    def _output(self, number: int, output: Output) -> None:
+        call = self._calls.get(id(output))
+        tool = output.name or (call.name if call else None)
+        reason = self._spared(tool, server=output.server)
+        small: list[Piece] = []
+        for piece in output.pieces:
+            tokens = self._counter.piece(piece.text)
+            stays = reason or self._recognised(piece, tool)
+            if stays is not None:
+                self._leave(piece.at, tokens, stays)
+            elif tokens > self._policy.inline_tokens:
+                place = Place(piece.at, piece.inside, characters=len(piece.text))
+                self._add_output(number, output, tool, (place,), piece.text, tokens, "oversized")
+            else:
+                small.append(piece)
+        self._many(number, output, tool, small)
+        for media in output.media:
+            self._media(number, output, tool, media, reason)
+
+    def _spared(self, tool: str | None, *, server: bool) -> str | None:
+        if server and not self._policy.server_tools:
+            return "the provider ran this tool"
+        if same_tool(tool, self._policy.exempt_tools):
+            return "the tool is exempt"
+        return "the tool declares the schema of its output" if tool in self._shaped else None
+
+    def _recognised(self, piece: Piece, tool: str | None) -> str | None:
+        if signs.is_ours(piece.text):
+            return "is a card or a marker already"
+        if not is_utf8(piece.text):
+            return "holds halves of surrogate pairs, which cannot be stored"
+        return "was read back from an artifact" if signs.is_read(piece.text, tool) else None
+
+    def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
+        """Parts that are each small enough but too much together: one card, and a marker for each other part."""
+        tokens = sum(self._counter.piece(piece.text) for piece in small)
+        if tokens <= self._policy.inline_tokens:
+            return
+        if output.whole is not None and len(small) == len(output.pieces):
+            place = Place(output.whole, shows="whole")
+            content = serialised(get(self._body, output.whole))
+            if is_utf8(content):
+                self._add_output(number, output, tool, (place,), content, tokens, "many parts")
+            return
+        worth = [piece for piece in small if len(piece.text) > _GROUPED_CHARS and not piece.inside]
+        counted = [self._counter.piece(piece.text) for piece in worth]
+        saves = sum(counted) - self._policy.card_tokens - MARKER_TOKENS * len(worth)
+        if len(worth) < 2 or saves <= 0 or any(piece.structured for piece in worth):  # noqa: PLR2004 - one is not many
+            self._leave(output.at, tokens, "many small parts, too small to be replaced one by one")
+            return
+        first, *others = worth
+        places = [Place(first.at, characters=len(first.text))]
+        places += [Place(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
+        content = [{"type": "text", "text": piece.text} for piece in worth]
+        self._add_output(number, output, tool, tuple(places), content, sum(counted), "many parts", saves)
+
+    def _add_output(
+        self,
+        number: int,
+        output: Output,
+        tool: str | None,
+        places: tuple[Place, ...],
+        content: Value,
+        tokens: int,
+        why: Why,
+        saves: int | None = None,
+    ) -> None:
+        self._found.candidates.append(
+            Candidate(
+                kind="output",
+                why=why,
+                item=number,
+                ready=number + 1,
+                places=places,
+                content=content,
+                tool=tool,
+                call_id=output.call_id,
+                failed=output.failed,
+                tokens=tokens,
+                saves=tokens - self._policy.card_tokens if saves is None else saves,
+            )
+        )
+
+    def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
+        if self._policy.media == "keep" or reason is not None:
+            return
+        if not media.size or media.text_type is None:
+            self._leave(media.at, MEDIA, "no bytes to store" if not media.size else "no text can stand here")
+            return
+        self._found.candidates.append(
+            Candidate(
+                kind="media",
+                why="media",
+                item=number,
+                ready=number + 1,
+                places=(Place(media.at, shows="marker"),),
+                content=[media.part],
+                tool=tool,
+                call_id=output.call_id,
+                failed=output.failed,
+                media=media,
+                tokens=MEDIA,
+                saves=MEDIA - MARKER_TOKENS,
+            )
+        )
+
+    # ---------------------------------------------------------------------------------------------- arguments
+
+    def _call(self, number: int, call: Call) -> None:
+        done = self._done.get(id(call))
+        texts = list(self._texts(call))
+        if done is None:
+            self._found.copied.extend(render(place.at) for place, text in texts if signs.marker_in(text))
+        fields = [name for rule in self._policy.arguments if same_tool(call.name, rule.tools) for name in rule.fields]
+        if not fields or self._spared(call.name, server=call.server) == "the tool is exempt":
+            return
+        places: dict[str, list[Place]] = {}
+        for place, text in texts:
+            named = [step for step in (*place.at, *place.inside) if isinstance(step, str)]
+            if "*" in fields or (named and named[-1] in fields):
+                places.setdefault(text, []).append(place)
+        for text, where in places.items():
+            self._argument(number, call, done, text, tuple(where))
+
+    def _argument(self, number: int, call: Call, done: int | None, text: str, places: tuple[Place, ...]) -> None:
+        tokens = self._counter.text(text)
+        if tokens <= self._policy.argument_tokens or signs.is_marker(text):
+            return
+        stays = None
+        if done is None:
+            stays = "the call has no output yet"
+        elif call.server and not self._policy.server_tools:
+            stays = "the provider made this call"
+        elif not is_utf8(text):
+            stays = "holds halves of surrogate pairs, which cannot be stored"
+        if done is None or stays is not None:
+            self._leave(places[0].at, tokens, str(stays))
+            return
+        weighed = escaped(tokens) if places[0].inside else tokens
+        counted = any(place.at[: len(call.sites[0].at)] == call.sites[0].at for place in places)
+        self._found.candidates.append(
+            Candidate(
+                kind="arguments",
+                why="completed call",
+                item=number,
+                ready=done,
+                places=places,
+                content=text,
+                tool=call.name,
+                call_id=call.call_id,
+                failed=False,
+                tokens=weighed,
+                saves=weighed - MARKER_TOKENS if counted else 0,
+            )
+        )
+
+    def _texts(self, call: Call) -> Iterator[tuple[Place, str]]:
+        """Every string in every copy of a call's arguments."""
+        for site in call.sites:
+            value = get(self._body, site.at)
+            if site.form == "text":
+                yield Place(site.at, shows="marker", characters=len(value)), value
+                continue
+            inside = site.form == "json"
+            document = parsed(value) if inside else value
+            if inside and not isinstance(document, dict | list):
+                self._leave(site.at, self._counter.text(value), "the arguments are no JSON document")
+                continue
+            for steps, text in _strings(document):
+                at, within = (site.at, steps) if inside else ((*site.at, *steps), ())
+                yield Place(at, within, "marker", len(text)), text
+
+    def _leave(self, at: Pointer, tokens: int, why: str) -> None:
+        if tokens > self._policy.inline_tokens and why != "is a card or a marker already":
+            self._found.left.append(Left(render(at), tokens, why, self._number))
+
+
+def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+    """The strings in a document and where they are, down to a bounded depth."""
+    if isinstance(document, str):
+        yield steps, document
+    elif len(steps) < MAX_DEPTH:
+        for key, value in as_object(document).items():
+            yield from _strings(value, (*steps, key))
+        for number, value in enumerate(as_list(document)):
+            yield from _strings(value, (*steps, number))

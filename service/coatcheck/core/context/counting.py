@@ -1,0 +1,140 @@
+"""Counting what a model would read of a body, in one way for every purpose: tokens of items and of their parts.
+
+Texts are counted exactly up to 256 KiB and from a spread sample beyond (docs/decisions/0004). What a provider never
+bills as text is not counted as text: base64 counts as a flat image or file, ciphertext of reasoning by its length,
+LangChain's second and third copy of a call not at all. JSON that stands as a string inside JSON is escaped where it is
+written and costs about a fifth more than its text; that allowance is on arguments and outputs that are such strings.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final, final
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from coatcheck.core.context.inner import parsed
+from coatcheck.core.context.model import Call, Index, Item, Media, Opaque, Output, Role
+from coatcheck.core.context.pointer import get
+from coatcheck.core.context.shape import Value
+from coatcheck.core.text.count import TokenMeter
+from coatcheck.core.tokens import Tokenizer
+
+MESSAGE: Final = 3
+"""Tokens around a message, a call or an output: role and separators (LiteLLM's and OpenAI's own estimate)."""
+MEDIA: Final = 1_000
+"""Tokens of an image or a file whose size in pixels or pages is not known: between OpenAI's 765 for a large image in
+high detail and Anthropic's 1,568."""
+CIPHER: Final = 6
+"""Characters of ciphertext to a token of the reasoning inside, about: base64, and keys and tags around it."""
+ESCAPED_NUMERATOR: Final = 6
+ESCAPED_DENOMINATOR: Final = 5
+_LONG: Final = 65_536
+
+
+class Sizes(Struct, frozen=True):
+    """Tokens by what they are; they add up to `total`."""
+
+    system: int = 0
+    tools: int = 0
+    user: int = 0
+    assistant: int = 0
+    calls: int = 0
+    outputs: int = 0
+    media: int = 0
+    opaque: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(astuple(self))
+
+    @classmethod
+    def sum(cls, sizes: Iterable["Sizes"]) -> "Sizes":
+        """The sum, part by part."""
+        return cls(*map(sum, zip(*map(astuple, sizes), strict=True)))
+
+
+@final
+class Counter:
+    """Counts with one tokenizer, each text once. Not for use by several threads at a time."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._known: dict[str, int] = {}
+
+    def text(self, text: str) -> int:
+        """The tokens of a text; estimated beyond 256 KiB."""
+        if len(text) <= _LONG:
+            known = self._known.get(text)
+            if known is None:
+                known = self._known[text] = self.tokenizer.count(text)
+            return known
+        known = self._known.get(text)
+        if known is None:
+            meter = TokenMeter(self.tokenizer)
+            meter.feed(text.encode("utf-8", "replace"))
+            known = self._known[text] = meter.finish().count
+        return known
+
+    def json(self, value: Value) -> int:
+        """The tokens of a value as JSON."""
+        return self.text(value) if isinstance(value, str) else self.text(json.dumps(value, ensure_ascii=False))
+
+    def call(self, body: Value, call: Call) -> int:
+        """A call with one copy of its arguments."""
+        tokens = MESSAGE + self.text(call.name or "")
+        if call.sites:
+            site = call.sites[0]
+            counted = self.json(get(body, site.at))
+            tokens += escaped(counted) if site.form == "json" else counted
+        return tokens
+
+    def piece(self, text: str) -> int:
+        """A text of an output; one that is JSON has its allowance."""
+        counted = self.text(text)
+        return escaped(counted) if text[:1] in {"{", "["} and _is_json(text) else counted
+
+    def output(self, output: Output) -> int:
+        """An output's texts and what is in no known shape; not its images."""
+        texts = sum(self.piece(piece.text) for piece in output.pieces)
+        return MESSAGE + texts + sum(self.json(value) for value in output.data)
+
+    def opaque(self, opaque: Opaque) -> int:
+        """Reasoning and the like."""
+        return self.text(opaque.text) + opaque.blob // CIPHER
+
+    def item(self, body: Value, item: Item) -> Sizes:
+        """An item, by what its tokens are."""
+        said = MESSAGE + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
+        pictures: list[Media] = item.media + [one for output in item.outputs for one in output.media]
+        return Sizes(
+            system=said if item.role is Role.SYSTEM else 0,
+            user=said if item.role is Role.USER else 0,
+            assistant=said if item.role is Role.ASSISTANT else 0,
+            calls=sum(self.call(body, call) for call in item.calls),
+            outputs=sum(self.output(output) for output in item.outputs),
+            media=MEDIA * len(pictures),
+            opaque=sum(self.opaque(opaque) for opaque in item.opaque),
+            other=said if item.role in {Role.TOOL, Role.OTHER} else 0,
+        )
+
+    def fixed(self, index: Index) -> Sizes:
+        """Instructions and tool declarations outside the items."""
+        return Sizes(
+            system=sum(self.json(value) for value in index.system), tools=sum(self.json(value) for value in index.tools)
+        )
+
+    def body(self, body: Value, index: Index) -> Sizes:
+        """The whole body."""
+        return Sizes.sum([self.fixed(index), *(self.item(body, item) for item in index.items)])
+
+
+def escaped(tokens: int) -> int:
+    """With the allowance for standing as a string inside JSON, rounded up."""
+    return -(-tokens * ESCAPED_NUMERATOR // ESCAPED_DENOMINATOR)
+
+
+def _is_json(text: str) -> bool:
+    return len(text) > _LONG or parsed(text) is not None

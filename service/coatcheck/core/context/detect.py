@@ -1,0 +1,148 @@
+"""Which wire format a body has, by its structure or by name; then its index.
+
+Structure decides by what only one format has. A body of plain text in `messages` could be OpenAI's or Anthropic's: for
+such a body both mean the same, and it is read as OpenAI's. Refuses what is no model request, and formats without an
+adapter, in a sentence that names what was looked for.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
+from coatcheck.core.context.model import Format, Index
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Object, Value, as_list, as_object
+from coatcheck.core.errors import CoatcheckError, Code
+
+MAX_ITEMS: Final = 100_000
+"""Messages or items of one body: Anthropic's own bound, and far more than any window holds."""
+_LISTS: Final = {
+    Format.OPENAI_CHAT: "messages",
+    Format.ANTHROPIC: "messages",
+    Format.LANGCHAIN: "messages",
+    Format.GEMINI: "contents",
+    Format.OPENAI_RESPONSES: "input",
+}
+_INDEX: Final[dict[Format, Callable[[Value, Pointer], Index]]] = {
+    Format.OPENAI_CHAT: openai_chat.index,
+    Format.ANTHROPIC: anthropic.index,
+    Format.LANGCHAIN: langchain.index,
+    Format.GEMINI: gemini.index,
+}
+_BLOCKS: Final = frozenset(
+    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "search_result"}
+)
+_STEPS: Final = frozenset({"user_input", "model_output", "function_result", "thought", "mcp_server_tool_call"})
+_SEEN: Final = 2_000
+"""Messages that are looked at for structure."""
+
+
+def index_of(body: Value, named: str | None = None) -> Index:
+    """The index of a request body.
+
+    Args:
+        body: a decoded JSON body, or the list of messages alone.
+        named: its format, where the caller knows it.
+
+    Raises:
+        CoatcheckError: `invalid_request` when the format is not known or the body has no list of that format, or one
+            that is too long; `invalid_content` when it is nested too deeply.
+    """
+    try:
+        return _index(body, detect(body) if named is None else _named(named))
+    except RecursionError as e:
+        raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
+
+
+def _index(body: Value, format_: Format) -> Index:
+    key = _LISTS[format_]
+    if format_ is Format.OPENAI_RESPONSES:
+        around = as_object(body)
+        if not isinstance(around.get(key), str | list):
+            raise _no_list(format_, key)
+        _bound(around[key])
+        return openai_responses.index(around)
+    list_at: Pointer = () if isinstance(body, list) else (key,)
+    if not isinstance(get(body, list_at), list):
+        raise _no_list(format_, key)
+    _bound(get(body, list_at))
+    return _INDEX[format_](body, list_at)
+
+
+def _bound(items: Value) -> None:
+    if isinstance(items, list) and len(as_list(items)) > MAX_ITEMS:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"The body has {len(as_list(items)):,} messages; at most {MAX_ITEMS:,} are taken.",
+            limit=MAX_ITEMS,
+        )
+
+
+def _named(named: str) -> Format:
+    try:
+        return Format(named)
+    except ValueError as e:
+        names = ", ".join(Format)
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, f"{named[:40]!a} is no format of a request body. Use one of: {names}.", field="format"
+        ) from e
+
+
+def _no_list(format_: Format, key: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.INVALID_REQUEST, f"A body of {format_} has its history in `{key}`; this one has none.", field=key
+    )
+
+
+def detect(body: Value) -> Format:
+    """The format of a body, by its structure.
+
+    Raises:
+        CoatcheckError: `invalid_request` when it is none of those that are known.
+    """
+    around = as_object(body)
+    messages = as_list(body) if isinstance(body, list) else as_list(around.get("messages"))
+    if any(langchain.is_message(one) for one in messages[:_SEEN]):
+        return Format.LANGCHAIN
+    if isinstance(around.get("contents"), list):
+        return Format.GEMINI
+    if isinstance(around.get("input"), str | list):
+        return _flat(as_list(around["input"]))
+    if isinstance(around.get("messages"), list) or (messages and all("role" in as_object(one) for one in messages)):
+        is_anthropic = _says_anthropic(around) or any(_is_anthropic(as_object(one)) for one in messages[:_SEEN])
+        return Format.ANTHROPIC if is_anthropic else Format.OPENAI_CHAT
+    raise CoatcheckError(
+        Code.INVALID_REQUEST,
+        "This is no request body that is known: it has no `messages`, `input` or `contents` list. Send the body as the "
+        "provider gets it, or name its format.",
+        field="body",
+    )
+
+
+def _flat(items: list[Value]) -> Format:
+    types = {kind for one in items[:_SEEN] if isinstance(kind := as_object(one).get("type"), str)}
+    if types & _STEPS:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "Bodies of Gemini's Interactions API cannot be compacted yet. Send it as generateContent takes it.",
+            field="input",
+        )
+    return Format.OPENAI_RESPONSES
+
+
+def _says_anthropic(around: Object) -> bool:
+    tools = [as_object(tool) for tool in as_list(around.get("tools"))]
+    return (
+        "system" in around
+        or "anthropic_version" in around
+        or isinstance(around.get("thinking"), dict)
+        or any("input_schema" in tool for tool in tools)
+    ) and not any("function" in tool for tool in tools)
+
+
+def _is_anthropic(message: Object) -> bool:
+    return any(as_object(block).get("type") in _BLOCKS for block in as_list(message.get("content")) if _typed(block))
+
+
+def _typed(block: Value) -> bool:
+    return isinstance(as_object(block).get("type"), str)

@@ -1,0 +1,96 @@
+"""Anthropic Messages: calls and their results are blocks of messages, all results of a turn in one user message.
+
+Thinking is bound to everything before it. Blocks of server tools stand in the assistant's own message; of them only
+plain text can ever be replaced, ciphertext never.
+"""
+
+from typing import Final
+
+from coatcheck.core.context.formats.content import keys_of, parts, read_output, read_reasoning, read_said
+from coatcheck.core.context.model import Call, Format, Index, Item, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+_CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+
+
+def index(body: Value, list_at: Pointer) -> Index:
+    """The index of a body whose messages stand at `list_at`."""
+    around = as_object(body)
+    system = around.get("system")
+    found = Index(
+        format=Format.ANTHROPIC,
+        list_at=list_at,
+        tools=as_list(around.get("tools")),
+        system=[system] if system else [],
+    )
+    for number, message in enumerate(as_list(get(body, list_at))):
+        found.items.append(_item((*list_at, number), as_object(message)))
+    return found
+
+
+def _item(at: Pointer, message: Object) -> Item:
+    role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}.get(
+        str(message.get("role")), Role.OTHER
+    )
+    item = Item(at=at, role=role, model=role is Role.ASSISTANT, pinned=role is Role.SYSTEM)
+    for place, part in parts((*at, "content"), message.get("content")):
+        read_block(item, place, part)
+    if role is Role.USER:
+        item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
+        if not item.prompt:
+            item.role = Role.TOOL
+    return item
+
+
+def read_block(item: Item, at: Pointer, part: Value) -> None:
+    """Sort one block of a message into its item."""
+    block = as_object(part)
+    kind = block.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    if kind in _CALLS:
+        item.calls.append(_call(at, block, kind))
+    elif kind in _THINKING:
+        item.opaque.append(read_reasoning(at, block, "thinking"))
+    elif kind == "compaction":
+        item.opaque.append(Opaque(at, "compaction", text=as_text(block.get("content")) or ""))
+        item.pinned = True
+    elif kind.endswith("tool_result"):
+        item.outputs.append(_output(at, block, kind))
+    else:
+        read_said(item, at, part)
+
+
+def _call(at: Pointer, block: Object, kind: str) -> Call:
+    call_id = as_text(block.get("id"))
+    return Call(
+        at=at,
+        keys=keys_of(call_id),
+        call_id=call_id,
+        name=as_text(block.get("name")),
+        sites=[Site((*at, "input"), "object")] if isinstance(block.get("input"), dict) else [],
+        server=kind != "tool_use",
+    )
+
+
+def _output(at: Pointer, block: Object, kind: str) -> Output:
+    call_id = as_text(block.get("tool_use_id"))
+    output = Output(
+        at=at,
+        keys=keys_of(call_id),
+        call_id=call_id,
+        failed=block.get("is_error") is True,
+        server=kind != "tool_result",
+    )
+    content = block.get("content")
+    if kind in {"tool_result", "mcp_tool_result"}:
+        read_output(output, (*at, "content"), content)
+        return output
+    source = as_object(as_object(as_object(content).get("content")).get("source"))
+    if kind == "web_fetch_tool_result" and source.get("type") == "text" and isinstance(source.get("data"), str):
+        place = (*at, "content", "content", "source", "data")
+        output.pieces.append(Piece(at=place, text=source["data"]))
+    else:
+        output.data.append(content)
+    return output

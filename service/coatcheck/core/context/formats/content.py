@@ -1,0 +1,135 @@
+"""Content as providers write it, text or a list of parts, sorted into texts, media and what is not known.
+
+The part types of OpenAI, Anthropic, MCP and LangChain do not contradict one another, so one reader serves all. Refuses
+to decode anything: of base64 it says how many bytes it is.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from coatcheck.core.context.model import Item, Media, Opaque, Output, Piece
+from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
+
+TEXTS: Final = frozenset(
+    {"text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text", "refusal"}
+)
+MEDIA: Final = frozenset(
+    {"image", "image_url", "input_image", "input_file", "input_audio", "file", "audio", "video", "document", "media"}
+)
+_BASE64: Final = ";base64,"
+
+
+def keys_of(*values: Value) -> tuple[str, ...]:
+    """What a call or an output may be paired by."""
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and value))
+
+
+def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
+    """The parts of a content and where they stand; text alone is one part."""
+    if isinstance(content, str):
+        yield at, content
+    for number, part in enumerate(as_list(content)):
+        yield (*at, number), part
+
+
+def read_output(output: Output, at: Pointer, content: Value, text_type: str | None = "text") -> None:
+    """Sort a tool's content into an output."""
+    for place, part in parts(at, content):
+        if isinstance(part, str):
+            output.pieces.append(Piece(at=place, text=part))
+        elif not _read_part(output, place, as_object(part), text_type):
+            output.data.append(part)
+
+
+def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None) -> bool:
+    kind, text = kind_of(part), part.get("text")
+    if isinstance(text, str) and (kind is None or kind in TEXTS):
+        output.pieces.append(Piece(at=(*at, "text"), text=text))
+        return True
+    if kind == "search_result":
+        _read_texts(output, (*at, "content"), part.get("content"))
+        output.data.append({key: value for key, value in part.items() if key in {"source", "title"}})
+        return True
+    source = as_object(part.get("source"))
+    if kind == "document" and isinstance(source.get("data"), str) and source.get("type") == "text":
+        output.pieces.append(Piece(at=(*at, "source", "data"), text=source["data"]))
+        return True
+    if kind == "document" and source.get("type") == "content":
+        _read_texts(output, (*at, "source", "content"), source.get("content"))
+        return True
+    found = media(at, part, text_type)
+    if found is not None:
+        output.media.append(found)
+    return found is not None
+
+
+def _read_texts(output: Output, at: Pointer, content: Value) -> None:
+    """The texts of a block inside a block; what else is in there stays and is counted."""
+    for place, part in parts(at, content):
+        block = as_object(part)
+        if isinstance(part, str):
+            output.pieces.append(Piece(at=place, text=part))
+        elif isinstance(block.get("text"), str) and block.get("type") == "text":
+            output.pieces.append(Piece(at=(*place, "text"), text=block["text"]))
+        else:
+            output.data.append(part)
+
+
+def read_message(item: Item, at: Pointer, content: Value) -> None:
+    """Sort what somebody said into an item."""
+    for place, part in parts(at, content):
+        read_said(item, place, part)
+
+
+def read_said(item: Item, at: Pointer, part: Value) -> None:
+    """Sort one part of what somebody said into an item."""
+    if isinstance(part, str):
+        item.texts.append(part)
+        return
+    block = as_object(part)
+    text, kind = block.get("text"), kind_of(block)
+    if isinstance(text, str) and (kind is None or kind in TEXTS):
+        item.texts.append(text)
+    elif (found := media(at, block, None)) is not None:
+        item.media.append(found)
+    else:
+        item.data.append(part)
+
+
+def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
+    """An image, a recording or a file; None when the part is none."""
+    kind = kind_of(part)
+    inline = as_object(part.get("inlineData", part.get("inline_data")))
+    linked = as_object(part.get("fileData", part.get("file_data")))
+    if kind not in MEDIA and not inline and not linked:
+        return None
+    held, mime = _held(part, inline)
+    return Media(at=at, part=part, type=mime or str(kind or "file"), size=held, text_type=text_type)
+
+
+def _held(part: Object, inline: Object) -> tuple[int, str | None]:
+    """How many bytes a part itself holds, and of what type it says they are."""
+    source = as_object(part.get("source"))
+    audio = as_object(part.get("input_audio"))
+    file = as_object(part.get("file"))
+    for holder in (inline, source, audio, file, part):
+        mime = next((holder[key] for key in ("mimeType", "mime_type", "media_type") if as_text(holder.get(key))), None)
+        data = as_text(holder.get("data")) or as_text(holder.get("base64"))
+        if data is not None:
+            return len(data) * 3 // 4, mime
+    url = part.get("image_url", part.get("file_data", file.get("file_data", part.get("url"))))
+    url = as_object(url).get("url", url)
+    if isinstance(url, str) and url.startswith("data:") and _BASE64 in url[:200]:
+        head, _, data = url.partition(_BASE64)
+        return len(data) * 3 // 4, head[len("data:") :].split(";")[0] or None
+    return 0, None
+
+
+def read_reasoning(at: Pointer, block: Object, kind: str) -> Opaque:
+    """Reasoning of any provider: its words count, its ciphertext is only weighed."""
+    words = [text for key in ("thinking", "reasoning", "text") if (text := as_text(block.get(key)))]
+    for key in ("summary", "content"):
+        words += [text for one in as_list(block.get(key)) if (text := as_text(as_object(one).get("text")))]
+    blob = sum(len(text) for key in ("encrypted_content", "data") if (text := as_text(block.get(key))))
+    return Opaque(at=at, kind=kind, text="\n".join(words), blob=blob)

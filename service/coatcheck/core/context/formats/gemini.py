@@ -1,0 +1,94 @@
+"""Gemini generateContent: `contents` with roles and parts, in the casing of REST or of Python's dumps.
+
+Calls may have no ID; then they pair with responses of the same name in order. A response is an object: its values are
+what a card can replace, each under its own key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
+"""
+
+from coatcheck.core.context.formats.content import media, read_said
+from coatcheck.core.context.model import Call, Format, Index, Item, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, serialised
+
+
+def index(body: Value, list_at: Pointer) -> Index:
+    """The index of a body whose contents stand at `list_at`."""
+    around = as_object(body)
+    around = {**as_object(around.get("config")), **around}
+    system = around.get("systemInstruction", around.get("system_instruction"))
+    found = Index(
+        format=Format.GEMINI, list_at=list_at, tools=as_list(around.get("tools")), system=[system] if system else []
+    )
+    for number, content in enumerate(as_list(get(body, list_at))):
+        found.items.append(_item((*list_at, number), as_object(content)))
+    return found
+
+
+def _item(at: Pointer, content: Object) -> Item:
+    said = content.get("role")
+    role = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL, None: Role.USER}.get(
+        said if isinstance(said, str) else None, Role.OTHER
+    )
+    item = Item(at=at, role=role, model=role is Role.ASSISTANT)
+    for number, part in enumerate(as_list(content.get("parts"))):
+        _part(item, (*at, "parts", number), as_object(part))
+    if role is Role.USER:
+        item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
+        if not item.prompt:
+            item.role = Role.TOOL
+    return item
+
+
+def _part(item: Item, at: Pointer, part: Object) -> None:
+    for key in ("thoughtSignature", "thought_signature"):
+        if part.get(key):
+            item.opaque.append(Opaque((*at, key), "signature"))
+    for key in ("functionCall", "function_call"):
+        if isinstance(part.get(key), dict):
+            item.calls.append(_call((*at, key), as_object(part[key])))
+            return
+    for key in ("functionResponse", "function_response"):
+        if isinstance(part.get(key), dict):
+            item.outputs.append(_output((*at, key), as_object(part[key])))
+            return
+    if "toolCall" in part or "tool_call" in part or "toolResponse" in part or "tool_response" in part:
+        item.opaque.append(Opaque(at, "reasoning"))
+        item.data.append(part)
+        return
+    read_said(item, at, {key: value for key, value in part.items() if "ignature" not in key})
+
+
+def _call(at: Pointer, call: Object) -> Call:
+    call_id, name = as_text(call.get("id")), as_text(call.get("name"))
+    return Call(
+        at=at,
+        keys=(call_id or f"#{name}",),
+        call_id=call_id,
+        name=name,
+        sites=[Site((*at, "args"), "object")] if isinstance(call.get("args"), dict) else [],
+    )
+
+
+def _output(at: Pointer, response: Object) -> Output:
+    call_id, name = as_text(response.get("id")), as_text(response.get("name"))
+    said = as_object(response.get("response"))
+    output = Output(
+        at=at,
+        keys=(call_id or f"#{name}",),
+        call_id=call_id,
+        name=name,
+        failed="error" in said,
+        whole=(*at, "response"),
+    )
+    for key, value in said.items():
+        place = (*at, "response", key)
+        if isinstance(value, str):
+            output.pieces.append(Piece(at=place, text=value))
+        elif isinstance(value, dict | list):
+            output.pieces.append(Piece(at=place, text=serialised(value), structured=True))
+    for number, part in enumerate(as_list(response.get("parts"))):
+        found = media((*at, "parts", number), as_object(part), None)
+        if found is None:
+            output.data.append(part)
+        else:
+            output.media.append(found)
+    return output

@@ -1,0 +1,155 @@
+"""LangChain messages as `messages_to_dict` or `dumpd` write them: up to three and more copies of a call's arguments.
+
+Which copy reaches the provider differs by integration, so every copy of a call is a site of that one call. A tool
+message's `artifact` never goes to a model and is left alone.
+"""
+
+from typing import Final
+
+from coatcheck.core.context.formats import anthropic
+from coatcheck.core.context.formats.content import keys_of, parts, read_message, read_output, read_reasoning, read_said
+from coatcheck.core.context.model import Call, Format, Index, Item, Output, Role, Site
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+
+_KINDS: Final = {
+    "human": Role.USER,
+    "ai": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+}
+_FORMS: Final = {
+    "tool_use": (("input", "object"), ("partial_json", "json")),
+    "tool_call": (("args", "object"),),
+    "tool_call_chunk": (("args", "json"),),
+    "function_call": (("arguments", "json"),),
+    "custom_tool_call": (("input", "text"),),
+}
+"""Blocks of content that are copies of a call, and which fields hold its arguments."""
+
+_ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
+
+
+def index(body: Value, list_at: Pointer) -> Index:
+    """The index of a body whose messages stand at `list_at`."""
+    found = Index(format=Format.LANGCHAIN, list_at=list_at, tools=as_list(as_object(body).get("tools")))
+    for number, raw in enumerate(as_list(get(body, list_at))):
+        found.items.append(_item((*list_at, number), as_object(raw)))
+    return found
+
+
+def is_message(raw: Value) -> bool:
+    """Whether a value is a message in one of the two forms."""
+    message = as_object(raw)
+    wrapped = isinstance(message.get("type"), str) and isinstance(message.get("data"), dict)
+    return wrapped or (message.get("lc") == 1 and isinstance(message.get("kwargs"), dict))
+
+
+def _item(at: Pointer, raw: Object) -> Item:
+    constructed = raw.get("lc") == 1
+    at = (*at, "kwargs" if constructed else "data")
+    message = as_object(raw.get(str(at[-1])))
+    role = _KINDS.get(_kind(raw, message), Role.OTHER)
+    item = Item(at=at[:-1], role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER)
+    item.pinned = role is Role.SYSTEM
+    if role is Role.TOOL:
+        item.outputs.append(_output(at, message))
+    elif role is Role.ASSISTANT:
+        _assistant(item, at, message)
+    elif role is Role.OTHER:
+        item.data.append(raw)
+    else:
+        read_message(item, (*at, "content"), message.get("content"))
+    return item
+
+
+def _kind(raw: Object, message: Object) -> str:
+    named = as_list(raw.get("id"))
+    kind = message.get("type") if raw.get("lc") == 1 else raw.get("type")
+    if not isinstance(kind, str) and named:
+        kind = str(named[-1])
+    return str(kind).removesuffix("Chunk").removesuffix("Message").lower()
+
+
+def _output(at: Pointer, message: Object) -> Output:
+    call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+    legacy = None if call_id else f"#function:{name}"
+    failed = message.get("status") == "error"
+    output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
+    read_output(output, (*at, "content"), message.get("content"))
+    return output
+
+
+def _assistant(item: Item, at: Pointer, message: Object) -> None:
+    copies = _Copies()
+    for key in ("tool_calls", "invalid_tool_calls", "tool_call_chunks"):
+        for number, call in enumerate(as_list(message.get(key))):
+            form = "object" if key == "tool_calls" else "json"
+            copies.add((*at, key, number), as_object(call), (("args", form),))
+    extra = as_object(message.get("additional_kwargs"))
+    for number, call in enumerate(as_list(extra.get("tool_calls"))):
+        place = (*at, "additional_kwargs", "tool_calls", number)
+        copies.add(place, as_object(call), (("function.arguments", "json"), ("custom.input", "text")))
+    for place, part in parts((*at, "content"), message.get("content")):
+        block = as_object(part)
+        kind = block.get("type")
+        if isinstance(kind, str) and kind in _FORMS:
+            copies.add(place, block, _FORMS[kind])
+        else:
+            _block(item, place, part, block)
+    legacy = as_object(extra.get("function_call"))
+    if legacy:
+        copies.add_legacy((*at, "additional_kwargs", "function_call"), legacy)
+    item.calls = copies.calls
+
+
+def _block(item: Item, at: Pointer, part: Value, block: Object) -> None:
+    kind = block.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    if kind == "reasoning":
+        item.opaque.append(read_reasoning(at, block, "reasoning"))
+    elif kind in _ANTHROPIC or kind.endswith("tool_result"):
+        anthropic.read_block(item, at, part)
+    elif kind in {"server_tool_call", "server_tool_result", "non_standard"}:
+        item.data.append(part)
+    else:
+        read_said(item, at, part)
+
+
+class _Copies:
+    """The calls of one message, each with all its copies."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def add(self, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
+        call_id = as_text(raw.get("call_id")) or as_text(raw.get("id"))
+        name = as_text(raw.get("name")) or as_text(as_object(raw.get("function")).get("name"))
+        call = next((one for one in self.calls if call_id is not None and one.call_id == call_id), None)
+        if call is None:
+            call = Call(at=at, keys=keys_of(call_id), call_id=call_id, name=name)
+            self.calls.append(call)
+        call.name = call.name or name
+        self._sites(call, at, raw, fields)
+
+    def add_legacy(self, at: Pointer, raw: Object) -> None:
+        """The one call without an ID: another copy of a call of that name, or a call of its own."""
+        name = as_text(raw.get("name"))
+        call = next((one for one in reversed(self.calls) if one.name == name), None)
+        if call is None:
+            call = Call(at=at, keys=(f"#function:{name}",), name=name)
+            self.calls.append(call)
+        else:
+            call.keys = (*call.keys, f"#function:{name}")
+        self._sites(call, at, raw, (("arguments", "json"),))
+
+    def _sites(self, call: Call, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
+        for field, form in fields:
+            steps = tuple(field.split("."))
+            value = get(raw, steps)
+            if isinstance(value, dict) and form == "object":
+                call.sites.append(Site((*at, *steps), "object"))
+            elif isinstance(value, str):
+                call.sites.append(Site((*at, *steps), "text" if form == "text" else "json"))

@@ -1,0 +1,101 @@
+"""OpenAI Chat Completions, and the servers that speak it: `messages` with roles, one message for each tool result.
+
+Also the legacy `function_call` of an assistant and its `function` message, which pair by name. A server that allows
+images in tool messages, or names, or fields of its own, is read as well.
+"""
+
+from typing import Final
+
+from coatcheck.core.context.formats.content import keys_of, read_message, read_output
+from coatcheck.core.context.model import Call, Format, Index, Item, Opaque, Output, Role, Site
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+
+_ROLES: Final = {
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+_REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
+"""Fields of other vendors: some refuse a turn that comes back without them."""
+
+
+def index(body: Value, list_at: Pointer) -> Index:
+    """The index of a body whose messages stand at `list_at`."""
+    around = as_object(body)
+    found = Index(format=Format.OPENAI_CHAT, list_at=list_at, tools=as_list(around.get("tools")))
+    found.tools += as_list(around.get("functions"))
+    for number, message in enumerate(as_list(get(body, list_at))):
+        found.items.append(_item((*list_at, number), as_object(message)))
+    return found
+
+
+def _item(at: Pointer, message: Object) -> Item:
+    said = message.get("role")
+    role = _ROLES.get(said, Role.OTHER) if isinstance(said, str) else Role.OTHER
+    item = Item(
+        at=at,
+        role=role,
+        model=role is Role.ASSISTANT,
+        prompt=role is Role.USER,
+        pinned=role is Role.SYSTEM,
+    )
+    if role is Role.TOOL:
+        item.outputs.append(_output(at, message))
+        return item
+    if role is Role.OTHER:
+        item.data.append(message)
+        return item
+    read_message(item, (*at, "content"), message.get("content"))
+    if role is Role.ASSISTANT:
+        _assistant(item, at, message)
+    return item
+
+
+def _output(at: Pointer, message: Object) -> Output:
+    name = as_text(message.get("name"))
+    call_id = as_text(message.get("tool_call_id"))
+    legacy = f"#function:{name}" if message.get("role") == "function" else None
+    output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name)
+    read_output(output, (*at, "content"), message.get("content"))
+    return output
+
+
+def _assistant(item: Item, at: Pointer, message: Object) -> None:
+    refusal = as_text(message.get("refusal"))
+    if refusal:
+        item.texts.append(refusal)
+    for key in _REASONING:
+        if message.get(key):
+            text = message[key] if isinstance(message[key], str) else ""
+            item.opaque.append(Opaque((*at, key), "reasoning", text=text))
+    for number, call in enumerate(as_list(message.get("tool_calls"))):
+        item.calls.append(_call((*at, "tool_calls", number), as_object(call)))
+    legacy = as_object(message.get("function_call"))
+    if legacy:
+        name = as_text(legacy.get("name"))
+        site = Site((*at, "function_call", "arguments"), "json")
+        item.calls.append(
+            Call(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=_given(site, legacy))
+        )
+
+
+def _call(at: Pointer, call: Object) -> Call:
+    call_id = as_text(call.get("id"))
+    custom = as_object(call.get("custom"))
+    function = custom or as_object(call.get("function"))
+    site = Site((*at, "custom", "input"), "text") if custom else Site((*at, "function", "arguments"), "json")
+    return Call(
+        at=at,
+        keys=keys_of(call_id),
+        call_id=call_id,
+        name=as_text(function.get("name")),
+        sites=_given(site, function),
+    )
+
+
+def _given(site: Site, holder: Object) -> list[Site]:
+    return [site] if isinstance(holder.get(str(site.at[-1])), str) else []

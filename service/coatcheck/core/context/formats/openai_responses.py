@@ -1,0 +1,173 @@
+"""OpenAI Responses, and the body of its compact route: one flat list of items, each call and each output its own.
+
+Calls and outputs pair by ID over the whole list, not by neighbourhood. Items of tools that the provider runs hold their
+output themselves. Types that are not known here stay as they are; a `call_id` of theirs still pairs.
+"""
+
+from typing import Final
+
+from coatcheck.core.context.formats.content import keys_of, read_message, read_output, read_reasoning
+from coatcheck.core.context.inner import parsed
+from coatcheck.core.context.model import Call, Format, Index, Item, Output, Piece, Role, Site
+from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+
+_CALLS: Final = {
+    "function_call": ("arguments", "json"),
+    "custom_tool_call": ("input", "text"),
+    "local_shell_call": ("action", "object"),
+    "shell_call": ("action", "object"),
+    "apply_patch_call": ("operation", "object"),
+    "computer_call": ("action", "object"),
+    "tool_search_call": ("arguments", "object"),
+    "mcp_approval_request": ("arguments", "json"),
+}
+_HOSTED: Final = {
+    "mcp_call": ("arguments", "json"),
+    "code_interpreter_call": ("code", "text"),
+    "web_search_call": ("action", "object"),
+    "file_search_call": ("queries", "object"),
+    "image_generation_call": ("", "text"),
+}
+_PINNED: Final = frozenset(
+    {
+        "compaction",
+        "compaction_trigger",
+        "item_reference",
+        "additional_tools",
+        "configuration_update",
+        "mcp_list_tools",
+        "context_compaction",
+    }
+)
+_ROLES: Final = {"user": Role.USER, "system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
+_NOT_TEXT: Final = frozenset({"tool_search_output", "computer_call_output", "program_output", "mcp_approval_response"})
+_KEPT_BY_SERVER: Final = (
+    "The history before this input is kept by the provider ({}) and cannot be seen or compacted from here; only the "
+    "items of this request were."
+)
+
+
+def index(body: Object) -> Index:
+    """The index of a body with `input`, text or a list."""
+    given = body.get("input")
+    tools, instructions = as_list(body.get("tools")), body.get("instructions")
+    found = Index(
+        format=Format.OPENAI_RESPONSES, list_at=None, tools=tools, system=[instructions] if instructions else []
+    )
+    kept = [key for key in ("previous_response_id", "conversation") if body.get(key)]
+    if isinstance(given, str):
+        found.items.append(Item(at=("input",), role=Role.USER, prompt=True, pinned=True, texts=[given]))
+    if isinstance(given, list):
+        found.list_at = ("input",)
+        for number, item in enumerate(as_list(given)):
+            found.items.append(_item(("input", number), as_object(item)))
+        kept += ["item_reference"] * any(as_object(item).get("type") == "item_reference" for item in as_list(given))
+    if kept:
+        found.notes.append(_KEPT_BY_SERVER.format(", ".join(kept)))
+    return found
+
+
+def _item(at: Pointer, raw: Object) -> Item:
+    kind = raw.get("type")
+    kind = kind if isinstance(kind, str) else None
+    if kind == "message" or (kind is None and "role" in raw):
+        return _message(at, raw)
+    if kind == "reasoning":
+        opaque = [read_reasoning(at, raw, "reasoning")]
+        return Item(at=at, role=Role.ASSISTANT, model=True, opaque=opaque)
+    if kind in _PINNED:
+        opaque = [read_reasoning(at, raw, "compaction")] if kind == "compaction" else []
+        return Item(at=at, role=Role.OTHER, pinned=True, opaque=opaque, data=[] if opaque else [raw])
+    return _tool(at, raw, kind) or Item(at=at, role=Role.OTHER, data=[raw])
+
+
+def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
+    """A call or an output, also of a type that is not known but named like one."""
+    if kind is None:
+        return None
+    if kind in _HOSTED:
+        return _hosted(at, raw, kind)
+    if kind.endswith("_output") or kind == "mcp_approval_response":
+        return _result(at, raw, kind)
+    return _made(at, raw, kind) if kind in _CALLS or kind == "program" or kind.endswith("_call") else None
+
+
+def _message(at: Pointer, raw: Object) -> Item:
+    said = raw.get("role")
+    role = _ROLES.get(said, Role.OTHER) if isinstance(said, str) else Role.OTHER
+    item = Item(at=at, role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER, pinned=role is Role.SYSTEM)
+    read_message(item, (*at, "content"), raw.get("content"))
+    return item
+
+
+def _made(at: Pointer, raw: Object, kind: str) -> Item:
+    field, form = _CALLS.get(kind, ("", "text"))
+    name = as_text(raw.get("name")) or kind.removesuffix("_call")
+    call = Call(
+        at=at,
+        keys=keys_of(raw.get("call_id"), raw.get("id")),
+        call_id=as_text(raw.get("call_id")) or as_text(raw.get("id")),
+        name=name,
+        sites=_sites(at, raw, field, form),
+    )
+    item = Item(at=at, role=Role.ASSISTANT, model=True, calls=[call])
+    if not call.sites:
+        item.data.append(raw)
+    return item
+
+
+def _sites(at: Pointer, raw: Object, field: str, form: str) -> list[Site]:
+    value = raw.get(field)
+    fits = isinstance(value, dict) if form == "object" else isinstance(value, str)
+    return [Site((*at, field), form)] if fits else []
+
+
+def _result(at: Pointer, raw: Object, kind: str) -> Item:
+    by = keys_of(raw.get("call_id"), raw.get("approval_request_id")) or keys_of(raw.get("id"))
+    output = Output(
+        at=at,
+        keys=by,
+        call_id=as_text(raw.get("call_id")) or as_text(raw.get("id")),
+        name=as_text(raw.get("name")),
+    )
+    if kind in _NOT_TEXT:
+        output.data.append(raw)
+    elif kind == "shell_call_output":
+        _streams(output, (*at, "output"), raw.get("output"))
+    else:
+        content = raw.get("output")
+        inner = as_object(parsed(content)) if kind == "local_shell_call_output" and isinstance(content, str) else {}
+        if isinstance(inner.get("output"), str):
+            output.pieces.append(Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
+        else:
+            read_output(output, (*at, "output"), content, "input_text")
+    return Item(at=at, role=Role.TOOL, outputs=[output])
+
+
+def _streams(output: Output, at: Pointer, content: Value) -> None:
+    """What the commands of a shell call wrote."""
+    for number, one in enumerate(as_list(content)):
+        said = as_object(one)
+        for key in ("stdout", "stderr"):
+            if isinstance(said.get(key), str):
+                output.pieces.append(Piece(at=(*at, number, key), text=said[key]))
+
+
+def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
+    """A tool that the provider ran: call and output in one item."""
+    keys = keys_of(raw.get("call_id"), raw.get("id"))
+    name = as_text(raw.get("name")) or kind.removesuffix("_call")
+    field, form = _HOSTED[kind]
+    call = Call(at=at, keys=keys, call_id=(*keys, None)[0], name=name, sites=_sites(at, raw, field, form), server=True)
+    output = Output(at=at, keys=keys, call_id=(*keys, None)[0], name=name, server=True)
+    if kind == "mcp_call":
+        read_output(output, (*at, "output"), raw.get("output"))
+    for list_, key in (("results", "text"), ("outputs", "logs")):
+        for number, one in enumerate(as_list(raw.get(list_))):
+            text = as_object(one).get(key)
+            if isinstance(text, str):
+                output.pieces.append(Piece(at=(*at, list_, number, key), text=text))
+    if not call.sites and not output.pieces and kind != "image_generation_call":
+        output.data.append(raw)
+    return Item(at=at, role=Role.ASSISTANT, model=True, calls=[call], outputs=[output])

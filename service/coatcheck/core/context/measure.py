@@ -1,0 +1,231 @@
+"""How full a context is: what stays in it, what is only in flight, and when to compact.
+
+    next_turn = baseline + persisted           this_turn = next_turn + transient
+
+`baseline` is instructions and tool declarations, `persisted` the history with the summaries that stay. `transient` is
+tool payload of the latest turn that will not stay: what its outputs are above the cards that the policy turns them into
+when the turn is over, and what the caller adds from beside the body. Counted apart because a meter that adds the two
+tells its user that a context is gone which the next turn has back.
+
+All numbers are estimates of one tokenizer, scaled by one factor: by the provider's last real usage where the caller has
+it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts.
+"""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.context.candidates import Found, find
+from coatcheck.core.context.counting import Counter, Sizes
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.model import Format, Index
+from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.pointer import get
+from coatcheck.core.context.policy import Policy, checked
+from coatcheck.core.context.shape import Value
+from coatcheck.core.context.timeline import Timeline
+from coatcheck.core.context.usage import percent, scaled
+from coatcheck.core.errors import CoatcheckError, Code
+
+_OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
+FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
+"""Percent of o200k_base's count. Claude from 4.7 on has a tokenizer of about 30 % more tokens than before, and was
+seen at 1.57 to 2.08 times o200k_base; Gemini takes about four characters a token."""
+PERCENT: Final = 1_000
+"""Ratios are kept in thousandths."""
+_LEAST, _MOST = 500, 3_000
+"""Thousandths between which a real usage is believed to be about this body."""
+
+
+class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model has room for, and what of it is not for the conversation."""
+
+    model: int
+    """The model's whole window."""
+    shown: int | None = None
+    """The window that the host shows or allows, where it is another."""
+    output_reserve: int = 0
+    safety_margin: int = 0
+    compaction_limit: int | None = None
+    """Where the host compacts by itself."""
+
+
+class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known beside the body."""
+
+    window: Window | None = None
+    real_tokens: int | None = None
+    """All input tokens that the provider counted for the last request that was answered."""
+    covers: int | None = None
+    """How many of the body's messages that request had. Unsaid, those before the model's last step."""
+    transient_tokens: int = 0
+    """Tool payload of this turn that is not in the body."""
+    persisted_tokens: int = 0
+    """Summaries that will be in the next turn and are not in the body yet."""
+    outputs_stay: bool = False
+    """Nothing is compacted when the turn is over: every output stays as it is."""
+    compact_percent: int = 80
+    """From how much of the usable window compaction is advised."""
+
+
+class Part(Struct, frozen=True):
+    """Tokens, and what they are of the usable window; percentages are None without a window."""
+
+    tokens: int
+    percent: float | None
+    left_tokens: int | None = None
+    left_percent: float | None = None
+
+
+class Taken(Struct, frozen=True):
+    """A part of the model's window that is not for the conversation."""
+
+    name: str
+    tokens: int
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    """The windows: `model` less everything in `taken` is `usable`."""
+
+    model: int
+    shown: int | None
+    usable: int
+    taken: list[Taken]
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """The account of one body."""
+
+    format: str
+    tokenizer: str
+    baseline: Part
+    persisted: Part
+    transient: Part
+    next_turn: Part
+    this_turn: Part
+    parts: Sizes
+    """Of the body as it is, not scaled."""
+    scale: float
+    scaled_by: str
+    """`usage` or `family`."""
+    window: Room | None
+    should_compact: bool | None
+    because: str | None
+    """`next_turn` or `this_turn`: which of them is that large."""
+    notes: list[str]
+
+
+def measure(body: Value, ask: Ask, policy: Policy, counter: Counter, named: str | None = None) -> Measured:
+    """The account of a body under a policy.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a body in no known format, a policy that contradicts itself, or a window
+            with nothing left in it; `invalid_content` for a body that is nested too deeply.
+    """
+    room = _room(ask.window) if ask.window is not None else None
+    index = index_of(body, named)
+    try:
+        return _measured(body, index, ask, checked(policy), counter, room)
+    except RecursionError as e:
+        raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
+
+
+def _measured(body: Value, index: Index, ask: Ask, policy: Policy, counter: Counter, room: Room | None) -> Measured:
+    pairs = pair(index)
+    line = Timeline(index, pairs)
+    sizes = [counter.item(body, item) for item in index.items]
+    fixed = counter.fixed(index)
+    flight = 0 if ask.outputs_stay else _in_flight(find(body, index, pairs, policy, counter), line)
+    notes = list(index.notes)
+    ratio, by = _ratio(body, index, line, ask, fixed.total, [size.total for size in sizes], notes)
+    baseline = scaled(fixed.total, ratio, PERCENT)
+    persisted = scaled(sum(size.total for size in sizes) - flight + ask.persisted_tokens, ratio, PERCENT)
+    transient = scaled(flight + ask.transient_tokens, ratio, PERCENT)
+    usable = None if room is None else room.usable
+    following, current = baseline + persisted, baseline + persisted + transient
+    because = _because(following, current, usable, ask.compact_percent)
+    return Measured(
+        format=index.format.value,
+        tokenizer=counter.tokenizer.name,
+        baseline=_part(baseline, usable),
+        persisted=_part(persisted, usable),
+        transient=_part(transient, usable),
+        next_turn=_part(following, usable, left=True),
+        this_turn=_part(current, usable, left=True),
+        parts=Sizes.sum([fixed, *sizes]),
+        scale=ratio / PERCENT,
+        scaled_by=by,
+        window=room,
+        should_compact=None if room is None else because is not None,
+        because=because,
+        notes=notes,
+    )
+
+
+def _in_flight(found: Found, line: Timeline) -> int:
+    """What the latest turn's outputs are above the cards that they become."""
+    start = line.turn(line.size)
+    return sum(one.saves for one in found.candidates if one.kind != "arguments" and one.item >= start)
+
+
+def _because(following: int, current: int, usable: int | None, advised: int) -> str | None:
+    if usable is None:
+        return None
+    if following * 100 >= usable * advised:
+        return "next_turn"
+    return "this_turn" if current * 100 >= usable * advised else None
+
+
+def _part(tokens: int, usable: int | None, *, left: bool = False) -> Part:
+    if usable is None:
+        return Part(tokens, None)
+    share = percent(tokens, usable)
+    if not left:
+        return Part(tokens, share)
+    return Part(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
+
+
+def _room(window: Window) -> Room:
+    """What is usable, and what takes the rest."""
+    taken = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
+    if window.shown is not None and window.shown < window.model:
+        taken.insert(0, Taken("not offered by the host", window.model - window.shown))
+    usable = window.model - sum(one.tokens for one in taken)
+    if window.compaction_limit is not None and window.compaction_limit < usable:
+        taken.append(Taken("beyond the host's compaction limit", usable - window.compaction_limit))
+        usable = window.compaction_limit
+    if usable <= 0 or any(one.tokens < 0 for one in taken):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"Of a window of {window.model:,} tokens {usable:,} are left for the conversation. Leave it some.",
+            field="window",
+        )
+    return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in taken if one.tokens])
+
+
+def _ratio(
+    body: Value, index: Index, line: Timeline, ask: Ask, fixed: int, sizes: list[int], notes: list[str]
+) -> tuple[int, str]:
+    """What estimates are multiplied by, in thousandths, and where that comes from."""
+    family = 10 * FAMILIES[_family(body, index)]
+    if ask.real_tokens is None:
+        return family, "family"
+    covered = ask.covers if ask.covers is not None else line.step(line.size)
+    known = fixed + sum(sizes[:covered])
+    ratio = scaled(ask.real_tokens, PERCENT, known) if covered > 0 and known > 0 else 0
+    if _LEAST <= ratio <= _MOST:
+        return ratio, "usage"
+    notes.append(
+        f"The usage of {ask.real_tokens:,} tokens does not belong to this body's first {covered:,} messages "
+        f"(estimated at {known:,}); the estimate stands."
+    )
+    return family, "family"
+
+
+def _family(body: Value, index: Index) -> str:
+    model = get(body, ("model",))
+    model = model.casefold() if isinstance(model, str) else ""
+    if index.format is Format.ANTHROPIC or "claude" in model:
+        return "older claude" if _OLDER_CLAUDE.search(model) else "claude"
+    return "gemini" if index.format is Format.GEMINI or "gemini" in model else "other"

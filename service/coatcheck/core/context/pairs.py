@@ -1,0 +1,90 @@
+"""Which output answers which call, over a whole body.
+
+By ID wherever there is one, over the whole list; an ID that was used before belongs to the newest call with it that is
+still open, and calls without IDs pair with outputs of the same name in order. What is left over is an open call or an
+orphan, which a provider may have the other half of.
+"""
+
+from collections import deque
+from typing import final
+
+from msgspec import Struct
+
+from coatcheck.core.context.model import Call, Index, Output
+
+
+class Pair(Struct, frozen=True):
+    """A call and its output, by the numbers of the items that hold them."""
+
+    call_item: int
+    call: Call
+    output_item: int
+    output: Output
+
+
+class Pairs(Struct, frozen=True):
+    """All pairs of a body in the order of their outputs, and what has no other half."""
+
+    pairs: list[Pair]
+    open: list[tuple[int, Call]]
+    orphans: list[tuple[int, Output]]
+
+
+def pair(index: Index) -> Pairs:
+    """Pair the calls of an index with its outputs."""
+    waiting = _Waiting()
+    pairs: list[Pair] = []
+    orphans: list[tuple[int, Output]] = []
+    for number, item in enumerate(index.items):
+        for call in item.calls:
+            waiting.add(number, call)
+        for output in item.outputs:
+            found = waiting.take(output)
+            if found is None:
+                orphans.append((number, output))
+            else:
+                pairs.append(Pair(*found, number, output))
+    return Pairs(pairs, list(waiting.open.values()), orphans)
+
+
+@final
+class _Waiting:
+    """Calls without an output yet. What was taken under one name is skipped under its others."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, tuple[int, Call]] = {}
+        self._keyed: dict[str, list[tuple[int, deque[Call]]]] = {}
+        """For each key the items that have calls with it, the newest last."""
+        self._named: dict[str | None, deque[Call]] = {}
+        """For each name its calls in order, and under None all."""
+
+    def add(self, number: int, call: Call) -> None:
+        """A call was made."""
+        self.open[id(call)] = (number, call)
+        for key in call.keys:
+            stack = self._keyed.setdefault(key, [])
+            if not stack or stack[-1][0] != number:
+                stack.append((number, deque()))
+            stack[-1][1].append(call)
+        for name in {None, call.name}:
+            self._named.setdefault(name, deque()).append(call)
+
+    def take(self, output: Output) -> tuple[int, Call] | None:
+        """The call that an output answers, which waits no longer; None when none does."""
+        if not output.keys:
+            return self._first(self._named.get(output.name, deque()))
+        for key in output.keys:
+            stack = self._keyed.get(key, [])
+            while stack:
+                found = self._first(stack[-1][1])
+                if found is not None:
+                    return found
+                _ = stack.pop()
+        return None
+
+    def _first(self, calls: deque[Call]) -> tuple[int, Call] | None:
+        while calls:
+            found = self.open.pop(id(calls.popleft()), None)
+            if found is not None:
+                return found
+        return None

@@ -1,0 +1,151 @@
+"""First phase of a compaction: what shall be stored, and what shall take its place. Changes nothing.
+
+    plan = plan(body, policy, counter)
+    stored = {payload.key: ... for payload in plan.payloads}     the caller stores them
+    body, report = apply(body, plan, stored, counter)
+
+The caller stores each payload as ingest would, with its tool name and call ID, and asks for a card of the policy's
+`card_tokens`. The plan belongs to the body it was made of.
+"""
+
+from msgspec import Struct
+
+from coatcheck.core.context.candidates import Candidate, Found, Kind, Left, Place, Why, find
+from coatcheck.core.context.counting import Counter, Sizes
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.model import Format, Index, Media
+from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.pointer import render
+from coatcheck.core.context.policy import Policy, checked
+from coatcheck.core.context.replay import Decisions, Replay
+from coatcheck.core.context.shape import Value, is_utf8
+from coatcheck.core.context.timeline import Timeline
+from coatcheck.core.errors import CoatcheckError, Code
+
+
+class Payload(Struct, frozen=True, kw_only=True):
+    """Something to be stored."""
+
+    key: str
+    """Names it in what the caller hands to `apply`; the same in every plan of the same body."""
+    kind: Kind
+    why: Why
+    message: int
+    """The number of its message in the body's list."""
+    role: str
+    content: Value
+    """As ingest takes it: text or a list of parts."""
+    tool: str | None
+    call_id: str | None
+    failed: bool
+    places: tuple[Place, ...]
+    tokens: int
+    media: Media | None = None
+    left_out: bool = False
+    """Its message is left out of the history: it is stored so that the notice can name it; nothing takes its place."""
+
+    @property
+    def needs_card(self) -> bool:
+        """Whether a card takes its place; otherwise its ID is enough."""
+        return self.kind == "output" and not self.left_out
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """Where it stands in the body, as RFC 6901."""
+        return tuple(render(place.at) for place in self.places)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What a compaction will do to one body."""
+
+    format: Format
+    policy: Policy
+    index: Index
+    payloads: list[Payload]
+    dropped: list[int]
+    """Numbers of the messages that are left out, in order."""
+    notices: list[int]
+    """Numbers of the messages that are notices of earlier compactions."""
+    left: list[Left]
+    copied: list[str]
+    sizes: list[Sizes]
+    """Of each message, as it is."""
+    before: Sizes
+    """Of the whole body, as it is."""
+    expected: int
+    """Tokens of the body afterwards, at most."""
+
+
+def plan(body: Value, policy: Policy, counter: Counter, named: str | None = None) -> Plan:
+    """Decide what to do with a body.
+
+    Args:
+        body: a decoded request body in any format, or its list of messages alone.
+        policy: what is wanted.
+        counter: counts tokens; hand the same one to `apply`, and no text is counted twice.
+        named: the body's format where it is known; otherwise it is detected.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a body in no known format or a policy that contradicts itself;
+            `invalid_content` for a body that is nested too deeply.
+    """
+    policy = checked(policy)
+    index = index_of(body, named)
+    try:
+        return _planned(body, index, policy, counter)
+    except RecursionError as e:
+        raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
+
+
+def _planned(body: Value, index: Index, policy: Policy, counter: Counter) -> Plan:
+    pairs = pair(index)
+    line = Timeline(index, pairs)
+    sizes = [counter.item(body, item) for item in index.items]
+    fixed = counter.fixed(index)
+    found = find(body, index, pairs, policy, counter)
+    decisions = Replay(line, found.candidates, [size.total for size in sizes], fixed.total, policy).run()
+    return Plan(
+        format=index.format,
+        policy=policy,
+        index=index,
+        payloads=[
+            _payload(index, one, number, one.item in decisions.dropped)
+            for number, one in enumerate(found.candidates)
+            if number in decisions.replaced
+        ],
+        dropped=sorted(decisions.dropped),
+        notices=line.notices,
+        left=_left(found, decisions),
+        copied=found.copied,
+        sizes=sizes,
+        before=Sizes.sum([fixed, *sizes]),
+        expected=decisions.expected,
+    )
+
+
+def _payload(index: Index, one: Candidate, number: int, left_out: bool) -> Payload:
+    return Payload(
+        key=f"p{number}",
+        kind=one.kind,
+        why=one.why,
+        message=one.item,
+        role=index.items[one.item].role.value,
+        content=one.content,
+        tool=one.tool if one.tool is None or is_utf8(one.tool) else None,
+        call_id=one.call_id if one.call_id is None or is_utf8(one.call_id) else None,
+        failed=one.failed,
+        places=one.places,
+        tokens=one.tokens,
+        media=one.media,
+        left_out=left_out,
+    )
+
+
+def _left(found: Found, decisions: Decisions) -> list[Left]:
+    """What is large and stays."""
+    left = [one for one in found.left if one.message not in decisions.dropped]
+    for number, one in enumerate(found.candidates):
+        if number not in decisions.replaced and one.item not in decisions.dropped:
+            why = "waits for a batch" if number in decisions.waiting else "protected: the model still works with it"
+            left.append(Left(render(one.places[0].at), one.tokens, why, one.item))
+    return left

@@ -1,0 +1,116 @@
+"""What a caller wants of a compaction. Every size is in tokens of the counter that is handed in.
+
+The defaults act on what is certainly bulk and touch nothing that the model is still working on. A policy that
+contradicts itself is refused when it is made use of, with the field's name.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+Protect = Literal["turn", "step", "none"]
+Media = Literal["keep", "placeholder"]
+
+WRITERS: Final = (
+    "write_file",
+    "create_file",
+    "write",
+    "writefile",
+    "write_to_file",
+    "save_file",
+    "new_file",
+    "create",
+    "str_replace_based_edit_tool",
+    "str_replace_editor",
+    "file_editor",
+)
+"""Tools that write a whole file, by the names that agents give them; compared without case and a host's prefix."""
+WRITTEN: Final = ("content", "contents", "file_text", "text", "file_content")
+EXEMPT: Final = ("$web_search",)
+"""Kimi's built-in search: its tool message echoes an ID that the provider looks up."""
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which arguments of which tools become markers once the call is done."""
+
+    tools: tuple[str, ...] = WRITERS
+    fields: tuple[str, ...] = WRITTEN
+    """Names of arguments, at any depth; `*` for every text, also the free text of a custom tool."""
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a body is compacted."""
+
+    inline_tokens: int = 1_000
+    """An output's text of at most this many tokens stays as it is."""
+    card_tokens: int = 600
+    """No card is larger. What is planned counts on it; the caller makes cards of this budget."""
+    protect: Protect = "turn"
+    """What is spared while the model works with it. `turn`: everything from the last message of the user on, and the
+    model's last step before it. `step`: the model's last message or run of items, and what came back since. `none`:
+    nothing but calls that have no output yet; then an output is a card from its first request on, which costs no
+    prompt cache and no thinking."""
+    latest_tokens: int | None = 10_000
+    """A protected output's text over this size is made a card all the same, at once: one that breaks the next request
+    protects nothing. None spares it whatever its size."""
+    exempt_tools: tuple[str, ...] = EXEMPT
+    """Outputs of these tools never become cards, their arguments never markers."""
+    arguments: tuple[Rule, ...] = (Rule(),)
+    argument_tokens: int = 500
+    """An argument of at most this many tokens stays as it is."""
+    media: Media = "keep"
+    """Whether images and files in outputs that are not protected stay or become placeholders."""
+    server_tools: bool = False
+    """Whether outputs and arguments of tools that the provider ran itself are replaced, too, where they are text."""
+    batch_tokens: int = 0
+    """What is out of protection waits until this many tokens can be saved at once, so that the prompt's cached prefix
+    changes rarely. 0: each turn is compacted once, when it is over."""
+    max_tokens: int | None = None
+    """Budget of the whole body. None: nothing is ever left out."""
+    settle_percent: int = 80
+    """A body over its budget is brought to this much of it, so that the next turns need nothing."""
+
+
+LEAST_BUDGET: Final = 2_000
+_BOUNDS: Final = {
+    "inline_tokens": (64, 1_000_000),
+    "card_tokens": (64, 8_192),
+    "argument_tokens": (64, 1_000_000),
+    "batch_tokens": (0, 10_000_000),
+    "settle_percent": (10, 100),
+}
+
+
+def checked(policy: Policy) -> Policy:
+    """The policy, if it makes sense.
+
+    Raises:
+        CoatcheckError: `invalid_request`, naming the field.
+    """
+    for name, (least, most) in _BOUNDS.items():
+        if not least <= getattr(policy, name) <= most:
+            raise _refused(f"must be between {least:,} and {most:,}.", name)
+    if policy.card_tokens > policy.inline_tokens:
+        raise _refused(
+            "must not be more than inline_tokens, or cards would be larger than what they replace.", "card_tokens"
+        )
+    if policy.latest_tokens is not None and policy.latest_tokens < policy.inline_tokens:
+        raise _refused("must not be less than inline_tokens.", "latest_tokens")
+    if policy.max_tokens is not None and policy.max_tokens < LEAST_BUDGET:
+        raise _refused(f"must be at least {LEAST_BUDGET:,}, room for a notice and a prompt.", "max_tokens")
+    return policy
+
+
+def _refused(sentence: str, field: str) -> CoatcheckError:
+    return CoatcheckError(Code.INVALID_REQUEST, f"The policy's `{field}` {sentence}", field=field)
+
+
+def same_tool(name: str | None, names: tuple[str, ...]) -> bool:
+    """Whether a tool is one of these, also under the prefix that a host gives it (`mcp__server__write_file`)."""
+    if name is None:
+        return False
+    folded = name.casefold()
+    bare = folded.rpartition("__")[2]
+    return any(one.casefold() in {folded, bare} for one in names)

@@ -1,0 +1,116 @@
+"""What stands where something was replaced: a card, a marker, a placeholder; a cut where storing failed.
+
+Only the value that held the payload changes; its type, its neighbours, cache marks and whether the tool failed stay.
+"""
+
+import json
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.context import signs
+from coatcheck.core.context.candidates import Place
+from coatcheck.core.context.inner import parsed, spliced
+from coatcheck.core.context.plan import Payload
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Value, as_object, as_text
+from coatcheck.core.text.excerpt import head, tail
+from coatcheck.core.tokens import Tokenizer
+
+_MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
+_OUR_WORDS: Final = 64
+"""Tokens of the line between the two ends of a cut, and of what joining them may cost."""
+
+
+class Stored(Struct, frozen=True):
+    """What became of a payload. Leave it out of the answers, or without an ID, when it could not be stored."""
+
+    artifact_id: str | None
+    card: str | None = None
+    stored: bool = True
+    """False for the card of a payload that storage refused: it says so itself, and its ID promises nothing."""
+
+
+class Swap(Struct, frozen=True):
+    """One value that changes: at a place of the body, or inside the JSON document that is the string there."""
+
+    place: Place
+    new: Value
+    text: str
+    """The new text, for counting."""
+    to: str
+
+
+def swaps(body: Value, payload: Payload, stored: Stored | None, budget: int, tokenizer: Tokenizer) -> list[Swap]:
+    """What changes for one payload; nothing when it could not be stored and must stay."""
+    kept = stored.artifact_id if stored is not None and stored.stored else None
+    if payload.kind == "media":
+        return [] if kept is None or payload.media is None else [_media(payload, kept)]
+    if payload.kind == "arguments":
+        return [] if kept is None else [_marked(place, kept) for place in payload.places]
+    card = stored.card if stored is not None else None
+    found: list[Swap] = []
+    for place in payload.places:
+        if place.shows == "marker":
+            found.append(_marked(place, kept))
+        elif card is not None:
+            found.append(_carded(body, place, card, "card"))
+        else:
+            found.append(_carded(body, place, _cut(_text(body, place), budget, tokenizer), "cut"))
+    return found
+
+
+def _marked(place: Place, artifact_id: str | None) -> Swap:
+    if artifact_id is None:
+        text = f"[… {place.characters:,} characters could not be stored and cannot be read back]"
+        return Swap(place, text, text, "cut")
+    text = signs.marker(place.characters, artifact_id)
+    return Swap(place, text, text, "marker")
+
+
+def _carded(body: Value, place: Place, text: str, to: str) -> Swap:
+    if place.shows != "whole":
+        return Swap(place, text, text, to)
+    failed = "error" in as_object(get(body, place.at))
+    return Swap(place, {"error" if failed else "output": text}, text, to)
+
+
+def _media(payload: Payload, artifact_id: str) -> Swap:
+    media, place = payload.media, payload.places[0]
+    if media is None:  # pragma: no cover - a media payload has its media
+        raise TypeError
+    text = signs.placeholder(media.type, media.size, artifact_id)
+    part = as_object(media.part)
+    marks = {key: part[key] for key in _MARKS if key in part}
+    return Swap(place, {"type": media.text_type, "text": text, **marks}, text, "placeholder")
+
+
+def _text(body: Value, place: Place) -> str:
+    value = get(body, place.at)
+    if place.inside and isinstance(value, str):
+        return as_text(get(parsed(value), place.inside)) or ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, budget: int, tokenizer: Tokenizer) -> str:
+    """Head and tail of a text that could not be stored, within a card's budget, with what is missing between them."""
+    data = text.encode("utf-8", "replace")
+    room = max(budget - _OUR_WORDS, 2) // 2
+    first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
+    missing = len(data) - len(first) - len(last)
+    between = (
+        f"[… {missing:,} bytes left out here: they could not be stored and cannot be read back. Run the tool again "
+    )
+    return f"{first.decode('utf-8', 'replace')}\n{between}if you need them.]\n{last.decode('utf-8', 'replace')}"
+
+
+def edits(body: Value, changes: list[Swap]) -> dict[Pointer, Value]:
+    """The values to set, by pointer; several changes inside one JSON string become one."""
+    found: dict[Pointer, Value] = {}
+    within: dict[Pointer, dict[Pointer, str]] = {}
+    for swap in changes:
+        if swap.place.inside:
+            within.setdefault(swap.place.at, {})[swap.place.inside] = swap.new
+        else:
+            found[swap.place.at] = swap.new
+    return found | {at: spliced(get(body, at), inside) for at, inside in within.items()}

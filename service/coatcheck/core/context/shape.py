@@ -1,0 +1,42 @@
+"""JSON values by their shape, for bodies whose types nobody checked."""
+
+import json
+from typing import Any, cast
+
+Value = Any
+Object = dict[str, Any]
+
+
+def as_object(value: Value) -> Object:
+    """A JSON object, or an empty one for anything else."""
+    return cast("Object", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Value) -> list[Value]:
+    """A JSON array, or an empty one for anything else."""
+    return cast("list[Value]", value) if isinstance(value, list) else []
+
+
+def as_text(value: Value) -> str | None:
+    """A string that says something; None for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
+def kind_of(block: Object) -> str | None:
+    """The `type` of a part or an item; None when it has none, and empty when that is no string."""
+    kind = block.get("type")
+    return kind if kind is None or isinstance(kind, str) else ""
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be bytes: JSON can spell halves of surrogate pairs, which no encoding has."""
+    try:
+        _ = text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def serialised(value: Value) -> str:
+    """A value as the JSON that ingest stores of it: no spaces, keys sorted, so that a client's habits do not matter."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

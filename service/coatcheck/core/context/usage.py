@@ -1,0 +1,36 @@
+"""The input tokens that a provider's own usage object reports, in anyone's shape; and rounding, once for all."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from coatcheck.core.context.shape import Value
+
+_WHOLE: Final = ("prompt_tokens", "promptTokenCount", "prompt_token_count")
+_CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def input_tokens(usage: Mapping[str, Value]) -> int | None:
+    """All input tokens, cached ones included; None when the object says nothing.
+
+    OpenAI, Gemini and LangChain report the sum; Anthropic reports cached tokens beside `input_tokens`, to be added.
+    """
+    for name in _WHOLE:
+        if _is_count(usage.get(name)):
+            return int(usage[name])
+    if not _is_count(usage.get("input_tokens")):
+        return None
+    return int(usage["input_tokens"]) + sum(int(usage[name]) for name in _CACHED if _is_count(usage.get(name)))
+
+
+def _is_count(value: Value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def scaled(tokens: int, numerator: int, denominator: int) -> int:
+    """Tokens times a ratio, half up."""
+    return (2 * tokens * numerator + denominator) // (2 * denominator)
+
+
+def percent(part: int, whole: int) -> float:
+    """`part` of `whole` in percent with one decimal, half up; 100 of nothing."""
+    return scaled(part, 1_000, whole) / 10 if whole > 0 else 100.0

@@ -1,0 +1,320 @@
+"""Conversations told once and written in every wire format; and what stands in for storing and for counting."""
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from coatcheck.core import ids
+from coatcheck.core.context import Counter, Plan, Policy, Report, Stored, apply, plan
+from coatcheck.core.context.shape import as_list, as_object
+
+Body = Any
+
+
+class Call(Struct):
+    """A tool call and what came back; None while nothing has."""
+
+    id: str
+    name: str
+    args: dict[str, Any]
+    output: str | None
+
+
+class Step(Struct):
+    """What the model wrote at once."""
+
+    text: str
+    calls: list[Call] = field(default_factory=list[Call])
+
+
+class Turn(Struct):
+    """What the user asked, and what the model did."""
+
+    prompt: str
+    steps: list[Step]
+
+
+class Bytes:
+    """Four bytes are a token: exact, cheap and additive enough for properties."""
+
+    name = "four-bytes"
+
+    def count(self, text: str) -> int:
+        return -(-len(text.encode("utf-8", "replace")) // 4)
+
+    def encode(self, text: str) -> list[int]:
+        data = text.encode("utf-8", "replace")
+        return [int.from_bytes(b"\x01" + data[at : at + 4], "big") for at in range(0, len(data), 4)]
+
+    def decode(self, tokens: list[int]) -> bytes:
+        return b"".join(token.to_bytes((token.bit_length() + 7) // 8, "big")[1:] for token in tokens)
+
+
+def counter() -> Counter:
+    return Counter(Bytes())
+
+
+def artifact_id(call_id: str | None, content: object) -> str:
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
+    return ids.render(ids.number(ids.identity("test", None, call_id, digest)))
+
+
+def stored(planned: Plan) -> dict[str, Stored]:
+    """Every payload stored, with a card that is a function of the payload."""
+    kept: dict[str, Stored] = {}
+    for payload in planned.payloads:
+        name = artifact_id(payload.call_id, payload.content)
+        card = f"[{name} · text · stored outside this conversation; below: facts]\n"
+        card += f"{len(str(payload.content)):,} characters"
+        kept[payload.key] = Stored(name, card if payload.needs_card else None)
+    return kept
+
+
+def compact(body: Body, policy: Policy, named: str | None = None) -> tuple[Body, Report]:
+    """Both phases."""
+    counting = counter()
+    planned = plan(body, policy, counting, named)
+    return apply(body, planned, stored(planned), counting)
+
+
+def words(rng: random.Random, size: int) -> str:
+    """Text of about that many characters, with what JSON must escape in it."""
+    alphabet = ['"quoted"', "back\\slash", "line\nend", "naïve", "日本語", "plain", "words", "and", "more", "{", "7"]
+    found: list[str] = []
+    length = 0
+    while length < size:
+        word = rng.choice(alphabet)
+        found.append(word)
+        length += len(word) + 1
+    return " ".join(found)
+
+
+SIZES: Final = (0, 3, 40, 300, 900, 2_000, 9_000)
+TOOLS: Final = ("run_shell", "web_search", "write_file", "mcp__disk__write_file", "read_page")
+
+
+def conversation(seed: int, turns: int = 4, *, open_calls: bool = True) -> list[Turn]:
+    """A random conversation. The last step may wait for its outputs."""
+    rng = random.Random(seed)
+    number = 0
+    told: list[Turn] = []
+    for at in range(turns):
+        steps: list[Step] = []
+        for _ in range(rng.randint(0, 3)):
+            calls: list[Call] = []
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                number += 1
+                name = rng.choice(TOOLS)
+                args: dict[str, Any] = {"path": f"f{number}.md", "n": 1.0}
+                if "write" in name:
+                    args["content"] = words(rng, rng.choice(SIZES))
+                calls.append(Call(f"call_{number}", name, args, words(rng, rng.choice(SIZES))))
+            steps.append(Step(rng.choice(("", "Looking.")), calls))
+        if at < turns - 1 or rng.random() < 0.3:
+            steps.append(Step(f"Answer {at}."))
+        told.append(Turn(f"Question {at}: {words(rng, rng.choice((10, 200)))}", steps))
+    last = told[-1].steps[-1:]
+    if open_calls and last and last[0].calls and rng.random() < 0.3:
+        for call in last[0].calls:
+            call.output = None
+    return told
+
+
+def moments(told: list[Turn]) -> Iterator[list[Turn]]:
+    """The conversation as it was at each request."""
+    for at, turn in enumerate(told):
+        for steps in range(len(turn.steps) + 1):
+            before = turn.steps[:steps]
+            if not before or (before[-1].calls and all(call.output is not None for call in before[-1].calls)):
+                yield [*told[:at], Turn(turn.prompt, before)]
+
+
+# ---------------------------------------------------------------------------------------------------- in every format
+
+
+def chat(told: list[Turn]) -> Body:
+    messages: list[Body] = [{"role": "developer", "content": "Be brief."}]
+    for turn in told:
+        messages.append({"role": "user", "content": turn.prompt})
+        for step in turn.steps:
+            calls = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": json.dumps(c.args)}}
+                for c in step.calls
+            ]
+            messages.append(
+                {"role": "assistant", "content": step.text or None, **({"tool_calls": calls} if calls else {})}
+            )
+            messages += [
+                {"role": "tool", "tool_call_id": c.id, "content": c.output} for c in step.calls if c.output is not None
+            ]
+    return {"model": "gpt-5.6-sol", "messages": messages}
+
+
+def responses(told: list[Turn]) -> Body:
+    items: list[Body] = []
+    for turn in told:
+        items.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": turn.prompt}]})
+        for number, step in enumerate(turn.steps):
+            items.append(
+                {"type": "reasoning", "id": f"rs_{len(items)}", "summary": [], "encrypted_content": "gAAA" * 9}
+            )
+            if step.text:
+                content: Body = [{"type": "output_text", "text": step.text, "annotations": []}]
+                items.append(
+                    {
+                        "type": "message",
+                        "id": f"msg_{len(items)}",
+                        "role": "assistant",
+                        "status": "completed",
+                        "phase": "commentary",
+                        "content": content,
+                    }
+                )
+            for c in step.calls:
+                arguments = json.dumps(c.args, ensure_ascii=bool(number % 2), separators=(",", ":"))
+                items.append(
+                    {
+                        "type": "function_call",
+                        "id": f"fc_{c.id}",
+                        "call_id": c.id,
+                        "name": c.name,
+                        "arguments": arguments,
+                    }
+                )
+            for at, c in enumerate(step.calls):
+                output: Body = [{"type": "input_text", "text": c.output}] if at % 2 else c.output
+                if c.output is not None:
+                    items.append({"type": "function_call_output", "call_id": c.id, "output": output})
+    return {"model": "gpt-5.6-sol", "instructions": "Be brief.", "store": False, "input": items}
+
+
+def messages(told: list[Turn]) -> Body:
+    found: list[Body] = []
+    for turn in told:
+        found.append({"role": "user", "content": turn.prompt})
+        for step in turn.steps:
+            blocks: list[Body] = [{"type": "thinking", "thinking": "Hm.", "signature": f"Eq{len(found)}=="}]
+            blocks += [{"type": "text", "text": step.text}] if step.text else []
+            blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.args} for c in step.calls]
+            found.append({"role": "assistant", "content": blocks})
+            results: list[Body] = [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": c.id,
+                    "content": [{"type": "text", "text": c.output}] if at % 2 and c.output else c.output,
+                    "is_error": at % 3 == 0,
+                }
+                for at, c in enumerate(step.calls)
+                if c.output is not None
+            ]
+            if results:
+                results[-1]["cache_control"] = {"type": "ephemeral"}
+                found.append({"role": "user", "content": results})
+    return {"model": "claude-opus-5-5", "max_tokens": 900, "system": "Be brief.", "messages": found}
+
+
+def gemini(told: list[Turn], *, named: bool = True) -> Body:
+    contents: list[Body] = []
+    for turn in told:
+        contents.append({"role": "user", "parts": [{"text": turn.prompt}]})
+        for step in turn.steps:
+            parts: list[Body] = [{"text": step.text}] if step.text else []
+            for at, c in enumerate(step.calls):
+                call = {"name": c.name, "args": c.args, **({"id": c.id} if named else {})}
+                parts.append({"functionCall": call, **({} if at else {"thoughtSignature": "CpEBAdHtim8="})})
+            contents.append({"role": "model", "parts": parts})
+            answers = [
+                {
+                    "functionResponse": {
+                        "name": c.name,
+                        "response": {("error", "output")[at % 2]: c.output, "code": at},
+                        **({"id": c.id} if named else {}),
+                    }
+                }
+                for at, c in enumerate(step.calls)
+                if c.output is not None
+            ]
+            contents += [{"role": "user", "parts": answers}] if answers else []
+    return {"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": contents}
+
+
+def gemini_without_ids(told: list[Turn]) -> Body:
+    return gemini(told, named=False)
+
+
+def langchain(told: list[Turn], *, dumped: bool = False) -> Body:
+    def wrap(kind: str, name: str, data: Body) -> Body:
+        said: Body = {"additional_kwargs": {}, "response_metadata": {}, "type": kind, "name": None, "id": None, **data}
+        if dumped:
+            return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": said}
+        return {"type": kind, "data": said}
+
+    found: list[Body] = []
+    for turn in told:
+        found.append(wrap("human", "HumanMessage", {"content": turn.prompt}))
+        for number, step in enumerate(turn.steps):
+            plain = [{"name": c.name, "args": c.args, "id": c.id, "type": "tool_call"} for c in step.calls]
+            blocks: list[Body] = [{"type": "text", "text": step.text}] if step.text else []
+            raw: list[Body] = []
+            for c in step.calls:
+                if number % 2:
+                    blocks.append({"type": "tool_use", "id": c.id, "name": c.name, "input": c.args})
+                else:
+                    arguments = json.dumps(c.args)
+                    raw.append({"id": c.id, "type": "function", "function": {"name": c.name, "arguments": arguments}})
+            data = {"content": blocks, "tool_calls": plain, "invalid_tool_calls": []}
+            found.append(wrap("ai", "AIMessage", {**data, "additional_kwargs": {"tool_calls": raw} if raw else {}}))
+            for c in step.calls:
+                if c.output is not None:
+                    data = {
+                        "content": c.output,
+                        "tool_call_id": c.id,
+                        "status": "success",
+                        "artifact": {"raw": c.output},
+                    }
+                    found.append(wrap("tool", "ToolMessage", data))
+    return {"messages": found}
+
+
+def langchain_dumped(told: list[Turn]) -> Body:
+    return langchain(told, dumped=True)
+
+
+FORMATS: Final[dict[str, Callable[[list[Turn]], Body]]] = {
+    "openai-chat": chat,
+    "openai-responses": responses,
+    "anthropic": messages,
+    "gemini": gemini,
+    "gemini without ids": gemini_without_ids,
+    "langchain": langchain,
+    "langchain dumped": langchain_dumped,
+}
+LISTS: Final = dict.fromkeys(FORMATS, "messages") | {
+    "openai-responses": "input",
+    "gemini": "contents",
+    "gemini without ids": "contents",
+}
+
+
+def dumped(body: Body) -> str:
+    return json.dumps(body, ensure_ascii=False)
+
+
+def differences(old: Body, new: Body, at: str = "") -> Iterator[str]:
+    """Pointers to every value that is different; containers of the same shape are looked into."""
+    if old is new:
+        return
+    left, right = as_object(old), as_object(new)
+    many, others = as_list(old), as_list(new)
+    if left and list(left) == list(right):
+        for key in left:
+            yield from differences(left[key], right[key], f"{at}/{key}")
+    elif many and len(many) == len(others):
+        for number, (one, other) in enumerate(zip(many, others, strict=True)):
+            yield from differences(one, other, f"{at}/{number}")
+    elif type(old) is not type(new) or old != new:
+        yield at

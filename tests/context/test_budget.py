@@ -1,0 +1,244 @@
+"""A total budget: newest first, pairs whole, the last prompt always, nothing gone without a notice."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from coatcheck.core.context import Counter, Policy, apply, plan
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.notice import NOTICE_TOKENS, Omitted, notice_in, read, written
+from coatcheck.core.context.pairs import pair
+from coatcheck.core.errors import CoatcheckError, Code
+from context.histories import (
+    FORMATS,
+    LISTS,
+    Call,
+    Step,
+    Turn,
+    artifact_id,
+    chat,
+    compact,
+    conversation,
+    counter,
+    dumped,
+    messages,
+    moments,
+    stored,
+)
+
+BUDGET = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000)
+SEEDS = range(3)
+
+
+def without_notice(new: Any, name: str) -> list[str]:  # noqa: ANN401 - a body is any JSON
+    index = index_of(new)
+    items = new[LISTS[name]]
+    return [dumped(items[number]) for number, item in enumerate(index.items) if notice_in(item) is None]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_stays_is_in_order_and_whole_in_its_pairs(name: str) -> None:
+    cut = 0
+    for seed in SEEDS:
+        told = conversation(seed, 10)
+        body = FORMATS[name](told)
+        before = copy.deepcopy(body)
+        counting = counter()
+        planned = plan(body, BUDGET, counting)
+        new, report = apply(body, planned, stored(planned), counting)
+        assert body == before
+        assert report.fits
+        assert report.tokens_after <= planned.expected <= 2_000
+        cut += report.omitted_now
+        old_index, index = index_of(body), index_of(new)
+        gone = set(planned.dropped)
+        kept = [item for number, item in enumerate(old_index.items) if number not in gone]
+        now = [item for item in index.items if notice_in(item) is None]
+        assert [(i.role, [c.call_id for c in i.calls], [o.call_id for o in i.outputs]) for i in kept] == [
+            (i.role, [c.call_id for c in i.calls], [o.call_id for o in i.outputs]) for i in now
+        ]
+        assert len(index.items) == len(now) + (1 if gone else 0)
+        pairs, old_pairs = pair(index), pair(old_index)
+        assert pairs.orphans == []
+        assert [call.call_id for _, call in pairs.open] == [call.call_id for _, call in old_pairs.open]
+        assert any(told[-1].prompt in text for item in index.items for text in item.texts)
+        said = [item for item in index.items if item.role.value != "system"]
+        assert said[0].role.value == "user"
+    assert cut > 10
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_compacting_again_changes_nothing_under_a_budget(name: str) -> None:
+    for seed in SEEDS:
+        new, first = compact(FORMATS[name](conversation(seed, 10)), BUDGET)
+        again, report = compact(new, BUDGET)
+        assert again is new
+        assert not report.changed
+        assert report.omitted == first.omitted
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_growing_history_is_cut_rarely_and_only_further(name: str) -> None:
+    cuts = requests = 0
+    for seed in SEEDS:
+        gone: set[int] = set()
+        for told in moments(conversation(seed, 10, open_calls=False)):
+            planned = plan(FORMATS[name](told), BUDGET, counter())
+            now = set(planned.dropped)
+            assert gone <= now
+            cuts += gone != now
+            requests += 1
+            gone = now
+    assert 0 < cuts < requests / 4
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_history_that_is_kept_compacted_never_breaks_and_its_notice_adds_up(name: str) -> None:
+    """The caller keeps the compacted body and appends to it; every message is in the body or in the notice's count."""
+    for seed in SEEDS:
+        body: Any = None
+        sent = 0
+        for told in moments(conversation(seed, 10, open_calls=False)):
+            whole = FORMATS[name](told)
+            items = whole[LISTS[name]]
+            grown = whole if body is None else {**whole, LISTS[name]: [*body[LISTS[name]], *items[sent:]]}
+            body, report = compact(grown, BUDGET)
+            sent = len(items)
+            left_out = 0 if report.omitted is None else report.omitted.messages
+            assert left_out + len(without_notice(body, name)) == sent
+            assert pair(index_of(body)).orphans == []
+            assert sum(notice_in(item) is not None for item in index_of(body).items) == (left_out > 0)
+            assert report.fits
+
+
+def test_newest_blocks_stay_as_long_as_they_fit() -> None:
+    told = [Turn(f"Question {n} " + "x" * 400, [Step(f"Answer {n}")]) for n in range(40)]
+    policy = Policy(inline_tokens=100, card_tokens=80, max_tokens=2_000, settle_percent=100)
+    counting = counter()
+    planned = plan(chat(told), policy, counting)
+    new, report = apply(chat(told), planned, {}, counting)
+    assert planned.dropped == list(range(1, 1 + len(planned.dropped)))
+    room = 2_000 - report.tokens_after
+    largest_gone = planned.sizes[planned.dropped[-1]].total
+    assert room < largest_gone + NOTICE_TOKENS
+    notice = new["messages"][1]["content"].split("\n")
+    assert notice[0].startswith(
+        f"[{len(planned.dropped)} earlier messages ({(len(planned.dropped) + 1) // 2} of the user)"
+    )
+    assert [line[:12] for line in notice[2:4]] == [
+        "- Question 0",
+        f"- Question {(len(planned.dropped) + 1) // 2 - 4}"[:12],
+    ]
+
+
+def test_the_last_prompt_stays_when_its_own_turn_is_cut() -> None:
+    steps = [Step(f"Step {n} " + "y" * 300, [Call(f"c{n}", "run_shell", {}, "fine " * 20)]) for n in range(40)]
+    told = [Turn("Old question", [Step("Old answer")]), Turn("The question", steps)]
+    new, report = compact(messages(told), BUDGET)
+    first, second, third = new["messages"][:3]
+    assert read(first["content"]) == report.omitted
+    assert second == {"role": "user", "content": "The question"}
+    assert third["role"] == "assistant"
+    assert new["messages"][-1]["content"][0]["tool_use_id"] == "c39"
+
+
+def test_what_was_stored_of_messages_left_out_is_named_in_the_notice() -> None:
+    told = [Turn("Read it", [Step("", [Call("c0", "run_shell", {}, "z" * 3_000)]), Step("Done " + "w" * 5_000)])]
+    told += [Turn(f"More {n} " + "x" * 500, [Step("Yes.")]) for n in range(12)]
+    counting = counter()
+    planned = plan(chat(told), BUDGET, counting)
+    assert [(p.call_id, p.left_out, p.needs_card) for p in planned.payloads] == [("c0", True, False)]
+    kept = stored(planned)
+    new, report = apply(chat(told), planned, kept, counting)
+    name = kept["p0"].artifact_id
+    assert report.omitted is not None
+    assert report.omitted.artifacts == (name,)
+    assert new["messages"][1]["content"].endswith(f"Tool outputs from there can still be read: {name}")
+    assert report.changes == []
+
+
+def test_a_notice_reads_back_as_what_was_written() -> None:
+    said = Omitted(1_234, 56, 7_890_123, ("First", "Second"), (artifact_id("a", 1), artifact_id("b", 2)), 1_300)
+    assert read(written(said)) == said
+    assert read(written(said) + "x") != said
+    assert read("Hello " + written(said)) is None
+
+
+def test_hostile_words_of_a_user_stay_inside_a_notices_bound() -> None:
+    told = [Turn("\u0001💥\n</system>" * 900 + f"{n}", [Step("ok")]) for n in range(30)]
+    new, report = compact(chat(told), BUDGET)
+    notice = new["messages"][1]["content"]
+    assert report.omitted_now > 0
+    assert counter().text(notice) <= NOTICE_TOKENS
+    assert "</system>" not in notice
+    assert len(notice.split("\n")) == 7
+
+
+def test_what_cannot_be_left_out_is_reported_when_it_does_not_fit() -> None:
+    told = [Turn("Old", [Step("answer")]), Turn("x" * 20_000, [])]
+    new, report = compact(chat(told), BUDGET)
+    assert report.fits is False
+    assert any("still over max_tokens" in note for note in report.notes)
+    assert new["messages"][-1]["content"] == "x" * 20_000
+    assert compact(new, BUDGET)[0] is new
+
+
+def test_calls_that_wait_for_their_output_are_never_left_out() -> None:
+    body = chat([Turn("q", [Step("", [Call("open", "run_shell", {}, None)])])])
+    body["messages"] += chat([Turn(f"{n} " + "x" * 900, [Step("ok")]) for n in range(20)])["messages"][1:]
+    new, report = compact(body, BUDGET)
+    assert report.omitted_now > 10
+    assert [m["tool_calls"][0]["id"] for m in new["messages"] if "tool_calls" in m] == ["open"]
+
+
+def test_an_output_that_comes_late_goes_with_its_call() -> None:
+    """Responses pairs over the whole list: what stands between an asynchronous call and its output is another block."""
+    items: list[Any] = [
+        {"role": "user", "content": "start"},
+        {"type": "function_call", "call_id": "late", "name": "job", "arguments": "{}"},
+        {"role": "user", "content": "meanwhile " + "x" * 10_000},
+        {"role": "assistant", "content": "yes " + "x" * 1_000},
+        {"type": "function_call_output", "call_id": "late", "output": "done"},
+        {"role": "assistant", "content": "finished " + "x" * 1_000},
+        {"role": "user", "content": "last " + "x" * 6_000},
+    ]
+    policy = Policy(inline_tokens=100, card_tokens=80, max_tokens=4_000)
+    assert plan({"input": items}, policy, counter()).dropped == [0, 2]
+    new, _ = compact({"input": items}, policy)
+    assert pair(index_of(new)).orphans == []
+    assert pair(index_of(new)).open == []
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(max_tokens=100),
+        Policy(card_tokens=2_000),
+        Policy(inline_tokens=1),
+        Policy(latest_tokens=10),
+        Policy(settle_percent=5),
+        Policy(batch_tokens=-1),
+    ],
+    ids=["max", "card", "inline", "latest", "settle", "batch"],
+)
+def test_a_policy_that_contradicts_itself_is_refused_by_its_fields_name(policy: Policy) -> None:
+    with pytest.raises(CoatcheckError) as refused:
+        plan(chat([]), policy, counter())
+    assert refused.value.code is Code.INVALID_REQUEST
+    assert refused.value.extra["field"] in {
+        "max_tokens",
+        "card_tokens",
+        "inline_tokens",
+        "latest_tokens",
+        "settle_percent",
+        "batch_tokens",
+    }
+
+
+def test_a_plan_of_another_body_is_refused() -> None:
+    counting: Counter = counter()
+    planned = plan(chat(conversation(1)), BUDGET, counting)
+    with pytest.raises(CoatcheckError) as refused:
+        apply(chat(conversation(2, 9)), planned, {}, counting)
+    assert refused.value.code is Code.INVALID_REQUEST

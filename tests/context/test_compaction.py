@@ -1,0 +1,154 @@
+"""What compaction promises for any conversation in any format, without a budget."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from coatcheck.core.context import Policy, plan
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.pointer import get
+from coatcheck.core.context.shape import as_list
+from coatcheck.core.context.signs import is_ours
+from context.histories import FORMATS, LISTS, chat, compact, conversation, counter, differences, dumped, moments
+
+SMALL = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000)
+POLICIES = {
+    "turn": SMALL,
+    "step": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="step", latest_tokens=None),
+    "none": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none"),
+    "batches": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, batch_tokens=3_000),
+}
+SEEDS = range(3)
+
+
+def outer(pointer: str, body: Any) -> str:  # noqa: ANN401 - a body is any JSON
+    """The place in the body itself of a change that may be inside a JSON string."""
+    at: Any = body
+    steps = pointer.split("/")[1:]
+    for number, step in enumerate(steps):
+        if isinstance(at, str):
+            return "/" + "/".join(steps[:number])
+        at = as_list(at)[int(step)] if isinstance(at, list) else at[step]
+    return pointer
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_only_what_the_report_names_is_different(name: str, policy: str) -> None:
+    changed = 0
+    for seed in SEEDS:
+        body = FORMATS[name](conversation(seed))
+        before = copy.deepcopy(body)
+        new, report = compact(body, POLICIES[policy])
+        assert body == before
+        expected = {outer(change.pointer, new) for change in report.changes}
+        assert set(differences(body, new)) == expected
+        assert report.tokens_after <= report.tokens_before
+        assert (report.first_changed is not None) == report.changed == bool(report.changes)
+        changed += len(expected)
+    assert changed > 2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_compacting_again_changes_nothing(name: str, policy: str) -> None:
+    for seed in SEEDS:
+        new, _ = compact(FORMATS[name](conversation(seed)), POLICIES[policy])
+        again, report = compact(new, POLICIES[policy])
+        assert again is new
+        assert (report.changed, report.changes, report.tokens_after) == (False, [], report.tokens_before)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_calls_outputs_and_opaque_parts_keep_their_names_order_and_bytes(name: str) -> None:
+    for seed in SEEDS:
+        body = FORMATS[name](conversation(seed))
+        new, _ = compact(body, POLICIES["none"])
+        old_index, new_index = index_of(body), index_of(new)
+        for old, now in zip(old_index.items, new_index.items, strict=True):
+            assert (old.role, old.at, old.prompt) == (now.role, now.at, now.prompt)
+            assert [(c.call_id, c.name, c.keys) for c in old.calls] == [(c.call_id, c.name, c.keys) for c in now.calls]
+            assert [(o.call_id, o.failed) for o in old.outputs] == [(o.call_id, o.failed) for o in now.outputs]
+            assert [(o.at, dumped(get(body, o.at))) for o in old.opaque] == [
+                (o.at, dumped(get(new, o.at))) for o in now.opaque
+            ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_old_output_over_the_threshold_is_a_card_and_no_argument_stays_long(name: str) -> None:
+    for seed in SEEDS:
+        told = conversation(seed, open_calls=False)
+        new, _ = compact(FORMATS[name](told), POLICIES["none"])
+        counting = counter()
+        for item in index_of(new).items:
+            for output in item.outputs:
+                assert all(counting.piece(p.text) <= 100 or is_ours(p.text) for p in output.pieces)
+        assert not any(
+            call.args["content"] in dumped(new) or json.dumps(call.args["content"])[1:-1] in dumped(new)
+            for turn in told
+            for step in turn.steps
+            for call in step.calls
+            if len(call.args.get("content", "")) > 500
+        )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_same_history_gives_the_same_bytes_in_a_hundred_runs(name: str) -> None:
+    text = dumped(FORMATS[name](conversation(3)))
+    assert len({dumped(compact(json.loads(text), SMALL)[0]) for _ in range(100)}) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_growing_history_keeps_every_earlier_decision(name: str, policy: str) -> None:
+    for seed in SEEDS:
+        made: dict[str, str] = {}
+        for told in moments(conversation(seed, open_calls=False)):
+            new, report = compact(FORMATS[name](told), POLICIES[policy])
+            now = {change.pointer: f"{change.to} {change.artifact_id}" for change in report.changes}
+            assert {pointer: now.get(pointer) for pointer in made} == made
+            made = now
+            assert new is not None
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_unprotected_histories_only_ever_grow_at_their_end(name: str) -> None:
+    """With protect=none an output is a card from its first request on: the prompt's cached prefix never breaks."""
+    for seed in SEEDS:
+        policy = Policy(inline_tokens=100, card_tokens=80, protect="none", arguments=())
+        before: list[str] = []
+        for told in moments(conversation(seed, open_calls=False)):
+            new, _ = compact(FORMATS[name](told), policy)
+            now = [dumped(item) for item in new[LISTS[name]]]
+            assert now[: len(before)] == before
+            before = now
+
+
+def test_batches_change_the_past_less_often() -> None:
+    def breaks(policy: Policy) -> int:
+        count, before = 0, list[str]()
+        for told in moments(conversation(8, 12, open_calls=False)):
+            new, _ = compact(chat(told), policy)
+            now = [dumped(item) for item in new["messages"]]
+            count += now[: len(before)] != before
+            before = now
+        return count
+
+    eager, batched = breaks(SMALL), breaks(POLICIES["batches"])
+    assert 0 < batched < eager / 2
+
+
+def test_what_is_planned_says_where_from_and_for_whom() -> None:
+    told = conversation(1)
+    planned = plan(chat(told), POLICIES["none"], counter())
+    calls = {call.id: call for turn in told for step in turn.steps for call in step.calls}
+    assert planned.payloads
+    for payload in planned.payloads:
+        call = calls[str(payload.call_id)]
+        assert payload.tool == call.name
+        assert payload.content == (call.output if payload.kind == "output" else call.args["content"])
+        assert payload.role == ("tool" if payload.kind == "output" else "assistant")
+        assert payload.needs_card == (payload.kind == "output")
+        assert [pointer.split("/")[1] for pointer in payload.pointers] == ["messages"]

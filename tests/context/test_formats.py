@@ -1,0 +1,554 @@
+"""What each wire format has that the others have not. Bodies are small and in the providers' own shapes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from coatcheck.core.context import Format, Policy, Rule, apply, detect, plan
+from coatcheck.core.context.inner import spliced
+from coatcheck.core.context.shape import serialised
+from coatcheck.core.errors import CoatcheckError, Code
+from context.histories import artifact_id, compact, counter, stored
+
+LONG = "An output that is long enough to become a card. " * 20
+ALL = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none")
+
+
+def card_of(call_id: str | None, content: Any) -> str:  # noqa: ANN401 - a payload is any JSON
+    name = artifact_id(call_id, content)
+    return f"[{name} · text · stored outside this conversation; below: facts]\n{len(str(content)):,} characters"
+
+
+def marker_of(call_id: str | None, text: str) -> str:
+    return f"[… {len(text):,} characters, stored as {artifact_id(call_id, text)}; omitted from history, do not copy]"
+
+
+# ------------------------------------------------------------------------------------------------------------ Anthropic
+
+
+def result(content: Any, **more: Any) -> Any:  # noqa: ANN401 - blocks of a body are any JSON
+    call: Any = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": content, **more}
+    return {
+        "system": "s",
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [block]},
+        ],
+    }
+
+
+def test_parts_become_cards_one_by_one_and_keep_what_is_around_them() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    parts = [
+        {"type": "text", "text": "1280x720"},
+        {"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}},
+        {
+            "type": "search_result",
+            "source": "https://example.org",
+            "title": "T",
+            "content": [{"type": "text", "text": LONG}],
+            "citations": {"enabled": True},
+        },
+        {"type": "document", "title": "D", "source": {"type": "text", "media_type": "text/plain", "data": LONG + "!"}},
+        image,
+    ]
+    new, report = compact(result(parts, is_error=True, cache_control={"type": "ephemeral"}), ALL)
+    card, other = card_of("t1", LONG), card_of("t1", LONG + "!")
+    assert new["messages"][2]["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "t1",
+            "content": [
+                parts[0],
+                {"type": "text", "text": card, "cache_control": {"type": "ephemeral"}},
+                {**parts[2], "content": [{"type": "text", "text": card}]},
+                {
+                    "type": "document",
+                    "title": "D",
+                    "source": {"type": "text", "media_type": "text/plain", "data": other},
+                },
+                image,
+            ],
+            "is_error": True,
+            "cache_control": {"type": "ephemeral"},
+        }
+    ]
+    assert [change.pointer for change in report.changes] == [
+        "/messages/2/content/0/content/1/text",
+        "/messages/2/content/0/content/2/content/0/text",
+        "/messages/2/content/0/content/3/source/data",
+    ]
+
+
+def test_images_become_placeholders_when_the_policy_says_so() -> None:
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+        "cache_control": {"type": "ephemeral"},
+    }
+    linked = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+    policy = Policy(protect="none", media="placeholder")
+    new, report = compact(result([image, linked]), policy)
+    assert new["messages"][2]["content"][0]["content"] == [
+        {
+            "type": "text",
+            "text": f"[image/png, 9 bytes, stored as {artifact_id('t1', [image])}; omitted from history, do not copy]",
+            "cache_control": {"type": "ephemeral"},
+        },
+        linked,
+    ]
+    assert [change.to for change in report.changes] == ["placeholder"]
+    assert compact(new, policy)[0] is new
+
+
+def test_many_small_parts_become_one_card_and_markers() -> None:
+    texts = [f"{n} " + "x" * 300 for n in range(5)]
+    new, _ = compact(result([{"type": "text", "text": text} for text in texts]), ALL)
+    whole = [{"type": "text", "text": text} for text in texts]
+    name = artifact_id("t1", whole)
+    assert [part["text"] for part in new["messages"][2]["content"][0]["content"]] == [
+        card_of("t1", whole),
+        *[f"[… {len(text):,} characters, stored as {name}; omitted from history, do not copy]" for text in texts[1:]],
+    ]
+    assert compact(new, ALL)[0] is new
+
+
+def test_thinking_after_the_first_change_is_named_with_what_to_send() -> None:
+    def thought(n: int) -> Any:  # noqa: ANN401 - a block of a body
+        return {"type": "thinking", "thinking": "…", "signature": f"S{n}"}
+
+    call = {"type": "tool_use", "id": "w1", "name": "write_file", "input": {"path": "a", "content": LONG}}
+    body = {
+        "model": "claude-opus-5-5",
+        "thinking": {"type": "enabled", "budget_tokens": 2_000},
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": [thought(1), call, thought(2)]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "w1", "content": "ok"}]},
+            {"role": "assistant", "content": [thought(3), {"type": "text", "text": "a"}]},
+            {"role": "user", "content": "next"},
+        ],
+    }
+    new, report = compact(body, ALL)
+    assert new["messages"][1]["content"][1]["input"] == {"path": "a", "content": marker_of("w1", LONG)}
+    assert report.first_changed == 1
+    assert report.invalid_thinking == ["/messages/1/content/2", "/messages/3/content/0"]
+    assert report.send is not None
+    assert report.send.headers == {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
+    assert report.send.body == {
+        "thinking": {
+            "type": "enabled",
+            "budget_tokens": 2_000,
+            "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+        }
+    }
+
+
+def test_what_the_provider_ran_stays_unless_asked_for() -> None:
+    fetched = {"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": LONG}}
+    secret = {"type": "web_search_result", "url": "u", "title": "t", "encrypted_content": "E" * 2_000}
+    blocks: list[Any] = [
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [secret]},
+        {"type": "server_tool_use", "id": "s2", "name": "web_fetch", "input": {"url": "u"}},
+        {
+            "type": "web_fetch_tool_result",
+            "tool_use_id": "s2",
+            "content": {"type": "web_fetch_result", "url": "u", "content": fetched},
+        },
+        {"type": "mcp_tool_use", "id": "s3", "name": "get", "server_name": "x", "input": {}},
+        {"type": "mcp_tool_result", "tool_use_id": "s3", "content": [{"type": "text", "text": LONG}]},
+    ]
+    body: Any = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": blocks}]}
+    new, report = compact(body, ALL)
+    assert new is body
+    assert [left.why for left in report.left] == ["the provider ran this tool"] * 2
+    new, report = compact(body, Policy(inline_tokens=100, card_tokens=80, protect="none", server_tools=True))
+    assert [change.pointer for change in report.changes] == [
+        "/messages/1/content/3/content/content/source/data",
+        "/messages/1/content/5/content/0/text",
+    ]
+    assert new["messages"][1]["content"][1] is blocks[1]
+
+
+# --------------------------------------------------------------------------------------------------------------- OpenAI
+
+
+def test_arguments_in_strings_keep_every_other_byte() -> None:
+    text = 'naïve \\ "text"\n' * 40
+    given = '{ "n": 1.0, "big": 12345678901234567890, "path":"a" , "content": ' + json.dumps(text) + ' ,"e":1e5}'
+    body = {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "write_file", "arguments": given}}
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+        ]
+    }
+    new, report = compact(body, ALL)
+    arguments = new["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert arguments == given.replace(json.dumps(text), json.dumps(marker_of("c1", text)))
+    assert report.changes[0].pointer == "/messages/1/tool_calls/0/function/arguments/content"
+
+
+def test_a_value_that_is_there_twice_is_written_anew_in_the_same_style() -> None:
+    text = json.dumps({"a": "same", "b": "same", "c": "ö"}, ensure_ascii=False)
+    assert spliced(text, {("a",): "X", ("b",): "Y"}) == '{"a": "X", "b": "Y", "c": "ö"}'
+    assert spliced('{"a":"s","b":"s","c":"\\ud800"}', {("a",): "X"}) == '{"a":"X","b":"s","c":"\\ud800"}'
+
+
+def test_free_text_of_a_custom_tool_becomes_a_marker_by_a_rule() -> None:
+    patch = "*** Begin Patch\n" + "+line\n" * 200
+    call = {"id": "c1", "type": "custom", "custom": {"name": "apply_patch", "input": patch}}
+    body = {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "Done."},
+        ]
+    }
+    assert compact(body, ALL)[0] is body
+    policy = Policy(protect="none", argument_tokens=64, arguments=(Rule(tools=("apply_patch",), fields=("*",)),))
+    new, _ = compact(body, policy)
+    assert new["messages"][1]["tool_calls"][0]["custom"]["input"] == marker_of("c1", patch)
+
+
+def test_the_legacy_function_call_pairs_by_its_name() -> None:
+    arguments = json.dumps({"content": LONG})
+    body = {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": None, "function_call": {"name": "write_file", "arguments": arguments}},
+            {"role": "function", "name": "write_file", "content": LONG},
+        ]
+    }
+    new, _ = compact(body, ALL)
+    assert new["messages"][1]["function_call"]["arguments"] == json.dumps({"content": marker_of(None, LONG)})
+    assert new["messages"][2] == {"role": "function", "name": "write_file", "content": card_of(None, LONG)}
+
+
+def test_every_kind_of_responses_output_is_replaced_where_its_text_is() -> None:
+    local = json.dumps({"output": LONG, "metadata": {"exit_code": 1.0}})
+    items: list[Any] = [
+        {"role": "user", "content": "q"},
+        {
+            "type": "local_shell_call",
+            "id": "lsh",
+            "call_id": "c1",
+            "action": {"type": "exec", "command": ["ls"], "env": {}},
+        },
+        {"type": "local_shell_call_output", "id": "c1", "output": local},
+        {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}},
+        {
+            "type": "shell_call_output",
+            "call_id": "c2",
+            "output": [{"stdout": LONG, "stderr": "e", "outcome": {"type": "exit", "exit_code": 0}}],
+        },
+        {"type": "custom_tool_call", "call_id": "c3", "name": "patch", "input": "x"},
+        {
+            "type": "custom_tool_call_output",
+            "call_id": "c3",
+            "output": [
+                {"type": "input_text", "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}},
+                {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,iVBORw0KGgo="},
+            ],
+        },
+        {"type": "future_call", "call_id": "c4", "payload": LONG},
+        {"type": "future_call_output", "call_id": "c4", "result": LONG},
+        {"type": "never_seen", "blob": LONG},
+        {"type": "mcp_call", "id": "m1", "server_label": "j", "name": "get", "arguments": "{}", "output": LONG},
+    ]
+    new, report = compact({"input": items}, ALL)
+    changed = list(items)
+    changed[2] = {
+        **items[2],
+        "output": local.replace(json.dumps(LONG), json.dumps(card_of("c1", LONG), ensure_ascii=True)),
+    }
+    changed[4] = {**items[4], "output": [{**items[4]["output"][0], "stdout": card_of("c2", LONG)}]}
+    changed[6] = {**items[6], "output": [{**items[6]["output"][0], "text": card_of("c3", LONG)}, items[6]["output"][1]]}
+    assert new == {"input": changed}
+    assert [left.why for left in report.left] == ["the provider ran this tool"]
+
+
+def test_a_tool_that_promised_a_shape_and_exempt_tools_are_left_alone() -> None:
+    tools = [{"type": "function", "name": "shaped", "parameters": {}, "output_schema": {"type": "object"}}]
+    items = [
+        {"role": "user", "content": "q"},
+        *(
+            {"type": "function_call", "call_id": name, "name": name, "arguments": "{}"}
+            for name in ("shaped", "$web_search")
+        ),
+        *({"type": "function_call_output", "call_id": name, "output": LONG} for name in ("shaped", "$web_search")),
+    ]
+    body = {"tools": tools, "input": items}
+    new, report = compact(body, ALL)
+    assert new is body
+    assert [left.why for left in report.left] == ["the tool declares the schema of its output", "the tool is exempt"]
+
+
+def test_history_that_the_provider_keeps_is_said_to_be_out_of_sight() -> None:
+    body = {
+        "previous_response_id": "resp_1",
+        "input": [{"type": "function_call_output", "call_id": "c", "output": LONG}],
+    }
+    new, report = compact(body, ALL)
+    assert new["input"][0]["output"] == card_of("c", LONG)
+    assert "previous_response_id" in report.notes[0]
+    assert compact({"input": "only text"}, ALL)[0] == {"input": "only text"}
+
+
+# --------------------------------------------------------------------------------------------------------------- Gemini
+
+
+@pytest.mark.parametrize("snake", [False, True], ids=["camel", "snake"])
+def test_gemini_responses_keep_their_keys_and_their_casing(snake: bool) -> None:
+    call, answer = ("function_call", "function_response") if snake else ("functionCall", "functionResponse")
+    nested = {"items": ["long text " * 30] * 4}
+
+    def contents(output: str, value: Any) -> Any:  # noqa: ANN401 - any JSON
+        return [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [{call: {"name": "run", "args": {}}}]},
+            {
+                "role": "user",
+                "parts": [{answer: {"name": "run", "response": {"stdout": output, "code": 0, "d": value}}}],
+            },
+        ]
+
+    new, _ = compact({"contents": contents(LONG, nested)}, ALL)
+    assert new == {"contents": contents(card_of(None, LONG), card_of(None, serialised(nested)))}
+
+
+def test_a_gemini_response_of_many_small_values_becomes_one_card_under_the_key_that_providers_read() -> None:
+    many = {f"k{n}": "x" * 60 for n in range(30)}
+    contents: list[Any] = [
+        {"role": "user", "parts": [{"text": "q"}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "f1", "name": "run", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"id": "f1", "name": "run", "response": many}}]},
+    ]
+    new, _ = compact({"contents": contents}, ALL)
+    assert new["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": card_of("f1", serialised(many))}
+    assert compact(new, ALL)[0] is new
+    contents[2]["parts"][0]["functionResponse"]["response"] = {**many, "error": "no"}
+    new, _ = compact({"contents": contents}, ALL)
+    assert list(new["contents"][2]["parts"][0]["functionResponse"]["response"]) == ["error"]
+
+
+def test_gemini_calls_without_ids_pair_by_name_in_order() -> None:
+    def call(text: str) -> Any:  # noqa: ANN401 - a part of a body
+        return {"functionCall": {"name": "write_file", "args": {"content": text}}}
+
+    answers = [{"functionResponse": {"name": "write_file", "response": {"output": "ok"}}}] * 2
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [call(LONG), call(LONG + "2")]},
+            {"role": "user", "parts": answers},
+            {"role": "model", "parts": [call(LONG + "3")]},
+        ]
+    }
+    new, report = compact(body, ALL)
+    assert [p["functionCall"]["args"]["content"] for p in new["contents"][1]["parts"]] == [
+        marker_of(None, LONG),
+        marker_of(None, LONG + "2"),
+    ]
+    assert new["contents"][3] is body["contents"][3]
+    assert [left.why for left in report.left] == ["the call has no output yet"]
+
+
+# ------------------------------------------------------------------------------------------------------------ LangChain
+
+
+@pytest.mark.parametrize("dumped", [False, True], ids=["dict", "dumpd"])
+def test_every_copy_of_langchain_arguments_changes_together(dumped: bool) -> None:
+    args = {"path": "a.md", "content": LONG}
+    text = json.dumps(args)
+
+    def message(content: Any, raw: str, args: Any) -> Any:  # noqa: ANN401 - any JSON
+        data: dict[str, Any] = {
+            "content": [
+                {"type": "text", "text": "Writing."},
+                {
+                    "type": "tool_use",
+                    "id": "c1",
+                    "name": "write_file",
+                    "input": args,
+                    "partial_json": raw,
+                    "caller": {},
+                },
+                {"type": "function_call", "id": "fc", "call_id": "c1", "name": "write_file", "arguments": raw},
+                {"type": "tool_call", "id": "c1", "name": "write_file", "args": args},
+            ],
+            "tool_calls": [{"name": "write_file", "args": args, "id": "c1", "type": "tool_call"}],
+            "invalid_tool_calls": [{"name": "write_file", "args": raw, "id": "c1", "error": "e"}],
+            "additional_kwargs": {
+                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "write_file", "arguments": raw}}],
+                "function_call": {"name": "write_file", "arguments": raw},
+            },
+            "type": "ai",
+        }
+        answer = {"content": content, "tool_call_id": "c1", "artifact": {"raw": LONG}, "type": "tool"}
+        if dumped:
+            kinds: list[tuple[str, Any]] = [("AIMessage", data), ("ToolMessage", answer)]
+            return [
+                {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", kind], "kwargs": kwargs}
+                for kind, kwargs in kinds
+            ]
+        return [{"type": "ai", "data": data}, {"type": "tool", "data": answer}]
+
+    new, report = compact(message(LONG, text, args), ALL)
+    marker = marker_of("c1", LONG)
+    raw = text.replace(json.dumps(LONG), json.dumps(marker))
+    assert new == message(card_of("c1", LONG), raw, {"path": "a.md", "content": marker})
+    assert report.first_changed == 0
+    assert len({change.artifact_id for change in report.changes}) == 1
+
+
+# ------------------------------------------------------------------------------------------------------- what is spared
+
+
+def chat_of(*tools: Any) -> Any:  # noqa: ANN401 - messages of a body
+    return {"messages": [{"role": "user", "content": "q"}, *tools]}
+
+
+def called(call_id: str, name: str, output: str | None, arguments: str = "{}") -> list[Any]:
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    made: list[Any] = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    return made if output is None else [*made, {"role": "tool", "tool_call_id": call_id, "content": output}]
+
+
+def test_the_latest_turn_is_spared_but_for_what_would_break_the_request() -> None:
+    policy = Policy(inline_tokens=100, card_tokens=80, latest_tokens=1_000)
+    huge = LONG * 8
+    body = chat_of(*called("c1", "run", LONG), {"role": "user", "content": "and?"}, *called("c2", "run", LONG))
+    body["messages"] += called("c3", "run", huge)
+    new, report = compact(body, policy)
+    outputs = [m["content"] for m in new["messages"] if m["role"] == "tool"]
+    assert outputs == [card_of("c1", LONG), LONG, card_of("c3", huge)]
+    assert [left.why for left in report.left] == ["protected: the model still works with it"]
+
+
+def test_outputs_that_the_model_has_not_seen_are_of_the_latest_turn_though_the_user_spoke_since() -> None:
+    body = chat_of(*called("c1", "run", LONG), {"role": "user", "content": "stop!"})
+    assert compact(body, Policy(inline_tokens=100, card_tokens=80))[0] is body
+
+
+def test_protecting_the_step_spares_only_what_came_back_last() -> None:
+    body = chat_of(*called("c1", "run", LONG), *called("c2", "run", LONG))
+    new, _ = compact(body, Policy(inline_tokens=100, card_tokens=80, protect="step"))
+    assert [m["content"] for m in new["messages"] if m["role"] == "tool"] == [card_of("c1", LONG), LONG]
+
+
+def test_reads_cards_and_markers_are_left() -> None:
+    name = artifact_id("x", "y")
+    read = f"[{name} · import.log · lines 1-200 of 4812 · raw]\n{LONG}"
+    marker = marker_of("c2", LONG)
+    body = chat_of(
+        *called("c1", "read_artifact", read),
+        *called("c2", "mcp__coatcheck__read_artifact", LONG),
+        *called("c3", "run", card_of("c3", LONG) + LONG),
+        *called("c4", "write_file", "ok", json.dumps({"content": marker})),
+    )
+    new, report = compact(body, ALL)
+    assert new is body
+    assert [left.why for left in report.left] == ["was read back from an artifact"] * 2
+
+
+def test_a_marker_that_the_model_copies_into_a_new_call_is_pointed_out() -> None:
+    copied = json.dumps({"content": f"before {marker_of('c2', LONG)} after"})
+    _, report = compact(chat_of(*called("c9", "write_file", None, copied)), ALL)
+    assert report.copied == ["/messages/1/tool_calls/0/function/arguments"]
+
+
+def test_what_could_not_be_stored_is_cut_and_says_so_and_arguments_stay() -> None:
+    text = "\n".join(f"line {n} of the output" for n in range(400))
+    arguments = json.dumps({"content": LONG})
+    body = chat_of(*called("c1", "run", text), *called("c2", "write_file", "ok", arguments))
+    counting = counter()
+    new, report = apply(body, plan(body, ALL, counting), {}, counting)
+    cut = new["messages"][2]["content"]
+    assert counting.text(cut) <= 80
+    assert cut.startswith("line 0 of the output\n")
+    assert cut.endswith("line 399 of the output")
+    assert "could not be stored and cannot be read back" in cut
+    assert new["messages"][3] is body["messages"][3]
+    assert [(change.to, change.artifact_id) for change in report.changes] == [("cut", None)]
+    assert [left.why for left in report.left] == ["could not be stored"]
+    again = plan(new, ALL, counting)
+    assert [payload.kind for payload in again.payloads] == ["arguments"]
+
+
+def test_a_body_without_the_reading_tool_is_told_to_declare_it() -> None:
+    body = chat_of(*called("c1", "run", LONG))
+    _, report = compact(body, ALL)
+    assert ["read_artifact" in note for note in report.notes] == [True]
+    body["tools"] = [{"type": "function", "function": {"name": "read_artifact", "parameters": {}}}]
+    _, report = compact(body, ALL)
+    assert report.notes == []
+
+
+# ------------------------------------------------------------------------------------------------------------ detection
+
+
+KNOWN: list[tuple[Any, Format]] = [
+    ({"messages": [{"role": "user", "content": "q"}]}, Format.OPENAI_CHAT),
+    ({"messages": [{"role": "user", "content": "q"}], "system": "s"}, Format.ANTHROPIC),
+    (
+        {"messages": [{"role": "user", "content": "q"}], "tools": [{"name": "a", "input_schema": {}}]},
+        Format.ANTHROPIC,
+    ),
+    ([{"role": "user", "content": "q"}], Format.OPENAI_CHAT),
+    ([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}], Format.ANTHROPIC),
+    ({"input": "q"}, Format.OPENAI_RESPONSES),
+    ({"input": []}, Format.OPENAI_RESPONSES),
+    ({"contents": []}, Format.GEMINI),
+    ([{"type": "human", "data": {"content": "q"}}], Format.LANGCHAIN),
+    ({"messages": [{"lc": 1, "type": "constructor", "id": [], "kwargs": {}}]}, Format.LANGCHAIN),
+]
+REFUSED: list[tuple[Any, str | None]] = [
+    ({}, None),
+    ([], None),
+    (7, None),
+    ({"input": [{"type": "user_input", "content": []}]}, None),
+    ({"messages": []}, "gemini"),
+    ({"contents": []}, "openai-chat"),
+    ({"messages": []}, "morse"),
+    ({"input": 7}, "openai-responses"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    KNOWN,
+    ids=["chat", "system", "tools", "list", "blocks", "text", "items", "contents", "langchain", "dumpd"],
+)
+def test_formats_are_known_by_their_structure(body: Any, expected: Format) -> None:  # noqa: ANN401 - any JSON
+    assert detect(body) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    REFUSED,
+    ids=["empty", "empty list", "number", "interactions", "no contents", "no messages", "unknown", "no input"],
+)
+def test_what_is_no_body_of_a_format_is_refused(body: Any, named: str | None) -> None:  # noqa: ANN401 - any JSON
+    with pytest.raises(CoatcheckError) as refused:
+        plan(body, Policy(), counter(), named)
+    assert refused.value.code is Code.INVALID_REQUEST
+
+
+def test_a_plan_names_each_payload_once_however_many_places_it_has() -> None:
+    body = chat_of(*called("c1", "run", LONG))
+    planned = plan(body, ALL, counter())
+    assert [(p.key, p.kind, p.why, p.message, p.tool, p.call_id) for p in planned.payloads] == [
+        ("p0", "output", "oversized", 2, "run", "c1")
+    ]
+    assert list(stored(planned)) == ["p0"]

@@ -1,0 +1,47 @@
+"""The same input gives the same card in every process, whatever order its hash tables happen to have."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_SCRIPT = """
+import hashlib, random
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core import card
+from coatcheck.core.artifact import Said
+from coatcheck.core.intake import Intake
+from coatcheck.core.kinds import recognise
+
+tokenizer, rng, told = load_tokenizer(), random.Random(7), hashlib.sha256()
+words = ["alpha", "bravo_charlie", "delta", "echo/foxtrot.py", "golf", "Größe", "hotel", "数据库", "india", "error:"]
+for number in range(60):
+    lines = [" ".join(rng.choices(words, k=rng.randint(2, 12))) + f" {rng.randrange(99)}" for _ in range(400)]
+    if number % 3 == 1:
+        lines = [f"def {rng.choice('abc')}_{n}(value):\\n    return '{line}'" for n, line in enumerate(lines)]
+    payload = "\\n".join(lines).encode()
+    intake = Intake(tokenizer)
+    intake.end(payload)
+    intake.count(payload)
+    sample = intake.sample()
+    facts = recognise(sample, Said(tool_name="bash" if number % 2 else None))
+    for budget in (128, 600, 2000):
+        query = "delta golf" if number % 5 == 0 else None
+        _, text, _ = card.cut("art_830561827364510297", Said(), intake.measure(), facts, sample, budget=budget,
+                              query=query, tokenizer=tokenizer)
+        told.update(text.encode())
+print(told.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_card_does_not_depend_on_the_order_of_hash_tables(seed: str) -> None:
+    def cards(hash_seed: str) -> str:
+        environment = {"PATH": os.defpath, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", _SCRIPT], env=environment, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    assert cards("0") == cards(seed)
