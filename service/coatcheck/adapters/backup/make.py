@@ -68,8 +68,8 @@ def backup_to(
     stage = target.parent / f".{target.name}.partial-{secrets.token_hex(4)}"
     disk = disk or Disk()
     with explained(target):
-        disk.make_directory(stage)
-        try:
+        try:  # what asks to stop may come as soon as the directory is there, even before this is told
+            disk.make_directory(stage)
             yield _copied(root, stage, disk, links=links, release=release, now=now)
             stage.rename(target)
             disk.sync(target.parent)
