@@ -52,7 +52,7 @@ class CodeCutter:
                 number += sample.head.count(b"\n", counted, start)
                 counted = start
                 name = match.group(1) or match.group(2) or f"{match.group(4)}"
-                found.append(f"{name.strip().rstrip(":")} {number}")
+                found.append(f"{name.strip().rstrip(':')} {number}")
                 if len(found) == _SYMBOLS:
                     break
         return Description(shape=(f"Outline (with lines): {'; '.join(found)}",) if len(found) > 1 else ())
