@@ -4,12 +4,16 @@ import sys
 
 from bench import (
     cards,
+    compact,
     durable,
     expiry,
     full_text,
     json_path,
     kinds,
     ranges,
+    redaction,
+    retention,
+    saturation,
     search_results,
     streams,
     throughput,
@@ -21,13 +25,17 @@ PARTS = {
     "throughput": throughput.run,
     "streams": streams.run,
     "ranges": ranges.run,
+    "saturation": saturation.run,
     "durable": durable.run,
     "json_path": json_path.run,
     "expiry": expiry.run,
+    "retention": retention.run,
     "search_results": search_results.run,
+    "compact": compact.run,
     "windows": windows.run,
     "kinds": kinds.run,
     "full_text": full_text.run,
+    "redaction": redaction.run,
 }
 
 

@@ -84,7 +84,14 @@ def _listing(rng: random.Random, size: int) -> bytes:
 
 
 def _prose(rng: random.Random, size: int) -> bytes:
-    return text(rng, size).replace(b"\n", b".\n\n").replace(b" INFO worker", b" The worker")[:size]
+    words = [word for word in text(rng, min(size, 200_000)).decode("utf-8", "replace").split() if word.isalpha()]
+    parts: list[str] = []
+    length = 0
+    while length < size:
+        sentence = " ".join(rng.choices(words, k=rng.randrange(8, 24))).capitalize() + "."
+        parts.append(sentence + ("\n\n" if rng.random() < 0.2 else "\n" if rng.random() < 0.3 else " "))
+        length += len(parts[-1])
+    return "".join(parts).encode()[:size]
 
 
 KINDS: dict[str, tuple[Callable[[random.Random, int], bytes], Said]] = {

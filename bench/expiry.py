@@ -49,7 +49,7 @@ def _show(name: str, few: list[float], many: list[float]) -> None:
 async def _on_sqlite(folder: Path, live: int) -> list[float]:
     path = folder / f"{live}.db"
     migrate(sqlite_url(path))
-    _fill_sqlite(path, live)
+    fill_sqlite(path, live)
     catalog = SqliteCatalog.open(path)
     try:
         return await _expire(catalog)
@@ -57,7 +57,7 @@ async def _on_sqlite(folder: Path, live: int) -> list[float]:
         catalog.close()
 
 
-def _fill_sqlite(path: Path, live: int) -> None:
+def fill_sqlite(path: Path, live: int) -> None:
     database = sqlite3.connect(path)
     past = int((datetime.now(UTC) - timedelta(days=1)).timestamp() * 1e6)  # noqa: TID251 - a benchmark's own clock
     far = past + 10**13
@@ -76,21 +76,29 @@ def _fill_sqlite(path: Path, live: int) -> None:
 async def _on_postgres(server: Server, live: int) -> list[float]:
     url = server.database()
     migrate(url)
-    count = live + ROUNDS * BATCH
+    fill_postgres(server, url, live)
+    async with _opened(url) as catalog:
+        return await _expire(catalog)
+
+
+def fill_postgres(server: Server, url: str, live: int, expired: int = ROUNDS * BATCH, apart: int = 1) -> None:
+    """Put live artifacts into a database, and others, so many microseconds apart, the first a minute overdue."""
+    count = live + expired
     number = "(n::numeric * 7919 * 104729 % 1000000000000000000)::bigint"
     server.run(
         f"INSERT INTO blobs ({_BLOB_COLUMNS}) OVERRIDING SYSTEM VALUE SELECT n, lpad(to_hex(n), 32, '0'), 'default', "
         f"'inline', sha256(n::text::bytea), hashtextextended(n::text, 0), 9000, 3000, sha256(n::text::bytea) "
         f"FROM generate_series(1, {count}) n",
         f"INSERT INTO artifacts ({_ARTIFACT_COLUMNS}) OVERRIDING SYSTEM VALUE SELECT n, 'default', {number}, "
-        f"sha256(n::text::bytea), n, 's' || (n / 100), 'log', now(), now(), "
-        f"now() + CASE WHEN n > {live} THEN interval '-1 day' ELSE interval '30 days' END + n * interval '1 us', "
+        f"sha256(n::text::bytea), n, 's' || (n / 100), 'log', now() - interval '2 days', now(), "
+        f"now() + CASE WHEN n > {live} THEN interval '-1 minute' + (n - {live}) * interval '{apart} us' "
+        f"ELSE interval '30 days' + n * interval '1 us' END, "
         f"86400, false, 1, '{{}}', '{{}}', '{{}}' FROM generate_series(1, {count}) n",
+        f"SELECT setval(pg_get_serial_sequence('blobs', 'seq'), {count + 1}), "
+        f"setval(pg_get_serial_sequence('artifacts', 'seq'), {count + 1})",
         "ANALYZE",
         url=server.url(url.rpartition("/")[2]),
     )
-    async with _opened(url) as catalog:
-        return await _expire(catalog)
 
 
 @asynccontextmanager

@@ -1,19 +1,29 @@
-"""What a search response costs to budget: normalise, lay out, fold, cut, summarise. CPU time, best of several.
+"""What a search response costs to budget: normalise, lay out, fold, cut, summarise; and a whole request for it.
 
-Beside it, in the same run, what counting the response's tokens once costs: any budgeter that looks at everything with a
-tokenizer pays at least that.
+The parts in CPU time, the request in wall time as a client sees it, each the best of several. Beside them, in the same
+run, floors: decoding the JSON and looking at its bytes once; counting its tokens once, which any budgeter pays that
+looks at everything with a tokenizer; and storing the same bytes as an artifact in the same service.
 """
 
 import json
 import random
+import re
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.search import budget_search, lay_out, normalise, summarise
+from support.service import Service, serving
 
 ROUNDS: Final = 7
+QUERY: Final = "which bridge was built of copper"
+REQUESTS: Final = 12
+_TERMS: Final = re.compile(rb"bridge|built|copper")
 WORDS: Final = (
     "harbour lantern orchard granite copper meadow winter engine letter bridge valley captain garden silver market "
     "thunder window paper forest river station candle mirror island needle pepper rocket saddle timber violin"
@@ -78,7 +88,7 @@ def best(work: Callable[[], object]) -> float:
 
 
 def run() -> None:
-    """Print the table."""
+    """Print the tables."""
     tokenizer = load_tokenizer()
     rng = random.Random(7)
     bodies = {
@@ -91,15 +101,52 @@ def run() -> None:
     )
     for name, body in bodies.items():
         laid = lay_out(normalise(body))
-        made = budget_search(laid, tokenizer, query="which bridge was built of copper")
+        made = budget_search(laid, tokenizer, query=QUERY)
         view = best(lambda body=body: lay_out(normalise(body)))
-        cut = best(lambda laid=laid: budget_search(laid, tokenizer, query="which bridge was built of copper"))
+        cut = best(lambda laid=laid: budget_search(laid, tokenizer, query=QUERY))
         kept = best(lambda made=made, laid=laid: summarise(made, laid, tokenizer))
         floor = best(lambda laid=laid: tokenizer.count(laid.text.decode()))
         print(
             f"{name:>28} | {view + cut + kept:8.1f} {view:7.1f} {cut:7.1f} {kept:7.1f} | {floor:22.1f} | {made.tokens}",
             flush=True,
         )
+    served()
+
+
+def served() -> None:
+    """Whole requests, each with a response that the service has not seen, beside the floors."""
+    print(
+        f"{'a whole request':>28} | {'ms':>7} | {'read once':>9} {'times':>6} | {'stored as artifact':>18} {'times':>6}"
+    )
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
+        for name, make, size in (
+            ("10 results of 2 KB text", text_response, 2_000),
+            ("10 results of 100 KB HTML", html_response, 100_000),
+        ):
+            rng = random.Random(11)
+            bodies = [make(rng, size, 10) for _ in range(REQUESTS)]
+            floor = best(lambda bodies=bodies: _read_once(bodies[0]))
+            stored = min(_timed(service, "/v1/artifacts", {"content": body.decode()}) for body in bodies)
+            asked = [{"response": msgspec.Raw(body), "query": QUERY, "session": "bench"} for body in bodies]
+            took = min(_timed(service, "/v1/search-results", {**each, "across_session": False}) for each in asked)
+            print(
+                f"{name:>28} | {took:7.1f} | {floor:9.2f} {took / floor:6.0f} | {stored:18.1f} {took / stored:6.1f}",
+                flush=True,
+            )
+
+
+def _read_once(body: bytes) -> int:
+    msgspec.json.decode(body)
+    return len(_TERMS.findall(body))
+
+
+def _timed(service: Service, path: str, asked: dict[str, object]) -> float:
+    data = msgspec.json.encode(asked)
+    began = time.perf_counter()
+    got = service.client.post(path, content=data, headers={"content-type": "application/json"})
+    took = (time.perf_counter() - began) * 1000
+    assert got.status_code == 201, got.text
+    return took
 
 
 if __name__ == "__main__":

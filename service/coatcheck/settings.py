@@ -3,6 +3,7 @@
 A name that starts with `COATCHECK_` and is not listed here stops the start: a misspelt limit must not be ignored.
 """
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -34,8 +35,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Everything that can be set. A field `x_y` is read from `COATCHECK_X_Y`."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. There are no keys in this release, so an address beyond loopback is refused unless
-    `allow_unauthenticated` is set."""
+    """Address to listen on. One beyond loopback is refused while nobody would need a key: make one first
+    (`coatcheck key create`), or set `require_keys`, or `allow_unauthenticated`."""
     port: int = 8321
     """Port to listen on; 0 takes a free one and prints it."""
     data: str = "coatcheck-data"
@@ -48,8 +49,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     blob_url: str = ""
     """`s3://bucket/prefix?endpoint=https://…&region=…`: where the bytes of larger payloads are. Credentials come from
     the standard AWS variables. Empty: files in `data`, which every replica must see."""
+    require_keys: bool = False
+    """Ask every caller for a key, even while none has been made. Otherwise a key is needed from the first one on."""
     allow_unauthenticated: bool = False
-    """Listen beyond loopback although nobody needs a key. Only behind something that authenticates callers."""
+    """Listen beyond loopback although nobody needs a key, until one is made. Only behind something that authenticates
+    callers."""
     allowed_hosts: str = ""
     """Host names, separated by commas, under which callers may address the service, beside loopback names."""
     card_tokens: int = 600
@@ -62,6 +66,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Seconds for which a deleted or expired artifact is still answered with "gone, because"."""
     payload_limit: int = 1024**3
     """Largest payload in bytes after decoding; a unit may follow: `64mib`, `1gib`."""
+    redaction: str = "off"
+    """What happens to secrets found in payloads where no policy says: `off`; `shown`: masked in everything that a model
+    sees; `stored`: masked before storing; `refuse`: the payload is refused."""
+    redaction_rules: str = ""
+    """Names of redaction rules, separated by commas: to be used although they are off by default, or, with `-` before
+    them, not to be used. `coatcheck redaction` lists them all."""
     json_limit: int = 32 * 1024**2
     """Largest JSON request body in bytes. Larger payloads are streamed to `/v1/artifacts/raw`."""
     inline_bytes: int = 32 * 1024
@@ -74,8 +84,23 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long the bytes of a dead blob stay, because a reader may still hold them."""
     lease_seconds: int = 900
     """How long an upload may go without progress before it is reaped."""
-    workers: int = 8
-    """Threads for hashing, compressing, counting and file access."""
+    workers: int = 0
+    """Threads for hashing, compressing and counting what comes in; 0: as many as there are processors, at least 2. More
+    take in no more, and hold up everything else."""
+    readers: int = 4
+    """Threads for reading: what is asked never waits behind what comes in."""
+    ingests: int = 64
+    """Payloads that are taken in at the same time; each may hold a few MiB of memory."""
+    ingests_waiting: int = 256
+    """Payloads that may wait for their turn; more are answered with 503 at once."""
+    ingests_wait_seconds: int = 10
+    """How long one of them waits at most: less than most clients wait for an answer."""
+    rate_requests: int = 0
+    """Requests that a caller may make in a minute, unless its key says otherwise; 0 sets no limit. Counted in each
+    process for itself."""
+    rate_bytes: int = 0
+    """Bytes that a caller may send in a minute, unless its key says otherwise; a unit may follow; 0 sets no limit. What
+    is larger than that cannot be sent at all."""
     extract_workers: int = 2
     """Processes that make text of large pages and documents; started when first needed. 0 makes it in threads, without
     limits of time and memory, and leaves out what is larger than 2 MiB."""
@@ -85,6 +110,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Bytes of memory that such a process may address (not enforced on macOS)."""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
+    log_format: str = "text"
+    """`text`, or `json`: one object a line, for collectors of logs."""
+    access_log: bool = False
+    """Log every request: ID, route, status, duration, the key's ID, the artifact. Never what was in it; and of probes
+    and scrapes only those that failed."""
+    metrics_open: bool = False
+    """Answer `/metrics` to everybody who can reach it, without a key and by any host name. Otherwise it needs a key
+    with the scope `admin`, where keys are needed at all."""
+    otlp_endpoint: str = ""
+    """`http://collector:4318`: where traces go, by OTLP over HTTP. Needs `coatcheck[telemetry]`. Empty: where the
+    standard `OTEL_EXPORTER_OTLP_ENDPOINT` says; without that there are no traces."""
+    standard_telemetry: bool = False
+    """Send traces where the standard `OTEL_` variables say. Set by themselves where they name an endpoint."""
     url: str = "http://127.0.0.1:8321"
     """For the client commands (`put`, `card`, `read`, `search`): where the service is."""
     key: str = ""
@@ -113,10 +151,30 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
         if field not in hints or name != name.upper():
             raise ValueError(f"{name} is not a setting. `coatcheck settings` lists them; misspelt?")
         values[field] = _parse(name, text, hints[field])
+    values.setdefault("standard_telemetry", _has_standard_telemetry(env))
     values.update({k: v for k, v in overrides.items() if v is not None})
     settings = msgspec.convert(values, Settings)
     _check(settings)
     return settings
+
+
+def _has_standard_telemetry(env: Mapping[str, str]) -> bool:
+    """Whether OpenTelemetry's own variables ask for traces by OTLP over HTTP."""
+    if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if env.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower() not in {"", "otlp"}:
+        return False
+    return any(env.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address to listen on."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read(name: str, path: str) -> str:
@@ -154,7 +212,13 @@ def _check(s: Settings) -> None:
         "sweep_seconds": (1, 86400),
         "grace_seconds": (0, 7 * 86400),
         "lease_seconds": (1, 86400),
-        "workers": (1, 256),
+        "workers": (0, 256),
+        "readers": (1, 256),
+        "ingests": (1, 10_000),
+        "ingests_waiting": (0, 100_000),
+        "ingests_wait_seconds": (1, 600),
+        "rate_requests": (0, 10**9),
+        "rate_bytes": (0, 10**14),
         "extract_workers": (0, 64),
         "extract_seconds": (1, 60),
         "extract_memory": (256 * 1024**2, 64 * 1024**3),
@@ -164,8 +228,14 @@ def _check(s: Settings) -> None:
         value = getattr(s, name)
         if not low <= value <= high:
             raise ValueError(f"{PREFIX}{name.upper()}={value} is out of bounds: {low} to {high}.")
+    if s.require_keys and s.allow_unauthenticated:
+        raise ValueError(f"{PREFIX}REQUIRE_KEYS and {PREFIX}ALLOW_UNAUTHENTICATED contradict each other. Set one.")
+    if s.redaction not in {"off", "shown", "stored", "refuse"}:
+        raise ValueError(f"{PREFIX}REDACTION={s.redaction!r} is not one of off, shown, stored, refuse.")
     if s.log_level not in {"debug", "info", "warning", "error"}:
         raise ValueError(f"{PREFIX}LOG_LEVEL={s.log_level!r} is not one of debug, info, warning, error.")
+    if s.log_format not in {"text", "json"}:
+        raise ValueError(f"{PREFIX}LOG_FORMAT={s.log_format!r} is not one of text, json.")
 
 
 def describe() -> list[dict[str, object]]:

@@ -9,21 +9,29 @@ from datetime import datetime, timedelta
 
 from msgspec import UNSET, structs
 
+from api.no_retention import no_retention
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.api.rates import Allowances
 from coatcheck.api.services import Services
+from coatcheck.bootstrap.contexts import contexts
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
+from coatcheck.core.quota import Usage
+from coatcheck.core.session_usage import SessionUsage, Spent
 from coatcheck.ports import (
     AbandonUpload,
+    AddSessionUsage,
     BeginUpload,
     CondemnBlob,
     DeleteArtifact,
     DeleteSession,
+    EvictArtifacts,
+    Evicted,
     Fenced,
     Filter,
     Found,
@@ -34,6 +42,7 @@ from coatcheck.ports import (
     Page,
     PatchArtifact,
     RenewUpload,
+    ReserveMore,
     StoreArtifact,
     Stored,
     StoredView,
@@ -43,26 +52,35 @@ from coatcheck.ports import (
 from coatcheck.tools.desk import ToolDesk
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
+from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.describe import Describe
+from coatcheck.usecases.empty_namespace import EmptyNamespace
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
 from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.keep_text import KeepText
+from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.search_results import SearchPlaces, SearchResults
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.sources import Sources
+from coatcheck.usecases.unwatched import UNMETERED
+from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
 from coatcheck.usecases.windows import Windows
+from support.memory_decisions import MemoryDecisions
+from support.memory_keys import MemoryKeys
 from support.outlines import SmallExtractor
 
 
@@ -79,10 +97,24 @@ class Shelf:
         self.gone: dict[int, Gone] = {}
         self.keys: dict[str, KeyRecord] = {}
         self.uploads: set[str] = set()
+        self.accounts: dict[str, SessionUsage] = {}
         self.broken: Exception | None = None
 
     async def begin_upload(self, change: BeginUpload) -> None:
         self.uploads.add(change.blob_id)
+
+    async def reserve_more(self, change: ReserveMore) -> bool:
+        return change.blob_id in self.uploads
+
+    async def evict_artifacts(self, change: EvictArtifacts) -> Evicted:
+        del change
+        return Evicted(0, enough=False)
+
+    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> None:
+        del namespace, session, now
+
+    async def usage_of(self, namespace: str) -> Usage:
+        return Usage(namespace=namespace, artifacts=len(self.rows))
 
     async def renew_upload(self, change: RenewUpload) -> bool:
         return change.blob_id in self.uploads
@@ -204,6 +236,15 @@ class Shelf:
         of_views = (view.inline for view in self.views.values() if view.blob is not None and view.blob.id == blob_id)
         return next((inline for a, inline in self.rows.values() if a.blob.id == blob_id), next(of_views, None))
 
+    async def add_session_usage(self, change: AddSessionUsage) -> None:
+        for _, session, spent in change.sessions:
+            known = self.accounts.get(session) or SessionUsage(spent=Spent(), since=change.at, at=None)
+            known.spent.add(spent)
+            self.accounts[session] = structs.replace(known, at=change.at)
+
+    async def session_usage(self, namespace: str, session: str) -> SessionUsage | None:
+        return self.accounts.get(session)
+
     async def ready(self) -> None:
         if self.broken is not None:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
@@ -222,6 +263,10 @@ class HurriedClock:
     def __call__(self) -> float:
         self._now += 3600.0
         return self._now
+
+
+async def _no_metrics(_: str) -> tuple[bytes, str]:
+    return b"# EOF\n", "text/plain"
 
 
 @contextmanager
@@ -253,10 +298,14 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
         )
         extractor = SmallExtractor()
         keep_text, ingest = KeepText(places, content, extractor), Ingest(places)
-        open_view = OpenView(find, content, keep_text)
+        open_view = OpenView(find, content, keep_text, places.ledger)
         read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
         read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
+        context = contexts(shelf, ingest, places, None, find)
         browse, windows = Browse(shelf, clock), Windows(open_view, tokenizer, pool)
+        nobody = MemoryKeys()
+        decisions = MemoryDecisions()
+        policies = Policies(decisions, clock)
         yield Services(
             ingest=ingest,
             describe=Describe(find, content, tokenizer, pool, 600),
@@ -285,7 +334,20 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
                     pool=pool,
                 )
             ),
+            compact=context.compact,
+            measure=context.measure,
+            tell_usage=context.tell_usage,
             verify_citations=VerifyCitations(open_view, pool),
+            authenticate=Authenticate(nobody, clock),
+            keys=AdministerKeys(nobody, clock, secrets.token_bytes),
+            namespaces=AdministerNamespaces(nobody, clock),
+            policies=policies,
+            holds=Holds(decisions, clock, secrets.token_bytes),
+            usage=ShowUsage(decisions, policies),
+            empty_namespace=EmptyNamespace(decisions, clock, policies, tombstone_life=life),
+            retention=no_retention(clock, places, content),
             clock=clock,
             ready=shelf.ready,
+            allowances=Allowances(0, 0, UNMETERED),
+            metrics=_no_metrics,
         )

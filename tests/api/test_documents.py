@@ -53,7 +53,7 @@ def test_the_document_is_openapi_3_1(document: dict[str, Any]) -> None:
 def test_every_operation_is_described_and_has_its_problems(document: dict[str, Any]) -> None:
     paths: dict[str, dict[str, Any]] = document["paths"]
     operations = [op for item in paths.values() for name, op in item.items() if name != "parameters"]
-    assert len({op["operationId"] for op in operations}) == len(operations) == 23
+    assert len({op["operationId"] for op in operations}) == len(operations)
     for op in operations:
         assert op["summary"]
         assert op["description"]
@@ -69,7 +69,8 @@ async def test_every_documented_path_answers_and_every_parameter_is_read(
     client: httpx.AsyncClient, document: dict[str, Any]
 ) -> None:
     for path, item in document["paths"].items():
-        concrete = re.sub(r"\{artifact_id\}", "art_000000000000000098", path).replace("{session}", "s")
+        concrete = re.sub(r"\{artifact_id\}", "art_000000000000000098", path)
+        concrete = re.sub(r"\{[^}]+\}", "s", concrete)
         methods = {name.upper() for name in item if name != "parameters"}
         allow = set((await client.options(concrete)).headers["allow"].split(", "))
         assert allow - {"OPTIONS", "HEAD"} == methods - {"HEAD"}

@@ -58,7 +58,13 @@ BOUNDS = {
     "fallback_bytes": (0, 64 * 1024**3),
     "grace_seconds": (0, 7 * 86400),
     "lease_seconds": (1, 86400),
-    "workers": (1, 256),
+    "workers": (0, 256),
+    "readers": (1, 256),
+    "ingests": (1, 10_000),
+    "ingests_waiting": (0, 100_000),
+    "ingests_wait_seconds": (1, 600),
+    "rate_requests": (0, 10**9),
+    "rate_bytes": (0, 10**14),
     "extract_workers": (0, 64),
     "extract_seconds": (1, 60),
     "extract_memory": (256 * 1024**2, 64 * 1024**3),
@@ -87,6 +93,28 @@ def test_a_log_level_is_one_of_four() -> None:
         assert load({"COATCHECK_LOG_LEVEL": level}).log_level == level
     with pytest.raises(ValueError, match="LOG_LEVEL"):
         load({"COATCHECK_LOG_LEVEL": "INFO"})
+
+
+def test_a_log_format_is_one_of_two() -> None:
+    assert [load({"COATCHECK_LOG_FORMAT": form}).log_format for form in ("text", "json")] == ["text", "json"]
+    with pytest.raises(ValueError, match="LOG_FORMAT"):
+        load({"COATCHECK_LOG_FORMAT": "xml"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "TRUE"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c:4318"}, False),
+    ],
+    ids=["nothing", "endpoint", "of traces", "disabled", "no exporter", "of metrics"],
+)
+def test_the_standard_variables_of_telemetry_are_understood(variables: dict[str, str], wanted: bool) -> None:
+    assert load(variables).standard_telemetry is wanted
 
 
 @pytest.mark.parametrize("name", ["COATCHECK_", "COATCHECK_TTLS", "COATCHECK_ttl", "COATCHECK_Port"])

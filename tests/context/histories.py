@@ -53,6 +53,9 @@ class Bytes:
     def decode(self, tokens: list[int]) -> bytes:
         return b"".join(token.to_bytes((token.bit_length() + 7) // 8, "big")[1:] for token in tokens)
 
+    def lengths(self, tokens: list[int]) -> list[int]:
+        return [len(self.decode([token])) for token in tokens]
+
 
 def counter() -> Counter:
     return Counter(Bytes())

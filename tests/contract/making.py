@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -11,7 +12,18 @@ from coatcheck.core.artifact import Blob, Facts, Kind, Measure, Placement, Said,
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.core.views import TEXT, Section, View, ViewMeasure
-from coatcheck.ports import Catalog, IdempotencyKey, NewView, StoreArtifact, TextIndex, Upkeep
+from coatcheck.ports import (
+    Accounts,
+    Catalog,
+    Decisions,
+    IdempotencyKey,
+    Keys,
+    NewView,
+    SessionAccounts,
+    StoreArtifact,
+    TextIndex,
+    Upkeep,
+)
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 """In the past of every clock: a sweep believes no moment that its database has not reached."""
@@ -20,8 +32,10 @@ _numbers = itertools.count()
 _rng = random.Random(20260301)
 
 
-class Everything(Catalog, Upkeep, TextIndex, Protocol):
+class Everything(Catalog, Upkeep, TextIndex, Keys, SessionAccounts, Decisions, Accounts, Protocol):
     """All faces of a catalogue, as every adapter has them."""
+
+    def watch_commits(self, watch: Callable[[int, float, float], None]) -> None: ...
 
 
 def fresh_blob_id() -> str:

@@ -115,7 +115,7 @@ def test_pieces_are_in_order_and_none_overlaps_another(name: str) -> None:
         edges = [edge for piece in found for edge in piece]
         assert edges == sorted(edges)
         assert all(start < end <= len(data) for start, end in found)
-    spots_found = telling(data, 7)
+    spots_found = list(telling(data, 7))
     assert len({(spot.start, spot.end) for spot in spots_found}) == len(spots_found)
     assert all(7 <= spot.start < spot.end <= 7 + len(data) for spot in spots_found)
 

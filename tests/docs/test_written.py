@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from coatcheck.cli import main
@@ -38,7 +39,9 @@ def test_contributing_explains_every_task_but_the_obvious() -> None:
 def test_every_command_and_option_is_one_that_the_command_line_has(page: Path) -> None:
     for line in re.findall(r"(?:\.venv/bin/|`)coatcheck ([^|`\n]+)", page.read_text()):
         words = line.split()
-        command = main.commands.get(words[0])
+        command: click.Command | None = main
+        while isinstance(command, click.Group) and words:
+            command = command.commands.get(words.pop(0))
         assert command is not None, line
         options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         assert {w for w in words if re.match(r"--?[a-zA-Z]", w)} <= options, line

@@ -7,6 +7,7 @@ from pathlib import Path
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.core.retention.changes import ForgetRemoved
 from coatcheck.ports import ForgetBlobs
 from contract.making import DAY
 from fulltext.shelf import Shelf
@@ -29,5 +30,7 @@ async def test_after_deletion_sweep_and_checkpoint_no_word_is_in_the_data_direct
         await shelf.delete(change)
         dead = await catalog.dead_blobs(shelf.clock.now() + DAY, 10)
         await catalog.forget_blobs(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
+        day_after = shelf.clock.now() + DAY
+        await catalog.forget_removed(ForgetRemoved(before=day_after, now=day_after, limit=10))
         catalog.close()
     assert traces() == 0

@@ -16,8 +16,6 @@ from coatcheck.ports import Found, Stored
 from contract.making import START, number_of, store, view
 from support.postgres_shared import databases
 
-PAYLOADS = {"blobs", "inline_bytes", "artifacts", "views", "uploads", "tombstones", "idempotency_keys"}
-WALLED = PAYLOADS | {"unindexed", "text_segments", "text_parts"}
 READ = ("artifacts", "blobs", "inline_bytes", "views")
 
 
@@ -96,24 +94,103 @@ async def test_a_rolled_back_transaction_takes_the_namespace_it_entered_with_it(
     assert await catalog._writer.run(entered, "one") == "one"
 
 
+TABLES = """
+    SELECT c.relname AS name, c.relrowsecurity AND c.relforcerowsecurity AS forced,
+           array_agg(DISTINCT pg_get_expr(p.polqual, p.polrelid)) AS walls,
+           array_agg(DISTINCT p.polwithcheck IS NULL AND p.polcmd = '*' AND p.polpermissive) AS whole,
+           count(DISTINCT p.oid) AS policies
+    FROM pg_class c
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace' AND NOT a.attisdropped
+    LEFT JOIN pg_policy p ON p.polrelid = c.oid
+    WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
+    GROUP BY 1, 2"""
+COLUMNS = """
+    SELECT table_name, column_name, data_type
+    FROM information_schema.columns WHERE table_schema = 'public' ORDER BY ordinal_position"""
+ROWS = {"acme": 2, "other": 3}
+
+
 async def test_every_table_with_a_namespace_is_walled_and_its_owner_too(url: str, catalog: PostgresCatalog) -> None:
-    query = """
-        SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,
-               array_agg(pg_get_expr(p.polqual, p.polrelid)) AS walls
-        FROM pg_class c
-        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace'
-        LEFT JOIN pg_policy p ON p.polrelid = c.oid
-        WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
-        GROUP BY 1, 2"""
-    rows = databases().cluster.run(query, url=url)
-    assert (
-        {row["relname"] for row in rows} == WALLED == {t.name for t in metadata.tables.values() if "namespace" in t.c}
-    )
-    assert [row["forced"] for row in rows] == [True] * len(WALLED)
+    rows = databases().cluster.run(TABLES, url=url)
+    assert {row["name"] for row in rows} == {t.name for t in metadata.tables.values() if "namespace" in t.c}
+    # One policy a table, for every command, which what is written must meet as well as what is read.
+    unwalled = {row["name"] for row in rows if not row["forced"] or row["policies"] != 1 or row["whole"] != [True]}
+    assert unwalled == set()
     walls = {wall for row in rows for wall in row["walls"]}
     assert len(walls) == 1
     assert "coatcheck.namespace" in walls.pop()
     assert [warning for warning in await catalog.warnings() if "role" in warning] == []
+
+
+def value(kind: str, namespace: str, number: int) -> str:
+    """Some value of a column of this type, as SQL."""
+    match kind:
+        case "text":
+            return f"'{namespace} {number}'"
+        case "bytea":
+            return f"'{namespace} {number}'::bytea"
+        case "bigint" | "integer" | "smallint" | "double precision":
+            return str(number + 1000 * len(namespace))
+        case "boolean":
+            return "false"
+        case "timestamp with time zone":
+            return "now()"
+        case _:
+            raise AssertionError(f"a column of a type that this test does not know: {kind}")
+
+
+def fill(url: str) -> list[str]:
+    """Rows of two namespaces in every table that has a namespace, whatever they refer to; answers the tables."""
+    cluster = databases().cluster
+    walled = sorted(row["name"] for row in cluster.run(TABLES, url=url))
+    columns: dict[str, list[tuple[str, str]]] = {}
+    for row in cluster.run(COLUMNS, url=url):
+        columns.setdefault(row["table_name"], []).append((row["column_name"], row["data_type"]))
+    statements = ["SET session_replication_role = replica"]
+    for table in walled:
+        names = ", ".join(f'"{name}"' for name, _ in columns[table])
+        for namespace, count in ROWS.items():
+            for number in range(count):
+                given = [
+                    f"'{namespace}'" if name == "namespace" else value(kind, namespace, number)
+                    for name, kind in columns[table]
+                ]
+                statements.append(
+                    f"INSERT INTO {table} ({names}) VALUES ({', '.join(given)}) ON CONFLICT DO NOTHING"  # noqa: S608
+                )
+    cluster.run(*statements, url=cluster.url(url.rpartition("/")[2]))
+    return walled
+
+
+async def test_a_session_of_one_namespace_sees_changes_and_adds_no_row_of_another_in_any_table(
+    url: str, catalog: PostgresCatalog
+) -> None:
+    tables = await asyncio.to_thread(fill, url)
+
+    def seen(conn: Connection) -> dict[str, set[str]]:
+        return {
+            table: set(conn.execute(text(f"SELECT namespace FROM {table}")).scalars())  # noqa: S608 - our own names
+            for table in tables
+        }
+
+    def touched(conn: Connection) -> dict[str, int]:
+        counts = dict[str, int]()
+        for table in tables:
+            done = conn.execute(text(f"UPDATE {table} SET namespace = namespace"))  # noqa: S608 - our own names
+            counts[table] = done.rowcount
+        return counts
+
+    both = set(ROWS)
+    assert await catalog._pool.run(None, seen) == dict.fromkeys(tables, both)
+    for namespace in (*ROWS, "nobody", "", "*", "acme' OR true --"):
+        own = {namespace} & both
+        assert await catalog._pool.run(namespace, seen) == dict.fromkeys(tables, own), namespace
+        counts = await catalog._writer.run(touched, namespace)
+        assert all(bool(count) is bool(own) for count in counts.values()), (namespace, counts)
+    for table in tables:
+        move = text(f"UPDATE {table} SET namespace = 'other'")  # noqa: S608 - our own names
+        with pytest.raises(DBAPIError, match="row-level security"):
+            await catalog._writer.run(lambda conn, move=move: conn.execute(move), "acme")
 
 
 async def test_a_role_that_no_wall_holds_is_warned_of(url: str) -> None:

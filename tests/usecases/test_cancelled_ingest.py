@@ -7,6 +7,7 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
+from coatcheck.core.quota import Full
 from coatcheck.ports import Fenced, Filter, KeyReused, StoreArtifact, Stored
 from usecases.house import CALLER, GRACE, INSTANT, LEASE, House, lines, noise, stream
 
@@ -20,7 +21,7 @@ class Announcing:
         self._catalog = house.catalog
         self._committing = committing
 
-    async def store_artifact(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | None:
+    async def store_artifact(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | Full | None:
         self._committing.set()
         return await self._catalog.store_artifact(change)
 

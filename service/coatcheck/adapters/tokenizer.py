@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import re
 import threading
+from array import array
 from importlib import resources
 from typing import Final, final
 
@@ -90,12 +91,12 @@ class TiktokenTokenizer:
 
     def __init__(self, name: str, vocabulary: _Vocabulary) -> None:
         self._name = name
-        self._encoding = tiktoken.Encoding(
-            name,
-            pat_str=vocabulary.pattern,
-            mergeable_ranks=_ranks(name, vocabulary.sha256),
-            special_tokens={},
-        )
+        ranks = _ranks(name, vocabulary.sha256)
+        self._encoding = tiktoken.Encoding(name, pat_str=vocabulary.pattern, mergeable_ranks=ranks, special_tokens={})
+        lengths = array("H", bytes(2 * (max(ranks.values()) + 1)))
+        for token, rank in ranks.items():
+            lengths[rank] = len(token)
+        self._length = lengths.__getitem__
 
     @property
     def name(self) -> str:
@@ -124,6 +125,10 @@ class TiktokenTokenizer:
     def decode(self, tokens: list[int]) -> bytes:
         """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
         return self._encoding.decode_bytes(tokens)
+
+    def lengths(self, tokens: list[int]) -> list[int]:
+        """How many bytes each of these tokens stands for."""
+        return list(map(self._length, tokens))
 
     def _ordinary(self, text: str) -> list[int]:
         try:

@@ -6,7 +6,6 @@ that no route takes.
 """
 
 import asyncio
-import logging
 import re
 import uuid
 from collections.abc import Callable
@@ -14,11 +13,17 @@ from functools import cache
 from typing import Any, cast
 
 from litestar import Litestar, Request, Response
+from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
-from litestar.types import HTTPScope, Message, Receive, Scope, Send
+from litestar.handlers import BaseRouteHandler
+from litestar.types import HTTPScope, Receive, Scope, Send
 
+from coatcheck.api.access import let_in, path_of
+from coatcheck.api.body import content_length
+from coatcheck.api.exchange import Exchange, Sending, route_of, set_route, template_of
 from coatcheck.api.gate import admit, sane_request_id
+from coatcheck.api.headers import field
 from coatcheck.api.journal import Journal
 from coatcheck.api.limits import Limits
 from coatcheck.api.mcp import METHODS as MCP_METHODS
@@ -26,13 +31,15 @@ from coatcheck.api.mcp import PATH as MCP_PATH
 from coatcheck.api.mcp import Mount, json_rpc
 from coatcheck.api.openapi import openapi_document
 from coatcheck.api.problems import internal, render
+from coatcheck.api.rates import set_allowance
 from coatcheck.api.room import Budget
-from coatcheck.api.routes import CONTENT_PATH, ROUTES
+from coatcheck.api.routes import CONTENT_PATH, METRICS_PATH, ROUTES
+from coatcheck.api.routes.artifacts import SESSIONS, USAGE
 from coatcheck.api.routes.content import serve_content
 from coatcheck.api.services import Desk, Services
+from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 
-_log = logging.getLogger("coatcheck.api")
 _EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 
@@ -60,22 +67,23 @@ class Face(Litestar):
     """One application."""
 
     def __init__(self, services: Services, limits: Limits, new_request_id: Callable[[], str]) -> None:
-        self._journal = Journal(services.clock)
+        self._journal = Journal(services.clock, services.meter)
         desk = Desk(services, limits, Budget(limits.buffered), self._journal, document)
         self._mcp = Mount(services.tools)
+        self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             ROUTES,
             dependencies={
                 "desk": Provide(lambda: desk, sync_to_thread=False),
             },
             exception_handlers={Exception: self._problem},
+            guards=[self._guard],
             on_startup=[self._mcp.open],
             on_shutdown=[self._mcp.close],
             openapi_config=None,
             logging_config=None,
             request_max_body_size=None,
         )
-        self._services = services
         self._limits = limits
         self._new_request_id = new_request_id
         methods = {route.path: frozenset(route.methods) for route in self.routes}
@@ -92,11 +100,26 @@ class Face(Litestar):
             return
         request_id = sane_request_id(scope) or self._new_request_id()
         scope.setdefault("state", {})["request_id"] = request_id
-        sending = _Sending(send, request_id.encode())
+        exchange = Exchange(cast("HTTPScope", scope), receive, send, request_id)
+        scope["state"]["exchange"] = exchange
+        if self._services.tracer.on and not exchange.is_asked_all_the_time:
+            await self._traced(exchange)
+        else:
+            await self._answer(exchange)
+
+    async def _traced(self, exchange: Exchange) -> None:
+        parent, state = field(exchange.scope, b"traceparent"), field(exchange.scope, b"tracestate")
+        with self._services.tracer.request(exchange.scope["method"], parent, state) as span:
+            await self._answer(exchange)
+            for name, value in exchange.facts(caller_of(exchange.scope)).items():
+                span.note(name, value)
+
+    async def _answer(self, exchange: Exchange) -> None:
+        scope, request_id, sending = exchange.scope, exchange.id, exchange.sent
         try:
-            await self._serve(cast("HTTPScope", scope), receive, sending, request_id)
+            await self._serve(scope, cast("Receive", exchange.received), sending, request_id)
         except CoatcheckError as e:
-            self._journal.failed(e, request_id, scope["path"])
+            self._journal.failed(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(e, scope, sending, request_id)
@@ -104,15 +127,15 @@ class Face(Litestar):
             # Only stopping cancels a request. Nothing awaits it but the server, which would log it as a bug.
             if not sending.started:
                 await asyncio.shield(self._send_problem(_stopped(), scope, sending, request_id, close=True))
-        except Exception:
-            _log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
+        except Exception as e:
+            self._journal.broke(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(internal(), scope, sending, request_id)
         finally:
-            self._journal.answered(scope["method"], scope["path"], sending.status, request_id)
+            self._journal.answered(exchange, caller_of(scope))
 
-    async def _serve(self, scope: HTTPScope, receive: Receive, send: "_Sending", request_id: str) -> None:
+    async def _serve(self, scope: HTTPScope, receive: Receive, send: Sending, request_id: str) -> None:
         admit(scope, self._limits)
         method: str = scope["method"]
         if scope["path"].startswith("//"):  # Litestar would overlook it
@@ -121,19 +144,47 @@ class Face(Litestar):
             await self._options(scope, send)
             return
         if scope["path"].rstrip("/") == MCP_PATH:
+            self._mcp.check(scope)
+            await self._let_in(scope, "POST", MCP_PATH)
             await self._mcp.serve(scope, receive, send)
             return
         content = self._content.fullmatch(scope["path"])
         if content is not None:
             if method not in {"GET", "HEAD"}:
                 raise _not_allowed(method)
+            await self._let_in(scope, method, CONTENT_PATH)
             await serve_content(self._services, content[1], request_id, scope, receive, send)
             return
         if method == "HEAD" and "GET" in self._allowed(scope["path"]):
             send.silent = True
             # A copy: the server looks at its own scope to know that this answer has no body.
             scope = cast("HTTPScope", {**scope, "method": "GET"})
-        await super().__call__(scope, receive, send)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            set_route(scope, template_of(scope))
+
+    async def _let_in(self, scope: HTTPScope, method: str, path: str) -> None:
+        """Before anything of a request is read: who asks, whether they may, and whether they have not had enough.
+
+        What needs no caller is not limited: it is the same for everybody, and costs next to nothing.
+        """
+        set_route(scope, path)
+        if path == METRICS_PATH and self._limits.metrics_open:
+            return
+        await let_in(self._services.authenticate, scope, method, path)
+        who = caller_of(scope)
+        allowance = None if who is None or path == METRICS_PATH else self._services.allowances.of(who)
+        if allowance is not None:
+            exchange: Exchange = scope["state"]["exchange"]
+            exchange.allow(allowance)
+            set_allowance(scope, allowance)
+            allowance.begin(content_length(scope))
+
+    async def _guard(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        """Before every route of Litestar's, after it was found and before anything of the request is read."""
+        scope = cast("HTTPScope", connection.scope)
+        await self._let_in(scope, scope["method"], path_of(handler))
 
     async def _options(self, scope: HTTPScope, send: Send) -> None:
         allow = sorted(_EVERY) if scope["path"] == "*" else self._allowed(scope["path"])
@@ -149,22 +200,19 @@ class Face(Litestar):
         if found is None:
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
             found = next(matching, frozenset[str]())
+        if path.startswith(SESSIONS):  # two templates that routing cannot tell apart
+            found &= {"GET"} if path.endswith(USAGE) else {"DELETE"}
         return sorted(found | {"HEAD"} if "GET" in found else found)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         """Any exception of a route as a response."""
         known = _known(error, request.scope)
+        request_id, route = request.scope["state"]["request_id"], route_of(request.scope)
         if known is None:
-            _log.error(
-                "request %s failed: %s %s",
-                request.scope["state"]["request_id"],
-                request.scope["method"],
-                request.scope["path"],
-                exc_info=error,
-            )
+            self._journal.broke(error, request_id, route)
             known = internal()
-        self._journal.failed(known, request.scope["state"]["request_id"], request.scope["path"])
-        problem = render(known, request.scope["state"]["request_id"])
+        self._journal.failed(known, request_id, route)
+        problem = render(known, request_id)
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")
         if known.code is Code.METHOD_NOT_ALLOWED:
@@ -188,26 +236,6 @@ class Face(Litestar):
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-class _Sending:
-    """A `send` that adds the request ID, knows whether a response has begun, and can keep its body back (HEAD)."""
-
-    def __init__(self, send: Send, request_id: bytes) -> None:
-        self._send = send
-        self._request_id = request_id
-        self.started = False
-        self.status = 0
-        self.silent = False
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.started = True
-            self.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self._request_id)]
-        elif self.silent and message["type"] == "http.response.body":
-            message["body"] = b""
-        await self._send(message)
-
-
 def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
     """The error in our words; None for a bug."""
     match error:
@@ -221,6 +249,11 @@ def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
             return CoatcheckError(Code.INVALID_REQUEST, f"{error.detail}.")
         case _:
             return None
+
+
+def caller_of(scope: Scope) -> Caller | None:
+    """Who asks, where that is known yet."""
+    return cast("Caller | None", scope["state"].get("caller"))
 
 
 def _stopped() -> CoatcheckError:

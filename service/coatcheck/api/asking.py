@@ -6,19 +6,38 @@ from typing import Final
 from litestar.types import Scope
 
 from coatcheck.api.headers import field, media_type
-from coatcheck.core import ids
+from coatcheck.core import ids, keys
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 
 KEY_LENGTH: Final = 200
 _KEY = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
-_LOCAL: Final = Caller()
 
 
-def caller(scope: Scope) -> Caller:  # noqa: ARG001 - keys will tell callers apart
-    """Who asks. Without keys there is one caller, who owns the default namespace."""
-    return _LOCAL
+def caller(scope: Scope) -> Caller:
+    """Who asks, as `access.let_in` found out. What they ask for is the use case's to allow, scope aside."""
+    found: Caller = scope["state"]["caller"]
+    return found
+
+
+def administered(scope: Scope, named: str | None) -> str:
+    """The namespace that an administrator's request is about; `named` is its `?namespace=`.
+
+    Raises:
+        CoatcheckError: `forbidden` for another namespace than the key's; `invalid_request` for a key of `*` that
+            names none.
+    """
+    return keys.administered(caller(scope), named)
+
+
+def require_everywhere(scope: Scope) -> None:
+    """For what is about the whole service: a key of `*`, or no key where none is needed.
+
+    Raises:
+        CoatcheckError: `forbidden`.
+    """
+    keys.require_everywhere(caller(scope))
 
 
 def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:

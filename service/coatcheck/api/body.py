@@ -13,6 +13,7 @@ from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
 from coatcheck.api.digests import Digests, parse_digests
 from coatcheck.api.headers import field
 from coatcheck.api.limits import Limits
+from coatcheck.api.rates import Allowance, allowance_of
 from coatcheck.api.room import Room
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -31,16 +32,19 @@ class Reader(Protocol):
 class Expansion:
     """How much all codings of one body made of it, against its size on the wire: what is decoded twice counts twice."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, allowance: Allowance | None = None) -> None:
+        """`allowance`: of whom what is more than came over the wire is charged to."""
         self._limits = limits
+        self._allowance = allowance
         self.wire = 0
         self._out = 0
+        self._charged = 0
 
     def grew(self, size: int) -> None:
         """A coding produced so many bytes.
 
         Raises:
-            CoatcheckError: `decompression_limit`.
+            CoatcheckError: `decompression_limit`, `rate_limited`.
         """
         self._out += size
         limits = self._limits
@@ -53,6 +57,10 @@ class Expansion:
                 limit=limits.decoded,
                 ratio=limits.ratio,
             )
+        beyond = self._out - self.wire - self._charged
+        if beyond > 0 and self._allowance is not None:
+            self._charged += beyond
+            self._allowance.charge(beyond)
 
 
 class Wire:
@@ -189,7 +197,7 @@ def open_body(scope: Scope, receive: Receive, limits: Limits) -> Body:
     content = _promised(scope, "Content-Digest")
     representation = _promised(scope, "Repr-Digest")
     digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
-    expansion = Expansion(limits)
+    expansion = Expansion(limits, allowance_of(scope))
     reader: Reader = Wire(receive, content_length(scope), digests, expansion, limits.stall_seconds)
     for coding in reversed(codings):
         decoder = GzipDecoder() if coding == "gzip" else ZstdDecoder(limits.zstd_window)

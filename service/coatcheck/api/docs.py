@@ -50,7 +50,10 @@ class Doc(Struct, frozen=True, kw_only=True):
 
 
 TAGS: Final = {
+    "Administration": "Keys, namespaces, and what is decided for all payloads. Needs the scope `admin`.",
     "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
+    "Contexts": "What a model is sent: made smaller, measured, accounted for.",
+    "Hooks": "What hosts of agents call by themselves after each tool call.",
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
     "Searching": "Web searches within a budget: what to read of a response, what to persist, what is quoted truly.",
@@ -58,7 +61,7 @@ TAGS: Final = {
     "Tools": "The tool that a model reads further with: how to declare it, and what a call of it answers.",
 }
 
-_BODY = (
+BODY = (
     Code.UNSUPPORTED_MEDIA_TYPE,
     Code.UNSUPPORTED_ENCODING,
     Code.CORRUPT_ENCODING,
@@ -74,9 +77,11 @@ _INGEST = (
     Code.IDEMPOTENCY_KEY_REUSED,
     Code.ARTIFACT_GONE,
     Code.UPLOAD_FENCED,
+    Code.QUOTA_EXCEEDED,
+    Code.NAMESPACE_DELETING,
 )
 _ONE = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
-_CODED = ("Content-Encoding", "Content-Digest", "Repr-Digest")
+CODED = ("Content-Encoding", "Content-Digest", "Repr-Digest")
 _RECEIPTS = (
     Answer(status=201, description="Stored.", model=views.ReceiptView, headers=("Location",)),
     Answer(
@@ -113,10 +118,10 @@ STORE: Final = Doc(
         "that object. Whether the result says that the tool failed is kept, too. Halves of surrogate pairs, which no "
         "encoding can hold, become U+FFFD, with the warning `lone_surrogates_replaced`."
     ),
-    headers=("Idempotency-Key", *_CODED),
+    headers=("Idempotency-Key", *CODED),
     body=((JSON, "StoreRequest"), ("multipart/form-data", "StoreForm")),
     answers=_RECEIPTS,
-    problems=(*_BODY, *_INGEST, Code.INVALID_JSON, Code.INVALID_CONTENT),
+    problems=(*BODY, *_INGEST, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )
 STORE_RAW: Final = Doc(
     operation_id="storeRawArtifact",
@@ -129,10 +134,10 @@ STORE_RAW: Final = Doc(
         "`oversize=keep_ends`."
     ),
     query=fields.RawAsk,
-    headers=("Idempotency-Key", *_CODED),
+    headers=("Idempotency-Key", *CODED),
     body=(("application/octet-stream", "Bytes"),),
     answers=_RECEIPTS,
-    problems=(*(code for code in _BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *_INGEST),
+    problems=(*(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *_INGEST),
 )
 STORE_BATCH: Final = Doc(
     operation_id="storeArtifacts",
@@ -142,10 +147,10 @@ STORE_BATCH: Final = Doc(
         "Each item is the body of a single request and gets its own receipt or its own problem, in the order of the "
         "items. The Idempotency-Key of item n is the given key, `#` and n, counted from 0."
     ),
-    headers=("Idempotency-Key", *_CODED),
+    headers=("Idempotency-Key", *CODED),
     body=((JSON, "BatchRequest"),),
     answers=(Answer(status=200, description="One result for each item.", model=views.BatchView),),
-    problems=(*_BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
+    problems=(*BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
 )
 LIST: Final = Doc(
     operation_id="listArtifacts",
@@ -171,9 +176,9 @@ PATCH: Final = Doc(
     summary="Change how long it is kept, its pin, its labels",
     description="What is left out stays as it is. A new `ttl` counts from creation.",
     body=((JSON, "PatchRequest"), ("application/merge-patch+json", "PatchRequest")),
-    headers=_CODED,
+    headers=CODED,
     answers=(Answer(status=200, description="The artifact as it is now.", model=views.ArtifactView),),
-    problems=(*_ONE, *_BODY, Code.INVALID_JSON),
+    problems=(*_ONE, *BODY, Code.INVALID_JSON),
 )
 DELETE: Final = Doc(
     operation_id="deleteArtifact",
@@ -181,14 +186,19 @@ DELETE: Final = Doc(
     summary="Delete an artifact",
     description="From now on every route answers that it is gone; its bytes are removed a little later.",
     answers=(Answer(status=204, description="Deleted."),),
-    problems=_ONE,
+    problems=(*_ONE, Code.HELD),
 )
 DELETE_SESSION: Final = Doc(
     operation_id="deleteSession",
     tag="Artifacts",
     summary="Delete a session",
-    description="Deletes all artifacts of the session. One that nobody has used has none.",
+    description=(
+        "Deletes all artifacts of the session. One that nobody has used has none. Where a hold covers the session, "
+        "nothing is deleted; where holds cover some of its artifacts, all others are, and `deleted` of the problem "
+        "says how many."
+    ),
     answers=(Answer(status=200, description="Deleted.", model=views.DeletedView),),
+    problems=(Code.HELD,),
 )
 CARD: Final = Doc(
     operation_id="getCard",
@@ -360,7 +370,7 @@ SEARCH_RESULTS: Final = Doc(
         "(earlier sources were not all looked at), `stored_as_other` (the same payload was stored before as something "
         "else, so that sections cannot be read)."
     ),
-    headers=("Idempotency-Key", *_CODED),
+    headers=("Idempotency-Key", *CODED),
     body=((JSON, "SearchResultsRequest"),),
     answers=(
         Answer(status=201, description="Stored.", model=SearchResultsAnswer, headers=("Location",)),
@@ -377,7 +387,7 @@ SEARCH_RESULTS: Final = Doc(
             headers=("Location",),
         ),
     ),
-    problems=(*_BODY, *_INGEST, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
+    problems=(*BODY, *_INGEST, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
 )
 VERIFY: Final = Doc(
     operation_id="verifyCitations",
@@ -389,10 +399,10 @@ VERIFY: Final = Doc(
         "of its words in order, with the differences; `absent`. `moved` says that it stands outside the section or the "
         "range that was cited. Each quotation is answered by itself: one whose artifact is gone has a `problem`."
     ),
-    headers=_CODED,
+    headers=CODED,
     body=((JSON, "VerifyRequest"),),
     answers=(Answer(status=200, description="One result for each quotation.", model=views.VerifiedView),),
-    problems=(*_BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
+    problems=(*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )
 TOOLS: Final = Doc(
     operation_id="getTools",
@@ -418,10 +428,10 @@ CALL_TOOL: Final = Doc(
         "step, marked as an error where the form has a mark for it."
     ),
     query=fields.ToolCallAsk,
-    headers=_CODED,
+    headers=CODED,
     body=((JSON, "ToolCall"),),
     answers=(Answer(status=200, description="The results, in the order of the calls.", schema="ToolResult"),),
-    problems=(*_BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
+    problems=(*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )
 LIVE: Final = Doc(
     operation_id="checkLiveness",
@@ -437,6 +447,17 @@ READY: Final = Doc(
     description="Whether the database and the store answer, with this release's schema.",
     answers=(Answer(status=200, description="It can.", model=views.HealthView),),
     problems=(Code.SCHEMA_OUTDATED,),
+)
+METRICS: Final = Doc(
+    operation_id="getMetrics",
+    tag="Service",
+    summary="Numbers for monitoring",
+    description=(
+        "Counters and gauges of this process in the text format of Prometheus, or in OpenMetrics where that is "
+        "accepted. Needs the scope `admin` unless the administrator has opened it; without keys it is open. No "
+        "name in it is a caller's."
+    ),
+    answers=(Answer(status=200, description="The metrics.", other=("text/plain",)),),
 )
 DOCUMENT: Final = Doc(
     operation_id="getOpenApi",

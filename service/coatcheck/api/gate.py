@@ -15,16 +15,21 @@ from litestar.types import HTTPScope, Scope
 from coatcheck.api.headers import field
 from coatcheck.api.limits import Limits
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import PREFIX as KEY_PREFIX
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}", re.ASCII)
-_PROBES = frozenset({"/health/live", "/health/ready"})
+PROBES = frozenset({"/health/live", "/health/ready"})
 """An orchestrator asks by address. The answers say nothing."""
+METRICS_PATH = "/metrics"
+"""So does a collector of metrics, where it may."""
 
 
 def sane_request_id(scope: Scope) -> str | None:
     """The caller's X-Request-ID: 1 to 128 letters, digits and `._:/+=@-`, beginning with a letter or digit."""
     value = field(scope, b"x-request-id")
-    return value if value is not None and _REQUEST_ID.fullmatch(value) else None
+    if value is None or not _REQUEST_ID.fullmatch(value):
+        return None
+    return None if KEY_PREFIX in value else value  # it would be logged
 
 
 def admit(scope: HTTPScope, limits: Limits) -> None:
@@ -36,7 +41,7 @@ def admit(scope: HTTPScope, limits: Limits) -> None:
     if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
         raise CoatcheckError(Code.INVALID_REQUEST, "A request of HTTP/1.1 must have one Host field.", field="Host")
     allowed = limits.allowed_hosts
-    if allowed is None or scope["path"] in _PROBES:
+    if allowed is None or scope["path"] in PROBES or (limits.metrics_open and scope["path"] == METRICS_PATH):
         return
     host = (field(scope, b"host") or "").strip().lower()
     if _name(host) not in allowed:

@@ -16,7 +16,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 MAX_VALUES = 1_000_000
 """Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON they are from,
 and making them holds up everybody else."""
@@ -59,12 +59,12 @@ def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
         CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field, `invalid_content` for too
             many values.
     """
-    data = data.removeprefix(_BOM)
+    data = data.removeprefix(BOM)
     _bound(data)
     try:
         return _decode(data, model), False
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        mended = _mend(data)
+        mended = mend(data)
         if mended == data:
             raise _malformed(data, e) from e
     try:
@@ -78,8 +78,8 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
 
     Mending keeps every position: an escape is six bytes before and after.
     """
-    data = data.removeprefix(_BOM)
-    mended = _mend(data)
+    data = data.removeprefix(BOM)
+    mended = mend(data)
     sent: list[bytes] = []
     end = 0
     for item in items:
@@ -109,7 +109,7 @@ def _bound(data: bytes) -> None:
             )
 
 
-def _mend(data: bytes) -> bytes:
+def mend(data: bytes) -> bytes:
     """The JSON with U+FFFD for every half of a surrogate pair; as it is where it cannot be JSON.
 
     Escaped backslashes are put out of the way by a byte that no JSON holds; then every backslash begins an escape. Done

@@ -37,5 +37,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Bytes that one request may decode to, also when only its two ends are kept."""
     zstd_window: int = 8 * MIB
     """Largest window of a Zstandard frame: RFC 9659 section 3."""
+    metrics_open: bool = False
+    """Whether `/metrics` answers everybody who can reach it, by any host name and without a key."""
     allowed_hosts: tuple[str, ...] | None = LOOPBACK
     """Host names answered to, without port, lower case. None answers every host and origin: only where keys protect."""

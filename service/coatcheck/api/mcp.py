@@ -56,15 +56,23 @@ class Mount:
         if keeper is not None:
             await keeper
 
+    @staticmethod
+    def check(scope: HTTPScope) -> None:
+        """Refuse what is no message, whoever sends it.
+
+        Raises:
+            CoatcheckError: `method_not_allowed`.
+        """
+        if scope["method"] != "POST":
+            raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions here: POST every message.")
+
     async def serve(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Answer one request.
 
         Raises:
-            CoatcheckError: `method_not_allowed`, `unsupported_media_type`, `body_too_large`; `overloaded` while the
-                application starts or ends.
+            CoatcheckError: `unsupported_media_type`, `body_too_large`; `overloaded` while the application starts or
+                ends.
         """
-        if scope["method"] != "POST":
-            raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions here: POST every message.")
         if not self._open:
             raise CoatcheckError(Code.OVERLOADED, "The service is starting or stopping. Retry the same call.")
         require_json(scope)

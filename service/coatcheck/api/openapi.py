@@ -13,8 +13,18 @@ from typing import Any, Final, cast
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 
-from coatcheck.api import docs, fields, search_fields
-from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, request_schemas
+from coatcheck.api import (
+    context_fields,
+    decision_fields,
+    docs,
+    fields,
+    hook_fields,
+    key_fields,
+    retention_fields,
+    search_fields,
+)
+from coatcheck.api.access import needed, path_of, template
+from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, SECURITY, request_schemas
 from coatcheck.api.openapi_tools import tool_schemas
 from coatcheck.api.problems import MEDIA_TYPE, TABLE
 from coatcheck.core.errors import Code
@@ -22,8 +32,10 @@ from coatcheck.core.errors import Code
 Node = dict[str, Any]
 _REF: Final = "#/components/schemas/"
 _ALWAYS: Final = (Code.INVALID_REQUEST, Code.FORBIDDEN_HOST, Code.INTERNAL, Code.OVERLOADED, Code.STORAGE_UNAVAILABLE)
-_METHODS: Final = ("get", "head", "post", "patch", "delete")
-_TYPED: Final = re.compile(r"\{([^}:]+):[^}]+\}")
+_METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
+_KEYED: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
+_CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
+"""What can be wrong with whoever calls."""
 
 
 def openapi_document(handlers: Iterable[HTTPRouteHandler]) -> bytes:
@@ -31,15 +43,19 @@ def openapi_document(handlers: Iterable[HTTPRouteHandler]) -> bytes:
     paths: dict[str, Node] = {}
     for handler in handlers:
         doc: docs.Doc = handler.opt["doc"]
-        (path,), (method,) = handler.paths, handler.http_methods
-        paths.setdefault(_TYPED.sub(r"{\1}", path), {})[str(method).lower()] = doc
+        (method,) = handler.http_methods
+        paths.setdefault(template(path_of(handler)), {})[str(method).lower()] = doc
     paths["/v1/artifacts/{artifact_id}/content"] = {"get": docs.CONTENT, "head": docs.CONTENT_HEAD}
+    for path, operations in paths.items():
+        for method, doc in operations.items():
+            if needed(method.upper(), path) is not None:
+                operations[method] = msgspec.structs.replace(doc, problems=(*doc.problems, *_CALLED))
     schemas = _schemas(paths)
     document: Node = {
         "openapi": "3.1.1",
         "info": _info(),
         "servers": [{"url": "/", "description": "Where this document came from."}],
-        "security": [],
+        "security": _security(None),
         "tags": [{"name": name, "description": text} for name, text in docs.TAGS.items()],
         "paths": {path: _path(path, paths[path], schemas) for path in sorted(paths)},
         "components": {
@@ -48,9 +64,15 @@ def openapi_document(handlers: Iterable[HTTPRouteHandler]) -> bytes:
             "examples": {str(code): _example(code) for code in sorted(_codes(paths))},
             "responses": {str(code): _problem([code], body=True) for code in sorted(_alone(paths))},
             "headers": {name: RESPONSE_HEADERS[name] for name in sorted(RESPONSE_HEADERS)},
+            "securitySchemes": SECURITY,
         },
     }
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _security(scope: str | None) -> list[Node]:
+    """Either way to present a key that has a scope; none where no key is needed."""
+    return [] if scope is None else [{name: [scope]} for name in SECURITY]
 
 
 def _info() -> Node:
@@ -61,8 +83,8 @@ def _info() -> Node:
         "description": (
             "Post a payload, put the answer's `text` into the tool result, read further on request. Errors are "
             "problem details (RFC 9457) with a permanent `code`; times are RFC 3339 in UTC; every answer carries "
-            "`X-Request-ID`. Listening on loopback, the service asks for no key, and answers only to requests for a "
-            "host name of this machine that no other site sent."
+            "`X-Request-ID`. Listening on loopback, the service asks for no key until one is made, and answers only to "
+            "requests for a host name of this machine that no other site sent."
         ),
         "contact": {"name": "The Coatcheck developers"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -78,9 +100,21 @@ def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
     models: set[type[msgspec.Struct]] = {
         fields.StoreAsk,
         fields.PatchAsk,
+        context_fields.CompactAsk,
+        context_fields.MeasureAsk,
+        hook_fields.ClaudeCodeEvent,
         search_fields.SearchResultsAsk,
         search_fields.VerifyAsk,
         search_fields.QuotationAsk,
+        key_fields.NewKeyAsk,
+        key_fields.NewNamespaceAsk,
+        key_fields.NamespacePatchAsk,
+        decision_fields.SetPolicyAsk,
+        decision_fields.NewHoldAsk,
+        retention_fields.PlanAsk,
+        retention_fields.ApplyAsk,
+        retention_fields.UndoAsk,
+        retention_fields.JobAsk,
     }
     for path in paths.values():
         for doc in path.values():
@@ -128,6 +162,7 @@ def _path(path: str, operations: Node, schemas: dict[str, Node]) -> Node:
     for method in _METHODS:
         if method in operations:
             item[method] = _operation(operations[method], schemas, body=method != "head")
+            item[method]["security"] = _security(needed(method.upper(), path))
     return item
 
 
@@ -239,6 +274,10 @@ def _problem(codes: list[Code], *, body: bool) -> Node:
     headers = ["X-Request-ID"]
     if any(TABLE[code].retry_after is not None for code in codes):
         headers.append("Retry-After")
+    if any(code in _KEYED for code in codes):
+        headers.append("WWW-Authenticate")
+    if Code.RATE_LIMITED in codes:
+        headers += ["RateLimit", "RateLimit-Policy"]
     response: Node = {
         "description": "; ".join(TABLE[code].title for code in codes) + ".",
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},

@@ -36,6 +36,41 @@ PARAMETERS: Final[dict[str, Node]] = {
         "description": "The session's name, percent-encoded (a slash as %2F or as it is).",
         "schema": {"type": "string", "minLength": 1, "maxLength": 256, "examples": ["run-42"]},
     },
+    "key_id": {
+        "name": "key_id",
+        "in": "path",
+        "required": True,
+        "description": "The key's ID: what stands between its prefix and its secret.",
+        "schema": {"type": "string", "pattern": "^[0-9A-Za-z]{11}$", "examples": ["4GbYz8LqkW1"]},
+    },
+    "namespace": {
+        "name": "namespace",
+        "in": "path",
+        "required": True,
+        "description": "The namespace's name.",
+        "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$", "examples": ["team-a"]},
+    },
+    "hold_id": {
+        "name": "hold_id",
+        "in": "path",
+        "required": True,
+        "description": "The hold's ID, as placing it answered.",
+        "schema": {"type": "string", "pattern": "^hold_[0-9a-f]{16}$"},
+    },
+    "run_id": {
+        "name": "run_id",
+        "in": "path",
+        "required": True,
+        "description": "The run's ID, as applying a plan answered.",
+        "schema": {"type": "string", "minLength": 1},
+    },
+    "name": {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "description": "The job's name.",
+        "schema": {"type": "string", "examples": ["expire"]},
+    },
     "X-Request-ID": _parameter(
         "X-Request-ID",
         "Names the request in the answer and in the log. One that is not of this form is replaced.",
@@ -73,10 +108,29 @@ PARAMETERS: Final[dict[str, Node]] = {
     "If-Unmodified-Since": _parameter("If-Unmodified-Since", "Only if it is not newer."),
 }
 
+SECURITY: Final[dict[str, Node]] = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "ck_live_<key id>_<secret>",
+        "description": (
+            "A key. Its scopes (`ingest`, `read`, `delete`, `admin`) are named where a route needs one. Not needed "
+            "while no key was ever made and the service listens on loopback."
+        ),
+    },
+    "keyHeader": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same key."},
+}
+
 RESPONSE_HEADERS: Final[dict[str, Node]] = {
+    "WWW-Authenticate": _header("`Bearer`, and the scope that is missing.", examples=['Bearer realm="coatcheck"']),
     "X-Request-ID": _header("Names the request in the log."),
     "Location": _header("Where the artifact is.", examples=["/v1/artifacts/art_482913077564201876"]),
     "Retry-After": {"description": "Seconds until the same request may succeed.", "schema": {"type": "integer"}},
+    "RateLimit": _header(
+        "On every answer to a caller that has limits: what is left of each, and the seconds until there is more.",
+        examples=['"requests";r=55;t=1'],
+    ),
+    "RateLimit-Policy": _header("Those limits, in a minute.", examples=['"requests";q=60;w=60']),
     "ETag": _header("Strong; the SHA-256 of the bytes."),
     "Accept-Ranges": _header("`bytes`.", const="bytes"),
     "Content-Range": _header("Which bytes these are.", examples=["bytes 0-1023/4096"]),
@@ -141,6 +195,20 @@ _SEARCH_EXAMPLE: Final[Node] = {
     "query": "how do tides form",
     "session": "run-42",
 }
+_HISTORY: Final[Node] = {
+    "model": "gpt-5.6",
+    "messages": [
+        {"role": "user", "content": "Why does the build fail?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_8f2a", "type": "function", "function": {"name": "make", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_8f2a", "content": "FAILED tests/test_import.py\n"},
+    ],
+}
 _QUOTATION_EXAMPLE: Final[Node] = {
     "quote": "The Moon draws the sea twice a day.",
     "citation": "art_482913077564201876#r1",
@@ -151,6 +219,7 @@ def request_schemas(schemas: dict[str, Node]) -> dict[str, Node]:
     """The schemas with those of the request bodies, made from the types' fields."""
     store, patch, search = schemas.pop("StoreAsk"), schemas.pop("PatchAsk"), schemas.pop("SearchResultsAsk")
     quotation, verify = schemas.pop("QuotationAsk"), schemas.pop("VerifyAsk")
+    compact, measure = schemas.pop("CompactAsk"), schemas.pop("MeasureAsk")
     verify["properties"]["quotes"]["items"] = {"$ref": _REF + "Quotation"}
     said = {name: field for name, field in store["properties"].items() if name != "content"}
     form = {name: _unnull(field) for name, field in said.items()}
@@ -190,6 +259,8 @@ def request_schemas(schemas: dict[str, Node]) -> dict[str, Node]:
         },
         "PatchRequest": {**patch, "examples": [{"ttl": "7d", "pin": True}]},
         "SearchResultsRequest": {**search, "examples": [_SEARCH_EXAMPLE]},
+        "CompactRequest": {**compact, "examples": [{"body": _HISTORY, "session": "run-42"}]},
+        "MeasureRequest": {**measure, "examples": [{"body": _HISTORY, "window": {"model": 262144}}]},
         "Quotation": quotation,
         "VerifyRequest": {**verify, "examples": [{"quotes": [_QUOTATION_EXAMPLE]}]},
     }

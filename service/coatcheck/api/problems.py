@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import hide
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -69,7 +70,26 @@ TABLE: Final[dict[Code, Row]] = {
     Code.COUNT_PENDING: Row(503, "Count pending", "Retry the same call.", retry_after=1),
     Code.UPLOAD_FENCED: Row(503, "Upload given up", "Retry the same call.", retry_after=1),
     Code.OVERLOADED: Row(503, "Overloaded", "Retry the same call after the time in Retry-After.", retry_after=2),
+    Code.RATE_LIMITED: Row(
+        429,
+        "Rate limited",
+        "Retry the same call after the time in Retry-After, or ask the administrator for more.",
+        retry_after=60,
+    ),
     Code.STORAGE_FULL: Row(507, "Storage full", "Ask the administrator for room; nothing was stored."),
+    Code.QUOTA_EXCEEDED: Row(
+        507, "Namespace full", "Delete what is not needed any more, or ask the administrator for a larger quota."
+    ),
+    Code.SECRET_REFUSED: Row(422, "Secret refused", "Take the secret out, then send the payload again."),
+    Code.HELD: Row(423, "Held", "It stays until the hold is released; `holds` names what holds it."),
+    Code.HOLD_NOT_FOUND: Row(404, "No such hold", "Check the hold's ID; it may have been released."),
+    Code.POLICY_NOT_FOUND: Row(404, "No such policy", "See /v1/admin/policies for the scopes that have one."),
+    Code.NAMESPACE_DELETING: Row(
+        409, "Namespace is being deleted", "Use another namespace, or wait until it is empty."
+    ),
+    Code.PLAN_CHANGED: Row(409, "Plan changed", "Make a new plan, look at it, and apply that."),
+    Code.CONFIRMATION_NEEDED: Row(409, "Confirmation needed", "If that much is meant to go, apply with confirm=true."),
+    Code.RUN_NOT_FOUND: Row(404, "No such run", "See /v1/admin/retention/runs for those there are."),
     Code.STORAGE_UNAVAILABLE: Row(503, "Storage unavailable", "Retry the same call.", retry_after=5),
     Code.INTEGRITY: Row(500, "Stored bytes are damaged", "Run the tool again, and tell the administrator."),
     Code.SCHEMA_OUTDATED: Row(
@@ -78,6 +98,14 @@ TABLE: Final[dict[Code, Row]] = {
     Code.FORBIDDEN_HOST: Row(
         403, "Forbidden host or origin", "Call the service by a host name that it answers to, not from another site."
     ),
+    Code.UNAUTHENTICATED: Row(
+        401, "Key required", "Present a valid key: `Authorization: Bearer ck_live_…`, or `X-Api-Key`."
+    ),
+    Code.FORBIDDEN: Row(403, "Not allowed", "Use a key that may do this; `scope` names what it would have to have."),
+    Code.KEY_NOT_FOUND: Row(
+        404, "Key not found", "List the keys; a key's ID stands between its first two underscores."
+    ),
+    Code.NAMESPACE_NOT_FOUND: Row(404, "Namespace not found", "List the namespaces, or make this one first."),
     Code.ROUTE_NOT_FOUND: Row(404, "No such route", "See /v1/openapi.json for the routes."),
     Code.METHOD_NOT_ALLOWED: Row(405, "Method not allowed", "Use a method that the Allow field names."),
     Code.INTERNAL: Row(500, "Internal error", "Report the request ID to the administrator."),
@@ -104,12 +132,13 @@ def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
         "title": row.title,
         "status": row.status,
         "code": str(error.code),
-        "detail": row.advice if constant else error.detail,
+        "detail": row.advice if constant else hide(error.detail),
     }
     if not constant:
         if request_id is not None:
             object_["request_id"] = request_id
-        object_ |= {name: value for name, value in error.extra.items() if name not in object_}
+        extra = {name: hide(value) if isinstance(value, str) else value for name, value in error.extra.items()}
+        object_ |= {name: value for name, value in extra.items() if name not in object_}
     return object_
 
 
@@ -117,13 +146,23 @@ def render(error: CoatcheckError, request_id: str | None) -> Problem:
     """The problem details of an expected failure."""
     row = TABLE[error.code]
     headers = [("content-type", MEDIA_TYPE), ("cache-control", "no-store")]
-    if row.retry_after is not None:
-        headers.append(("retry-after", str(row.retry_after)))
+    retry_after = error.extra.get("retry_after", row.retry_after)
+    if retry_after is not None:
+        headers.append(("retry-after", str(retry_after)))
     if error.code is Code.UNSUPPORTED_ENCODING:
         headers.append(("accept-encoding", "gzip, zstd"))
     if error.code is Code.TRUNCATED_BODY:
         headers.append(("connection", "close"))  # the rest of the body, if it comes, is no request
+    if error.code in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
+        headers.append(("www-authenticate", _challenge(error)))
     return Problem(row.status, headers, msgspec.json.encode(members(error, request_id)))
+
+
+def _challenge(error: CoatcheckError) -> str:
+    """What a key would have to be (RFC 9110 section 11.6.1, RFC 6750 section 3)."""
+    scope = error.extra.get("scope")
+    needed = "" if scope is None else f', error="insufficient_scope", scope="{scope}"'
+    return f'Bearer realm="coatcheck"{needed}'
 
 
 def internal() -> CoatcheckError:

@@ -6,19 +6,31 @@ from typing import Any, Protocol
 
 from coatcheck.api.journal import Journal
 from coatcheck.api.limits import Limits
+from coatcheck.api.rates import Allowances
 from coatcheck.api.room import Budget
 from coatcheck.core.artifact import Caller
-from coatcheck.ports import Clock
+from coatcheck.ports import Clock, Meter, Tracer
+from coatcheck.usecases.accounts import TellUsage
+from coatcheck.usecases.administer_retention import AdministerRetention
+from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.compact import Compact
 from coatcheck.usecases.describe import Describe
+from coatcheck.usecases.empty_namespace import EmptyNamespace
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.json_path import ReadJson
+from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
+from coatcheck.usecases.measure import MeasureContext
 from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.search_results import SearchResults
+from coatcheck.usecases.unwatched import UNMETERED, UNTRACED
+from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
 from coatcheck.usecases.windows import Windows
@@ -66,8 +78,24 @@ class Services:
     open_view: OpenView
     search_results: SearchResults
     verify_citations: VerifyCitations
+    compact: Compact
+    measure: MeasureContext
+    tell_usage: TellUsage
     tools: Tools
+    authenticate: Authenticate
+    keys: AdministerKeys
+    namespaces: AdministerNamespaces
+    policies: Policies
+    holds: Holds
+    usage: ShowUsage
+    empty_namespace: EmptyNamespace
+    retention: AdministerRetention
     clock: Clock
+    allowances: Allowances
+    metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
+    """The metrics in the format that an Accept field asks for, and its media type."""
+    meter: Meter = UNMETERED
+    tracer: Tracer = UNTRACED
     ready: Callable[[], Awaitable[None]]
     """Returns when requests can be served; otherwise raises, saying what is missing."""
 

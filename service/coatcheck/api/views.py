@@ -39,6 +39,13 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
             "why: `storage_unavailable`, `storage_full` or `overloaded`; it may be stored a little later, from memory."
         ),
     ]
+    expires_at: Annotated[
+        datetime | None,
+        Meta(
+            description="The moment from which it answers `gone`, policies of the administrator considered. Null: kept "
+            "for ever, pinned, or not stored."
+        ),
+    ]
     inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
     text: Text
     tokens: TextTokens
@@ -189,6 +196,7 @@ def receipt_view(receipt: Receipt) -> ReceiptView:
     return ReceiptView(
         id=receipt.id,
         stored=receipt.stored,
+        expires_at=receipt.expires_at,
         inline=receipt.inline,
         text=receipt.text,
         tokens=receipt.tokens,

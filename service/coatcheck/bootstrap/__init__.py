@@ -1,10 +1,11 @@
 """The composition root: choose and open the adapters, build the use cases, close in reverse.
 
 `embedded` and `scale` open the two kinds of store, `stores` chooses between them, `service` builds what answers
-requests, `upkeep` what an administrator's commands do.
+requests, `keys` and `upkeep` what an administrator's commands do.
 """
 
 from coatcheck.bootstrap.embedded import DATABASE
+from coatcheck.bootstrap.keys import open_keys
 from coatcheck.bootstrap.service import Running, open_service
 from coatcheck.bootstrap.stores import Store, migrate, open_store
 from coatcheck.bootstrap.upkeep import BackedUp, Restored, backup, open_audit, restore
@@ -18,6 +19,7 @@ __all__ = [
     "backup",
     "migrate",
     "open_audit",
+    "open_keys",
     "open_service",
     "open_store",
     "restore",

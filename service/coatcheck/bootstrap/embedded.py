@@ -60,7 +60,9 @@ def refuse_newer(revision: str | None) -> None:
 
 
 @asynccontextmanager
-async def open_embedded(root: Path, pool: ThreadPoolExecutor, *, beside: bool) -> AsyncGenerator[Engines]:
+async def open_embedded(
+    root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool
+) -> AsyncGenerator[Engines]:
     """Open a data directory, creating it where there is none; `beside` as for `open_store`."""
     if not beside:
         await in_pool(pool, migrate, root)
@@ -68,7 +70,7 @@ async def open_embedded(root: Path, pool: ThreadPoolExecutor, *, beside: bool) -
         catalog = SqliteCatalog.look(root / DATABASE) if beside else SqliteCatalog.open(root / DATABASE)
     try:
         await catalog.ready()
-        blobs, clock = FileBlobStore(root, pool, make=not beside), SystemClock()
+        blobs, clock = FileBlobStore(root, pool, make=not beside, readers=readers), SystemClock()
         await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
         examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))
         yield Engines(catalog, blobs, clock, examinations)

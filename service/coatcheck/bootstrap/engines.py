@@ -1,14 +1,30 @@
 """The opened adapters of a store, whichever they are."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coatcheck.ports import BlobStore, Catalog, Clock, TextIndex, Upkeep
+from coatcheck.ports import (
+    Accounts,
+    BlobStore,
+    Catalog,
+    Clock,
+    Decisions,
+    Keys,
+    Retention,
+    SessionAccounts,
+    TextIndex,
+    Upkeep,
+)
 from coatcheck.usecases.audit import Examination
 
 
-class Rows(Catalog, Upkeep, TextIndex, Protocol):
-    """A catalogue with its upkeep and its full-text index: one database."""
+class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Protocol):
+    """A catalogue with its upkeep, its full-text index, its keys and its accounts: one database."""
+
+    def watch_commits(self, watch: Callable[[int, float, float], None]) -> None:
+        """Tell somebody of every group of changes: how many, how long the first waited, how long all took."""
+        ...
 
 
 @dataclass(frozen=True)

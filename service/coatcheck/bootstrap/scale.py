@@ -33,7 +33,9 @@ def migrate(url: str) -> tuple[str | None, str]:
 
 
 @asynccontextmanager
-async def open_scale(settings: Settings, pool: ThreadPoolExecutor, *, beside: bool) -> AsyncGenerator[Engines]:
+async def open_scale(
+    settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool
+) -> AsyncGenerator[Engines]:
     """Open the database and the place of the bytes. Migrates nothing; `beside` as for `open_store`.
 
     Raises:
@@ -46,7 +48,7 @@ async def open_scale(settings: Settings, pool: ThreadPoolExecutor, *, beside: bo
     try:
         await catalog.ready()
         belong = belonging(catalog, catalog.clock, looking=beside)
-        blobs, warnings = await open_bytes(settings, pool, belong, make=not beside)
+        blobs, warnings = await open_bytes(settings, pool, readers, belong, make=not beside)
         warnings += await catalog.warnings()
         yield Engines(catalog, blobs, catalog.clock, (PostgresExamination(catalog),), warnings)
     finally:

@@ -15,7 +15,7 @@ from coatcheck.usecases.pool import in_pool
 
 
 async def open_bytes(
-    settings: Settings, pool: ThreadPoolExecutor, belong: Belong, *, make: bool
+    settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, belong: Belong, *, make: bool
 ) -> tuple[BlobStore, list[str]]:
     """The place that the settings name, with the files of before where there are any; and what should be known of it.
 
@@ -25,7 +25,7 @@ async def open_bytes(
     """
     if not settings.blob_url:
         await _refuse_without_bucket(belong)
-        files = await in_pool(pool, _files, Path(settings.data), pool, make=make)
+        files = await in_pool(pool, _files, Path(settings.data), pool, readers, make=make)
         await belong(files)
         return files, []
     try:
@@ -34,7 +34,7 @@ async def open_bytes(
         raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
     await bucket.ready()
     await belong(bucket)
-    before = await in_pool(pool, _files, Path(settings.data), pool, make=False)
+    before = await in_pool(pool, _files, Path(settings.data), pool, readers, make=False)
     if await belong.holds(before):
         return SwitchedBlobStore(bucket, before), []
     return bucket, await _unopened_files(belong, settings.data)
@@ -58,8 +58,8 @@ async def _unopened_files(belong: Belong, data: str) -> list[str]:
     return [told] if await belong.bound("file") else []
 
 
-def _files(root: Path, pool: ThreadPoolExecutor, *, make: bool) -> FileBlobStore:
+def _files(root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, make: bool) -> FileBlobStore:
     with explained(root):
         if make:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return FileBlobStore(root, pool, make=make)
+        return FileBlobStore(root, pool, make=make, readers=readers)

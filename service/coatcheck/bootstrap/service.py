@@ -9,36 +9,51 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from coatcheck.adapters.extract.extractor import TextExtractor
+from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.api.limits import LOOPBACK, Limits
 from coatcheck.api.services import Services
+from coatcheck.bootstrap.contexts import contexts
+from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
+from coatcheck.bootstrap.watching import watching
 from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.policy import as_redaction
+from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
-from coatcheck.ports import TakeLease
-from coatcheck.settings import Settings
+from coatcheck.ports import Clock, TakeLease
+from coatcheck.settings import Settings, is_loopback
 from coatcheck.tools.desk import ToolDesk
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
+from coatcheck.usecases.agenda import Agenda
+from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.describe import Describe
+from coatcheck.usecases.empty_namespace import EmptyNamespace
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.index import Index
 from coatcheck.usecases.ingest import Ingest, IngestPlaces
 from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.outage import Outage
+from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
+from coatcheck.usecases.make_room import MakeRoom
 from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.policies import Policies
+from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import NoteReads, ReadLog
+from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.search_results import SearchPlaces, SearchResults
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.sources import Sources
 from coatcheck.usecases.tidy import Crew, Tidy
+from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
 from coatcheck.usecases.windows import Windows
@@ -56,75 +71,91 @@ class Running:
 
     services: Services
     limits: Limits
+    needs_keys: bool
+    """Whether callers need a key, at this moment."""
 
 
 @asynccontextmanager
-async def open_service(settings: Settings) -> AsyncGenerator[Running]:
-    """Everything that answers requests, with the schedule running; closed in reverse order on leaving."""
-    async with open_store(settings) as store:
+async def open_service(settings: Settings, *, clock: Clock | None = None) -> AsyncGenerator[Running]:
+    """Everything that answers requests, with the schedule running; closed in reverse order on leaving.
+
+    Args:
+        settings: what it is made of.
+        clock: the time that decides; None: the store's own.
+    """
+    async with open_store(settings, clock=clock) as opened, watching(settings, opened) as (watched, store):
         for warning in store.warnings:
             log.warning(warning)
+        authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
+        await authenticate.learn()
         tokenizer = load_tokenizer()
         reads = ReadLog()
         shelter = Shelter(settings.fallback_bytes)
-        find = Find(store.catalog, store.clock, reads, shelter)
+        policies = Policies(store.catalog, store.clock)
+        await policies.refresh()
+        redacting = await _redacting(settings, store, policies)
+        find = Find(store.catalog, store.clock, reads, shelter, policies.evicts, redacting)
         life = timedelta(seconds=settings.tombstone_ttl)
         note = NoteReads(store.catalog, reads)
-        tidy = Tidy(
-            store.catalog,
-            store.catalog,
-            store.blobs,
-            store.clock,
-            reads,
-            tombstone_life=life,
-            grace=timedelta(seconds=settings.grace_seconds),
-            note=note,
-            crew=None if is_embedded(settings) else Crew(secrets.token_hex(8), settings.sweep_seconds),
-        )
-        lease = timedelta(seconds=settings.lease_seconds)
-
-        def name_blob() -> str:
-            return new_blob_id(store.clock.now(), secrets.token_bytes(10))
-
+        make_room = MakeRoom(store.catalog, store.clock, policies, note, tombstone_life=life)
+        empty = EmptyNamespace(store.catalog, store.clock, policies, tombstone_life=life)
+        agenda = Agenda(store.catalog, store.clock, default=settings.sweep_seconds)
+        tidy = _tidier(settings, store, reads, note, policies, agenda)
         places = IngestPlaces(
             catalog=store.catalog,
             blobs=store.blobs,
             clock=store.clock,
             pool=store.pool,
             tokenizer=tokenizer,
-            new_blob_id=name_blob,
-            lease=lease,
+            new_blob_id=_blob_names(store),
+            lease=timedelta(seconds=settings.lease_seconds),
             inline_bytes=settings.inline_bytes,
             payload_limit=settings.payload_limit,
             ttl=settings.ttl,
             card_tokens=settings.card_tokens,
             inline_tokens=settings.inline_tokens,
             shelter=shelter,
-            catalog_outage=Outage("catalogue"),
-            blobs_outage=Outage("blob store"),
+            catalog_outage=watched.catalog_outage,
+            blobs_outage=watched.blobs_outage,
+            slots=watched.slots,
+            meter=watched.meter,
+            tracer=watched.tracer,
+            rooms=make_room,
+            rules=policies.now,
+            redacting=redacting,
         )
-        write_through = WriteThrough(places)
         extractor = TextExtractor(
             settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
         )
+        watched.look_at(shelter, extractor.workers)
         keep_text = KeepText(places, store.open_content, extractor)
         card_text = CardText(
-            extractor, store.open_content, keep_text, tokenizer, name_blob, inline_bytes=settings.inline_bytes
+            extractor, store.open_content, keep_text, tokenizer, places.new_blob_id, inline_bytes=settings.inline_bytes
         )
-        describe = Describe(find, store.open_content, tokenizer, store.pool, settings.card_tokens, card_text)
-        open_view = OpenView(find, store.open_content, keep_text)
-        read = Read(open_view, tokenizer, store.pool)
-        search = Search(open_view, tokenizer, store.pool)
-        windows = Windows(open_view, tokenizer, store.pool)
-        read_json = ReadJson(open_view, tokenizer, store.pool)
-        outline = Outline(open_view, tokenizer, store.pool)
+        describe = Describe(
+            find, store.open_content, tokenizer, store.readers, settings.card_tokens, card_text, policies.now, redacting
+        )
+        open_view = OpenView(find, store.open_content, keep_text, places.ledger, redacting)
+        read = Read(open_view, tokenizer, store.readers)
+        search = Search(open_view, tokenizer, store.readers)
+        windows = Windows(open_view, tokenizer, store.readers)
+        read_json = ReadJson(open_view, tokenizer, store.readers)
+        outline = Outline(open_view, tokenizer, store.readers)
         index = Index(
-            store.catalog, store.open_content, store.pool, _random_number, _leader(settings, store), keep_text
+            store.catalog,
+            store.open_content,
+            store.pool,
+            _random_number,
+            when_due(agenda, _leader(settings, store)),
+            keep_text,
+            redacting,
         )
-        browse = Browse(store.catalog, store.clock, index)
+        browse = Browse(store.catalog, store.clock, index, redacting)
         tools = ToolDesk(
-            ReadArtifact(open_view, read, search, outline, tokenizer, store.pool, passages=windows, values=read_json),
-            ListArtifacts(browse, tokenizer, store.pool),
+            ReadArtifact(
+                open_view, read, search, outline, tokenizer, store.readers, passages=windows, values=read_json
+            ),
+            ListArtifacts(browse, tokenizer, store.readers),
             tokenizer,
         )
         ingest = Ingest(places, card_text)
@@ -135,35 +166,90 @@ async def open_service(settings: Settings) -> AsyncGenerator[Running]:
             sources=Sources(store.catalog, store.clock, store.open_content, store.pool),
             tokenizer=tokenizer,
             pool=store.pool,
+            ledger=places.ledger,
+            redacting=redacting,
         )
+        context = contexts(store.catalog, ingest, places, card_text, Find(store.catalog, store.clock, reads))
+        retention = retention_desk(settings, store, places, tidy, policies, agenda)
         services = Services(
             ingest=ingest,
             describe=describe,
             browse=browse,
-            forget=Forget(store.catalog, store.clock, life, shelter),
-            forget_session=ForgetSession(store.catalog, store.clock, life, shelter),
-            extend=Extend(store.catalog, store.clock, shelter),
-            open_view=open_view,
+            forget=Forget(store.catalog, store.clock, life, shelter, policies),
+            forget_session=ForgetSession(store.catalog, store.clock, life, shelter, policies),
+            extend=Extend(store.catalog, store.clock, shelter, policies.now, redacting),
+            open_view=OpenView(find, store.open_content, keep_text, places.ledger),  # for programs: bytes as stored
             outline=outline,
             read=read,
             search=search,
             windows=windows,
             read_json=read_json,
             search_results=SearchResults(search_places),
-            verify_citations=VerifyCitations(open_view, store.pool),
+            verify_citations=VerifyCitations(open_view, store.readers),
+            compact=context.compact,
+            measure=context.measure,
+            tell_usage=context.tell_usage,
             tools=tools,
+            authenticate=authenticate,
+            keys=AdministerKeys(store.catalog, store.clock, secrets.token_bytes, authenticate.require),
+            namespaces=AdministerNamespaces(store.catalog, store.clock),
+            policies=policies,
+            holds=Holds(store.catalog, store.clock, secrets.token_bytes),
+            usage=ShowUsage(store.catalog, policies),
+            empty_namespace=empty,
+            retention=retention,
             clock=store.clock,
+            allowances=watched.allowances,
+            metrics=watched.render,
+            meter=watched.meter,
+            tracer=watched.tracer,
             ready=store.catalog.ready,
         )
         try:
-            async with running(tidy, settings.sweep_seconds, note, write_through, index):
-                yield Running(services, _limits(settings))
+            async with (
+                deciding(policies, empty, make_room, store.catalog, settings.sweep_seconds),
+                retaining(retention),
+                running(tidy, agenda.pause, note, WriteThrough(places), index, context.note, meter=watched.meter),
+            ):
+                yield Running(services, _limits(settings), authenticate.required)
         finally:
+            await authenticate.close()
             if places.afterwards:  # what is not undone by then is the reaper's
                 await asyncio.wait(places.afterwards, timeout=LAST_SECONDS)
             await keep_text.settled(LAST_SECONDS)
             extractor.close()
             await tidy.leave()
+
+
+async def _redacting(settings: Settings, store: Store, policies: Policies) -> Redacting:
+    masks = Masks(settings.redaction_rules)
+    redacting = Redacting(as_redaction(settings.redaction), masks, store.pool, policies.now)
+    if not redacting.never:
+        await in_pool(store.pool, masks)
+    return redacting
+
+
+def _tidier(
+    settings: Settings, store: Store, reads: ReadLog, note: NoteReads, policies: Policies, agenda: Agenda
+) -> Tidy:
+    return Tidy(
+        store.catalog,
+        store.catalog,
+        store.blobs,
+        store.clock,
+        reads,
+        tombstone_life=timedelta(seconds=settings.tombstone_ttl),
+        lives=policies.tombstone_lives,
+        grace=timedelta(seconds=settings.grace_seconds),
+        note=note,
+        crew=None if is_embedded(settings) else Crew(secrets.token_hex(8), settings.sweep_seconds),
+        agenda=agenda,
+        retention=store.catalog,
+    )
+
+
+def _blob_names(store: Store) -> Callable[[], str]:
+    return lambda: new_blob_id(store.clock.now(), secrets.token_bytes(10))
 
 
 def _random_number() -> int:
@@ -185,5 +271,12 @@ def _leader(settings: Settings, store: Store) -> Callable[[], Awaitable[bool]] |
 
 def _limits(settings: Settings) -> Limits:
     extra = tuple(h.strip().lower() for h in settings.allowed_hosts.split(",") if h.strip())
-    hosts = None if settings.allow_unauthenticated and not extra else (*LOOPBACK, *extra)
-    return Limits(payload=settings.payload_limit, json_body=settings.json_limit, allowed_hosts=hosts)
+    # Where names need no checking, keys are checked: here, or, if the administrator says so, in front of here.
+    beyond = settings.allow_unauthenticated or not is_loopback(settings.host)
+    hosts = None if beyond and not extra else (*LOOPBACK, *extra)
+    return Limits(
+        payload=settings.payload_limit,
+        json_body=settings.json_limit,
+        allowed_hosts=hosts,
+        metrics_open=settings.metrics_open,
+    )

@@ -1,10 +1,12 @@
 """The store that the settings name, opened."""
 
+import os
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from coatcheck.adapters.sql.postgres_line import is_postgres, shown_url
 from coatcheck.bootstrap import embedded, scale
@@ -16,7 +18,15 @@ from coatcheck.ports import BlobStore, Clock
 from coatcheck.settings import Settings
 from coatcheck.usecases.audit import Examination
 from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.pool import ReadThreads
 from coatcheck.usecases.trust import Trust
+
+_READS_WAITING: Final = 2048
+"""Pieces of reading that may wait for a thread: about as many as are done in ten seconds."""
+
+
+_FILES: Final = 8
+"""Threads that write files and wait for disks, which takes no processor."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,9 @@ class Store:
     blobs: BlobStore
     clock: Clock
     pool: ThreadPoolExecutor
+    """For what comes in, and for upkeep."""
+    readers: ReadThreads
+    """For what is asked."""
     open_content: OpenContent
     examinations: tuple[Examination, ...]
     warnings: list[str]
@@ -61,6 +74,11 @@ def is_embedded(settings: Settings) -> bool:
     return not settings.database_url
 
 
+def _processors() -> int:
+    """Threads that can compute at the same time; two at least, of which one may wait."""
+    return max(2, os.cpu_count() or 1)
+
+
 def place_of(settings: Settings) -> str:
     """Where the store is, in words for whoever starts it, without secrets."""
     if is_embedded(settings):
@@ -70,33 +88,40 @@ def place_of(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, beside: bool = False) -> AsyncGenerator[Store]:
+async def open_store(settings: Settings, *, beside: bool = False, clock: Clock | None = None) -> AsyncGenerator[Store]:
     """Open the store; the embedded one is created and migrated where it needs to be.
 
     Args:
         settings: where it is.
         beside: only look at a store, which others may be serving: migrates nothing, takes no lock, opens the
             catalogue read-only and makes nothing.
+        clock: the time that decides; None: the database's, or the machine's where it has none.
 
     Raises:
         CoatcheckError: as `migrate`, and `schema_outdated` when it is not this release's schema.
     """
-    with ThreadPoolExecutor(settings.workers, thread_name_prefix="work") as pool:
+    with (
+        ThreadPoolExecutor(settings.workers or _processors(), thread_name_prefix="work") as pool,
+        ThreadPoolExecutor(_FILES, thread_name_prefix="files") as files,
+        ReadThreads(settings.readers, _READS_WAITING) as readers,
+    ):
         opening = (
-            open_embedded(Path(settings.data), pool, beside=beside)
+            open_embedded(Path(settings.data), files, readers, beside=beside)
             if is_embedded(settings)
-            else open_scale(settings, pool, beside=beside)
+            else open_scale(settings, files, readers, beside=beside)
         )
         async with opening as engines:
-            trust = Trust(engines.catalog, engines.blobs, engines.clock)
+            time = clock or engines.clock
+            trust = Trust(engines.catalog, engines.blobs, time)
             damaged = None if beside else trust.damaged
-            content = OpenContent(engines.catalog, engines.blobs, pool, damaged)
+            content = OpenContent(engines.catalog, engines.blobs, readers, damaged)
             try:
                 yield Store(
                     engines.catalog,
                     engines.blobs,
-                    engines.clock,
+                    time,
                     pool,
+                    readers,
                     content,
                     engines.examinations,
                     engines.warnings,

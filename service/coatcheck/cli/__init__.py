@@ -3,12 +3,20 @@
 import click
 
 from coatcheck import __version__
+from coatcheck.cli.audit import audit
 from coatcheck.cli.backup import backup, restore
 from coatcheck.cli.check import check
 from coatcheck.cli.client import card, put, read, search
+from coatcheck.cli.hold import hold
+from coatcheck.cli.hook import hook
+from coatcheck.cli.key import key
 from coatcheck.cli.mcp import mcp
 from coatcheck.cli.operate import migrate, openapi, settings
+from coatcheck.cli.policy import policy
+from coatcheck.cli.redaction import redaction
+from coatcheck.cli.retention import retention
 from coatcheck.cli.serve import serve
+from coatcheck.cli.usage import usage
 
 EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 2: the request was wrong. 3: no such
 artifact, or gone. 4: the service or its storage cannot be reached."""
@@ -20,5 +28,26 @@ def main() -> None:
     """Coatcheck keeps bulky tool output out of a language model's context without losing it."""
 
 
-for _command in (serve, put, card, read, search, mcp, migrate, check, backup, restore, settings, openapi):
+for _command in (
+    serve,
+    put,
+    card,
+    read,
+    search,
+    mcp,
+    hook,
+    key,
+    policy,
+    hold,
+    usage,
+    retention,
+    audit,
+    migrate,
+    check,
+    backup,
+    restore,
+    settings,
+    redaction,
+    openapi,
+):
     main.add_command(_command)

@@ -18,13 +18,16 @@ def settings_for(data: str | None) -> Settings:
         fail(Exit.WRONG, str(error))
 
 
-def require_store(settings: Settings) -> None:
-    """End when the settings name an embedded store and there is none."""
+def holds_store(settings: Settings) -> bool:
+    """Whether there is a store already, as far as can be told without opening it."""
     from coatcheck.bootstrap import DATABASE  # noqa: PLC0415 - the client commands must start quickly
 
-    if settings.database_url:
-        return
-    if not (Path(settings.data) / DATABASE).exists():
+    return bool(settings.database_url) or (Path(settings.data) / DATABASE).exists()
+
+
+def require_store(settings: Settings) -> None:
+    """End when the settings name an embedded store and there is none."""
+    if not holds_store(settings):
         fail(Exit.WRONG, f"there is no store in {settings.data}. Name its directory with --data.")
 
 

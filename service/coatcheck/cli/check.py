@@ -37,6 +37,7 @@ _ADVICE = {
     "unreferenced": f"they cost space only. To release them: {_MARK}.",
     "unlisted": f"nothing is lost; queries (`q`) do not find them. To have them indexed again: {_MARK}.",
     "stray": f"they cost space only. To remove them: {_MARK}.",
+    "usage": f"nothing is lost; quotas are kept by a wrong sum, which should not happen. To correct it: {_MARK}.",
     "exposed": f"other users of this machine can read what is stored. To close it: {_MARK}.",
 }
 

@@ -3,74 +3,21 @@
 import json
 import mimetypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import click
 import httpx
 
 from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.talk import ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
-from coatcheck.settings import Settings, load
 
 CHUNK = 256 * 1024
 PROGRESS_FROM = 8 * 1024**2
 """Bytes from which an upload on a terminal shows a progress bar."""
-
-
-def _service(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that every client command has."""
-    command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
-    command = click.option("--key", help="Key to present (COATCHECK_KEY).")(command)
-    return click.option("--url", "service", help="Where the service is (COATCHECK_URL).")(command)
-
-
-def service_settings(service: str | None, key: str | None) -> Settings:
-    """Where the service is and with which key to ask, or the end of the command."""
-    try:
-        settings = load(url=service, key=key)
-    except ValueError as error:
-        fail(Exit.WRONG, str(error))
-    try:
-        url = httpx.URL(settings.url)
-    except httpx.InvalidURL as error:
-        fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
-    if url.scheme not in {"http", "https"} or not url.host:
-        fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. It looks like {Settings().url}")
-    return settings
-
-
-def _client(service: str | None, key: str | None) -> httpx.Client:
-    settings = service_settings(service, key)
-    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
-    timeout = httpx.Timeout(30, read=600)
-    return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
-
-
-def _ask(send: Callable[[], httpx.Response], client: httpx.Client) -> dict[str, Any]:
-    """The JSON answer of a request, or the end of the command with the service's own words."""
-    try:
-        response = send()
-    except httpx.HTTPError as error:
-        fail(
-            Exit.UNREACHABLE,
-            f"cannot talk to the service at {client.base_url}: {error}. Is it running? Start it with: coatcheck serve",
-        )
-    try:
-        body: dict[str, Any] = response.json()
-    except ValueError:
-        fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
-    if not response.is_success:
-        _refused(response.status_code, body)
-    return body
-
-
-def _refused(status: int, body: dict[str, Any]) -> NoReturn:
-    """End the command with the service's own words."""
-    code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
-    fail(code, f"{body.get('detail', 'no reason given')} [{body.get('code', status)}]")
 
 
 def _show(body: dict[str, Any], *, as_json: bool) -> None:
@@ -89,7 +36,7 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@_service
+@service_options
 @click.option("--tool-name", help="The tool that made this output.")
 @click.option("--tool-call-id", help="The call it answers.")
 @click.option("--session", help="The conversation or run it belongs to.")
@@ -115,8 +62,8 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **said: 
     size = _size(file)
     if size is not None:
         headers["content-length"] = str(size)
-    with _client(service, key) as client, _open(file) as stream:
-        body = _ask(
+    with connect(service, key) as client, _open(file) as stream:
+        body = ask(
             lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=_chunks(stream, size)),
             client,
         )
@@ -175,19 +122,19 @@ def _pieces(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
 
 @click.command()
 @click.argument("artifact_id")
-@_service
+@service_options
 @click.option("--tokens", type=int, help="Budget of the card (600).")
 @click.option("--query", help="What you are looking for; the excerpts follow it.")
 def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
     """Print the card of an artifact again, at any budget."""
-    with _client(service, key) as client:
-        body = _ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client)
+    with connect(service, key) as client:
+        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client)
     _show(body, as_json=as_json)
 
 
 @click.command()
 @click.argument("artifact_id")
-@_service
+@service_options
 @click.option("--unit", type=click.Choice(["line", "char", "byte", "token"]), help="What offset and limit count.")
 @click.option("--offset", type=int, help="Where to begin; lines count from 1, the others from 0.")
 @click.option("--limit", type=int, help="How many to read.")
@@ -195,8 +142,8 @@ def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.option("--max-tokens", type=int, help="Upper bound of the answer (4000; at most 8000).")
 def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
     """Print a part of an artifact."""
-    with _client(service, key) as client:
-        body = _ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client)
+    with connect(service, key) as client:
+        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client)
     _show(body, as_json=as_json)
     if not as_json and body.get("next"):
         click.echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
@@ -205,7 +152,7 @@ def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.command()
 @click.argument("artifact_id")
 @click.argument("pattern")
-@_service
+@service_options
 @click.option("-F", "--literal", is_flag=True, help="The pattern is plain text.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Capitals and small letters are the same.")
 @click.option("-C", "--context", type=int, help="Lines to show around a match.")
@@ -222,8 +169,8 @@ def search(
 ) -> None:
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
     params = {"pattern": pattern} | _given(asked)
-    with _client(service, key) as client:
-        body = _ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/search", params=params), client)
+    with connect(service, key) as client:
+        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/search", params=params), client)
     _show(body, as_json=as_json)
     if not body["matches"]:
         sys.exit(Exit.NOTHING)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import httpx
 
-from coatcheck.cli.client import service_settings
+from coatcheck.cli.talk import service_settings
 from coatcheck.settings import Settings
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import shlex
 import signal
@@ -14,9 +13,11 @@ from types import FrameType
 
 import click
 
+from coatcheck.cli.asked import holds_store
 from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.logs import set_up as set_up_logs
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.settings import Settings, load
+from coatcheck.settings import Settings, is_loopback, load
 
 GRACE_SECONDS = 30
 """How long running requests may take to finish after the signal to stop."""
@@ -36,19 +37,9 @@ def serve(host: str | None, port: int | None, data: str | None) -> None:
         settings = load(host=host, port=port, data=data)
     except ValueError as error:
         fail(Exit.WRONG, str(error))
-    if not _loopback(settings.host) and not settings.allow_unauthenticated:
-        fail(
-            Exit.WRONG,
-            f"{settings.host} is reachable from other machines and this release has no keys. Listen on 127.0.0.1, "
-            "or set COATCHECK_ALLOW_UNAUTHENTICATED=true behind something that authenticates callers.",
-        )
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    for chatty in ("alembic", "mcp", "uvicorn.error"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
+    if not settings.require_keys and not holds_store(settings):
+        _refuse_strangers(settings, needs_keys=False)  # before anything is made
+    set_up_logs(settings)
     import uvloop  # noqa: PLC0415 - only this command needs it
 
     try:
@@ -58,13 +49,16 @@ def serve(host: str | None, port: int | None, data: str | None) -> None:
         fail(Exit.UNREACHABLE, error.detail)
 
 
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
+    """End where other machines could do everything without a key."""
+    if is_loopback(settings.host) or needs_keys or settings.allow_unauthenticated:
+        return
+    fail(
+        Exit.WRONG,
+        f"{settings.host} is reachable from other machines, and no key has been made. Make one (coatcheck key create "
+        "--help), or listen on 127.0.0.1, or set COATCHECK_ALLOW_UNAUTHENTICATED=true behind something that "
+        "authenticates callers.",
+    )
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -132,6 +126,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
     sock = _bind(settings)
     try:
         async with open_service(settings) as service:
+            _refuse_strangers(settings, needs_keys=service.needs_keys)
             config = uvicorn.Config(
                 create_app(service.services, service.limits),
                 http=BoundedProtocol,
@@ -151,7 +146,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
                 sock.listen(BACKLOG)
             except OSError as error:
                 fail(Exit.UNREACHABLE, _taken(settings, error))
-            _announce(settings, sock.getsockname()[1])
+            _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
             await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:
@@ -187,7 +182,7 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
         await asyncio.wait(left, timeout=LAST_SECONDS)
 
 
-def _announce(settings: Settings, port: int) -> None:
+def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     import litestar  # noqa: PLC0415 - imported for serving already; here for where it lies
 
     from coatcheck.bootstrap.stores import place_of  # noqa: PLC0415 - as above
@@ -200,8 +195,12 @@ def _announce(settings: Settings, port: int) -> None:
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     where = "" if url == load({}).url else f" --url {url}"
     click.echo(f"Coatcheck is listening on {url}, keeping its data {place_of(settings)}.")
-    if _loopback(settings.host):
-        click.echo(f"""Only this machine can reach it, so no key is needed.
+    if needs_keys:
+        click.echo(f"Callers need a key. Make one for yourself: {me} key create --help")
+    elif not is_loopback(settings.host):
+        click.echo("Nobody needs a key, because COATCHECK_ALLOW_UNAUTHENTICATED says so.")
+    else:
+        click.echo(f"""Only this machine can reach it, so no key is needed until one is made.
 
 Paste this into another terminal, in this directory, for a first card (of a build log):
 

@@ -5,9 +5,11 @@ Values only. Everything here is immutable and says nothing about a database or a
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
+
+from coatcheck.core.rates import Rates
 
 ENGINE = 1
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: a card never changes."""
@@ -29,11 +31,30 @@ class Kind(StrEnum):
     TEXT = "text"
 
 
+EVERY_SCOPE: Final = frozenset({"ingest", "read", "delete", "admin"})
+"""What a key may allow: to store, to read, to delete and change, to administer."""
+
+
 class Caller(Struct, frozen=True):
-    """Who asks. The namespace is the tenant; every port call names it."""
+    """Who asks, and what they may. The namespace is the tenant; every port call names it.
+
+    The defaults are the caller without a key, who may do everything.
+    """
 
     namespace: str = "default"
     name: str = "local"
+    scopes: frozenset[str] = EVERY_SCOPE
+    session_prefix: str | None = None
+    """Only sessions whose names begin with this exist for the caller; None: all, and what is in no session."""
+    key_id: str | None = None
+    """Which key was presented; None: none was needed."""
+    rates: Rates | None = None
+    """What the key says of how much it may be used; None: nothing."""
+
+    def sees(self, session: str | None) -> bool:
+        """Whether what is in a session exists for this caller."""
+        prefix = self.session_prefix
+        return prefix is None or (session is not None and session.startswith(prefix))
 
 
 class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,6 +120,8 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lines that describe the structure, most important first: JSON keys with types, table columns, format."""
     hints: tuple[str, ...] = ()
     """Paths, URLs and places that an agent may need for its next step, most important first."""
+    redacted: str = ""
+    """What is masked of it, in words; empty where nothing is. See core/redact."""
 
 
 Placement = Literal["inline", "file", "s3"]
@@ -145,9 +168,11 @@ class Gone(Struct, frozen=True, kw_only=True):
     """A tombstone: what is left of an artifact that was deleted or has expired."""
 
     id: str
-    reason: Literal["expired", "deleted", "session_deleted", "evicted"]
+    reason: Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
     at: datetime
     tool_name: str | None = None
+    session: str | None = None
+    """Where it was looked up: the session that it was in. Otherwise nobody asked."""
 
 
 class Sample(Struct, frozen=True):
@@ -160,6 +185,8 @@ class Sample(Struct, frozen=True):
     head: bytes
     tail: bytes
     size: int
+    masked: tuple[str, ...] = ()
+    """Names of the rules, by number, whose fillers are in it in place of secrets; see core/redact. Empty: none are."""
 
     @property
     def whole(self) -> bool:

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-HARMLESS = frozenset({"orphan", "stray", "unreferenced", "exposed", "unlisted"})
-"""Findings that cost space, privacy or the finding of something, not data."""
+HARMLESS = frozenset({"orphan", "stray", "unreferenced", "exposed", "unlisted", "usage"})
+"""Findings that cost space, privacy, the finding of something or a quota's truth, not data."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):

@@ -26,3 +26,7 @@ class Tokenizer(Protocol):
     def decode(self, tokens: list[int]) -> bytes:
         """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
         ...
+
+    def lengths(self, tokens: list[int]) -> list[int]:
+        """How many bytes each of these tokens stands for."""
+        ...

@@ -11,10 +11,15 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from msgspec import structs
+
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.ports import Meter
+from coatcheck.usecases.accounts import NoteAccounts
 from coatcheck.usecases.index import Index
 from coatcheck.usecases.reads import NoteReads
 from coatcheck.usecases.tidy import Tidied, Tidy
+from coatcheck.usecases.unwatched import UNMETERED
 from coatcheck.usecases.write_through import WriteThrough
 
 log = logging.getLogger(__name__)
@@ -31,10 +36,13 @@ _MOST_REST = 20.0
 @asynccontextmanager
 async def running(
     tidy: Tidy,
-    pause: float,
+    pause: float | Callable[[], float],
     note: NoteReads | None = None,
     write_through: WriteThrough | None = None,
     index: Index | None = None,
+    accounts: NoteAccounts | None = None,
+    *,
+    meter: Meter = UNMETERED,
 ) -> AsyncGenerator[None]:
     """Tidy every `pause` seconds; every second write reads down, store what waits for storage, index what is new."""
     stop = asyncio.Event()
@@ -43,19 +51,25 @@ async def running(
         done = await tidy()
         if done != Tidied():
             log.info("tidied: %s", done)
+            for what, rows in structs.asdict(done).items():
+                meter.tidied(what, rows)
 
-    workers = [asyncio.create_task(_rounds("tidying", tidied, pause, stop), name="tidy")]
-    if note is not None:
-        workers.append(asyncio.create_task(_rounds("noting reads", note, NOTE_SECONDS, stop), name="note reads"))
+    workers = [asyncio.create_task(rounds("tidying", tidied, pause, stop, meter=meter), name="tidy")]
+    noting = [("noting reads", note), ("noting accounts", accounts)]
+    notes = [(what, work) for what, work in noting if work is not None]
+    workers += [
+        asyncio.create_task(rounds(what, work, NOTE_SECONDS, stop, meter=meter), name=what) for what, work in notes
+    ]
     indexing: asyncio.Task[None] | None = None
     if index is not None:
         # Not among the workers: it may rest for long, and may be cut off at any point.
-        indexing = asyncio.create_task(_rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST), name="index")
+        indexed = rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST, meter=meter)
+        indexing = asyncio.create_task(indexed, name="index")
     storing: asyncio.Task[None] | None = None
     if write_through is not None:
         # Not among the workers: a store may be silent for longer than a stop may take.
-        rounds = _rounds("storing what waits", write_through, NOTE_SECONDS, stop)
-        storing = asyncio.create_task(rounds, name="write through")
+        rounds_ = rounds("storing what waits", write_through, NOTE_SECONDS, stop, meter=meter)
+        storing = asyncio.create_task(rounds_, name="write through")
     try:
         yield
     finally:
@@ -64,32 +78,42 @@ async def running(
             indexing.cancel()
             workers.append(indexing)
         await asyncio.wait(workers)
-        if note is not None:
-            await _round("noting reads", note)
+        for what, work in notes:
+            await _round(what, work, meter)
         if write_through is not None and storing is not None:
             storing.cancel()
             await asyncio.wait([storing])
             await write_through.last()
 
 
-async def _rounds(
-    what: str, work: Callable[[], Awaitable[object]], pause: float, stop: asyncio.Event, *, rest: float = 0.0
+async def rounds(
+    what: str,
+    work: Callable[[], Awaitable[object]],
+    pause: float | Callable[[], float],
+    stop: asyncio.Event,
+    *,
+    rest: float = 0.0,
+    meter: Meter = UNMETERED,
 ) -> None:
     """Rounds until told to stop, with a pause after each, and `rest` times as long a one as the round took."""
     while not stop.is_set():
         began = time.monotonic()
-        await _round(what, work)
+        await _round(what, work, meter)
         took = time.monotonic() - began
         try:
-            await asyncio.wait_for(stop.wait(), max(pause, min(_MOST_REST, rest * took)))
+            seconds = pause() if callable(pause) else pause
+            await asyncio.wait_for(stop.wait(), max(seconds, min(_MOST_REST, rest * took)))
         except TimeoutError:
             continue
 
 
-async def _round(what: str, work: Callable[[], Awaitable[object]]) -> None:
+async def _round(what: str, work: Callable[[], Awaitable[object]], meter: Meter) -> None:
+    began, result = time.monotonic(), "failed"
     try:
         await work()
+        result = "done"
     except CoatcheckError as error:
         log.warning("%s failed, will try again: %s", what, error.detail)
     except Exception:
         log.exception("%s failed, will try again", what)
+    meter.ran(what, result, time.monotonic() - began)

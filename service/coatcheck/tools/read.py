@@ -69,8 +69,8 @@ class FindPassages(Protocol):
 class ReadValues(Protocol):
     """The values of a JSON artifact that a path selects."""
 
-    async def __call__(
-        self, caller: Caller, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
+    async def of(
+        self, reading: Reading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
     ) -> More:
         """As many values as fit, with their places."""
         ...
@@ -116,7 +116,7 @@ class ReadArtifact:
             if asked.query is not None:
                 return await self._answering(reading, asked, room)
             if asked.path is not None:
-                return await self._selected(caller, number, reading, asked, room)
+                return await self._selected(number, reading, asked, room)
             if asked.section is not None and reading.section is None:
                 return await self._outlined(reading, asked, room)
             return await self._lines(number, reading, asked, room)
@@ -127,6 +127,7 @@ class ReadArtifact:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "Not even a little of this part fits into an answer. Read another part of it."
             )
+        self._view.told(reading, got[1])
         return ToolAnswer(text=got[0], tokens=got[1])
 
     async def _opened(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, Reading]:
@@ -186,11 +187,11 @@ class ReadArtifact:
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last)  # safe to show already, under lines of ours
 
-    async def _selected(self, caller: Caller, number: int, reading: Reading, asked: ReadArguments, room: int) -> str:
+    async def _selected(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> str:
         if self._values is None:
             raise absent_feature("path")
-        got = await self._values(
-            caller,
+        got = await self._values.of(
+            reading,
             number,
             path=asked.path or "",
             limit=min(asked.limit or _MAX_VALUES, _MAX_VALUES),

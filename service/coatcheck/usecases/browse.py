@@ -15,6 +15,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
 from coatcheck.ports import Catalog, Clock, Filter
 from coatcheck.usecases.index import Index
+from coatcheck.usecases.redaction import Redacting
 
 MAX_PAGE = 200
 _PREFIX = b"l1:"
@@ -32,8 +33,11 @@ class Listing(Struct, frozen=True):
 class Browse:
     """The verb."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, index: Index | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, clock: Clock, index: Index | None = None, redacting: Redacting | None = None
+    ) -> None:
         """Make the verb. Without an index, what waits for it is not found by a query."""
+        self._redacting = redacting
         self._catalog = catalog
         self._clock = clock
         self._index = index
@@ -50,6 +54,8 @@ class Browse:
         if not 1 <= limit <= MAX_PAGE:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
         before = None if cursor is None else _position(cursor)
+        if caller.session_prefix is not None:
+            where = replace(where, session_prefix=caller.session_prefix)
         partial = False
         if query is not None:
             where = replace(where, terms=query_keys(query))
@@ -60,7 +66,8 @@ class Browse:
         if page.damaged and self._index is not None:
             await self._index.drop(caller.namespace, page.damaged)
         partial = partial or bool(page.damaged)
-        return Listing(page.artifacts, None if page.before is None else _cursor(page.before), partial)
+        items = page.artifacts if self._redacting is None else list(map(self._redacting.artifact, page.artifacts))
+        return Listing(items, None if page.before is None else _cursor(page.before), partial)
 
 
 def _cursor(position: int) -> str:

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _LOOKED_AT: Final = 64 * 1024
 """Bytes of a JSON document in which a part says what it is."""
+_DENSEST: Final = 8
+"""Times that a text is hardly ever smaller when it is compressed."""
 
 
 class Made(Struct, frozen=True):
@@ -70,10 +72,15 @@ class CardText:
         media_type, url = said.media_type or facts.media_type, said.url or facts.url
         return await self._extractor.extract(facts.kind, media_type, url, payload)
 
-    def made(self, extracted: Extracted | None, facts: Facts, sample: Sample) -> Made | None:
-        """What was extracted, measured and ready to be kept. For worker threads: it counts tokens."""
+    def made(self, extracted: Extracted | None, facts: Facts, sample: Sample, *, carded: bool = True) -> Made | None:
+        """What was extracted, measured and ready to be kept. For worker threads: it counts tokens.
+
+        Without a card to be cut from it, what is surely too large for the ingest's commit is measured when it is kept.
+        """
         if extracted is None or extracted.text is None:
             return None
+        if not carded and len(extracted.text) > _DENSEST * self._inline_bytes:
+            return Made(extracted, None, None)
         return self._measured(extracted, extracted.text, facts.kind, sample.size)
 
     def _measured(self, extracted: Extracted, view: bytes, kind: Kind, size: int) -> Made:

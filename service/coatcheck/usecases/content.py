@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.frames import FrameIndex
@@ -50,6 +52,10 @@ class OpenContent:
         self._pool = pool
         self._indexes: Lru[str, FrameIndex] = Lru(INDEX_CACHE_BYTES)
         self._frames: Lru[tuple[str, int], bytes] = Lru(FRAME_CACHE_BYTES)
+
+    def through(self, blobs: BlobStore) -> "OpenContent":
+        """The same opener for whoever reaches the same store through something else, with caches of its own."""
+        return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
     def __call__(self, found: Found) -> "Content":
         """The content of an artifact that was found `with_bytes`.
@@ -131,6 +137,8 @@ class Content:
         watch: "_Watch",
     ) -> None:
         self._watch = watch
+        self._id = blob.id
+        self._veil: Veil | None = None
         self.blob = blob
         self.index = index
         self.frames_read = 0
@@ -144,8 +152,22 @@ class Content:
         """Bytes of content."""
         return self.index.size
 
+    def seen_through(self, veil: "Veil") -> "Content":
+        """The same, read through something that hides parts of it. Its blob has a name of its own, for caches."""
+        twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
+        twin._veil = veil
+        twin.blob = replace(self.blob, id=self.blob.id + veil.suffix)
+        return twin
+
     async def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end`, clipped to the content.
+        """The bytes from `start` to before `end`, clipped to the content; as `plain` unless something hides parts."""
+        if self._veil is None:
+            return await self.plain(start, end)
+        start, end = max(0, start), min(end, self.size)
+        return await self._veil.read(self, start, end) if start < end else b""
+
+    async def plain(self, start: int, end: int) -> bytes:
+        """The stored bytes from `start` to before `end`, clipped to the content.
 
         Decompresses the frames of the range and no other, after one store read at most.
 
@@ -173,7 +195,7 @@ class Content:
 
     async def _frames(self, first: int, last: int) -> bytes:
         few = last - first <= _FEW_FRAMES
-        held = [self._cache.get((self.blob.id, f)) for f in range(first, last)] if few else [None] * (last - first)
+        held = [self._cache.get((self._id, f)) for f in range(first, last)] if few else [None] * (last - first)
         missing = [first + n for n, frame in enumerate(held) if frame is None]
         if not missing:
             return b"".join(frame for frame in held if frame is not None)
@@ -197,7 +219,7 @@ class Content:
                 raise
             what = error.detail
         content = await self._attempt(low, high, fresh=True)
-        log.warning("blob %s was whole when it was read again; at first: %s", self.blob.id, what)
+        log.warning("blob %s was whole when it was read again; at first: %s", self._id, what)
         return content
 
     async def _attempt(self, low: int, high: int, *, fresh: bool) -> bytes:
@@ -213,7 +235,7 @@ class Content:
         width = self.index.frame_size
         for f in range(low, high):
             frame = fresh[(f - low) * width : (f - low + 1) * width]
-            self._cache.put((self.blob.id, f), frame, len(frame) + 128)
+            self._cache.put((self._id, f), frame, len(frame) + 128)
 
 
 class _Watch:
@@ -234,6 +256,19 @@ class _Watch:
 
 def _ignore(namespace: str, blob_id: str, why: str) -> None:
     """For readers that have nobody to tell."""
+
+
+class Veil(Protocol):
+    """Hides parts of what is read."""
+
+    @property
+    def suffix(self) -> str:
+        """What tells names of hidden content from those of the stored one."""
+        ...
+
+    async def read(self, content: Content, start: int, end: int) -> bytes:
+        """As many bytes as were asked, of which some stand in for others; asks `content.plain` for them."""
+        ...
 
 
 class _Source(Protocol):

@@ -1,18 +1,21 @@
 """Say again what an artifact is: its metadata, and its card at any budget, cut from what was recognised at ingest."""
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from coatcheck.core import card
 from coatcheck.core.artifact import Artifact, Caller, Sample
 from coatcheck.core.card import Card
 from coatcheck.core.intake import sample_ranges
+from coatcheck.core.policy import NO_RULES, Rules, said
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.draft import Cut, cut, redrafted
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.redaction import Redacting
 
 
 class Described(Struct, frozen=True):
@@ -37,7 +40,12 @@ class Describe:
         pool: Executor,
         card_tokens: int,
         card_text: CardText | None = None,
+        rules: Callable[[], Rules] = lambda: NO_RULES,
+        redacting: Redacting | None = None,
     ) -> None:
+        """Make the verb; `card_tokens` is the budget where neither the caller nor a policy names one."""
+        self._rules = rules
+        self._redacting = redacting
         self._card_text = card_text
         self._find = find
         self._open = open_content
@@ -58,17 +66,24 @@ class Describe:
         content = self._open(found)
         head, tail = sample_ranges(a.measure.size)
         sample = Sample(await content.read(*head), await content.read(*tail), a.measure.size)
-        cut, text, tokens = await in_pool(
-            self._pool,
-            card.cut,
-            a.id,
-            a.said,
-            a.measure,
-            a.facts,
-            sample,
-            budget=self._card_tokens if budget is None else budget,
-            query=query,
-            tokenizer=self._tokenizer,
-            text=None if self._card_text is None else await self._card_text.found(found),
+        text = None if self._card_text is None else await self._card_text.found(found)
+        mask = None if self._redacting is None else self._redacting.mask_of(a)
+
+        def work() -> Cut:
+            tokens = self._budget(a) if budget is None else budget
+            return cut(redrafted(a, sample, text), budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask)
+
+        made = await in_pool(self._pool, work)
+        shown = a if made.facts is None else structs.replace(a, facts=made.facts)
+        return Described(shown, made.card, made.text, made.tokens)
+
+    def _budget(self, a: Artifact) -> int:
+        """The budget of a card when the caller names none."""
+        policy = self._rules().effective(
+            a.namespace,
+            session=a.said.session,
+            kind=a.facts.kind,
+            tool_name=a.said.tool_name,
+            labels=a.said.labels,
         )
-        return Described(a, cut, text, tokens)
+        return said(policy.card_tokens, self._card_tokens)

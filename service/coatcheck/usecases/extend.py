@@ -1,19 +1,35 @@
 """Change how long an artifact is kept, its pin and its labels. What was said about its payload stays."""
 
+from collections.abc import Callable
+from datetime import datetime
+
 from msgspec import UNSET, UnsetType
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
-from coatcheck.ports import Catalog, Clock, PatchArtifact
-from coatcheck.usecases.find import gone, not_found
+from coatcheck.core.keys import ADMIN
+from coatcheck.core.policy import NO_RULES, Rules, kept
+from coatcheck.ports import Catalog, Clock, Found, PatchArtifact
+from coatcheck.usecases.find import gone, not_found, require_seen
+from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.shelter import Shelter
 
 
 class Extend:
     """The verb."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, shelter: Shelter | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        shelter: Shelter | None = None,
+        rules: Callable[[], Rules] = lambda: NO_RULES,
+        redacting: Redacting | None = None,
+    ) -> None:
+        """Make the verb; `rules` are the policies as they are now."""
+        self._redacting = redacting
+        self._rules = rules
         self._catalog = catalog
         self._shelter = shelter
         self._clock = clock
@@ -30,6 +46,8 @@ class Extend:
     ) -> Artifact:
         """Change what is given, leave what is unset; answers the artifact as it is now.
 
+        A `ttl` over the policy's `max_ttl` is cut to it. Who administers brings back what has expired and is held.
+
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `invalid_request` (an idle TTL under a minute),
                 `storage_unavailable` (it waits to be stored).
@@ -37,6 +55,7 @@ class Extend:
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
         now = self._clock.now()
+        await require_seen(self._catalog, self._shelter, caller, number, now)
         if self._shelter is not None and self._shelter.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
                 Code.STORAGE_UNAVAILABLE, "The artifact waits to be stored, which comes first. Retry the same call."
@@ -46,7 +65,8 @@ class Extend:
                 namespace=caller.namespace,
                 number=number,
                 now=now,
-                ttl=ttl,
+                revive=ADMIN in caller.scopes,
+                ttl=await self._within(caller, number, now, ttl),
                 idle_ttl=idle_ttl,
                 pinned=pinned,
                 labels=labels,
@@ -56,4 +76,25 @@ class Extend:
             raise not_found()
         if isinstance(answer, Gone):
             raise gone(answer)
-        return answer
+        return answer if self._redacting is None else self._redacting.artifact(answer)
+
+    async def _within(
+        self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
+    ) -> int | None | UnsetType:
+        """The time that is asked for, or what the artifact's policy allows of it."""
+        rules = self._rules()
+        if ttl is UNSET or not rules:
+            return ttl
+        found = await self._catalog.find(caller.namespace, number, now)
+        if not isinstance(found, Found):
+            policy = rules.effective(caller.namespace)
+        else:
+            a = found.artifact
+            policy = rules.effective(
+                caller.namespace,
+                session=a.said.session,
+                kind=a.facts.kind,
+                tool_name=a.said.tool_name,
+                labels=a.said.labels,
+            )
+        return kept(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl

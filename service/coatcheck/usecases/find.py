@@ -3,6 +3,7 @@
 Also notes that it was read, so that idle expiry moves later, off the request path.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,14 +12,35 @@ from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
 from coatcheck.ports import Catalog, Clock, Found
+from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.shelter import Shelter
+
+_LATELY = 10_000
+"""Artifacts of which it is remembered that a read was noted lately."""
+_MINUTE = timedelta(minutes=1)
 
 
 class Find:
     """The look-up that every other use case begins with."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, reads: ReadLog, shelter: Shelter | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        reads: ReadLog,
+        shelter: Shelter | None = None,
+        evicts: Callable[[str], bool] = lambda _: False,
+        redacting: Redacting | None = None,
+    ) -> None:
+        """Make it; `evicts` says whether a namespace, when it is full, lets go of what was read longest ago.
+
+        With `redacting`, what is found has no secrets in its names where the policy masks them.
+        """
+        self._redacting = redacting
+        self._evicts = evicts
+        self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
         self._catalog = catalog
         self._shelter = shelter
         self._clock = clock
@@ -36,17 +58,30 @@ class Find:
         now = self._clock.now()
         waiting = self._shelter.find(caller.namespace, number, now) if self._shelter is not None else None
         if waiting is not None:
-            return waiting
+            if not caller.sees(waiting.artifact.said.session):
+                raise not_found()
+            return waiting if self._redacting is None else self._redacting.found(waiting)
         with self._reads.look(now):
             found = await self._found(caller.namespace, number, now, with_bytes=with_bytes, with_view=with_view)
             if found is None:
                 raise not_found()
             if isinstance(found, Gone):
-                raise gone(found)
+                raise gone(found) if caller.sees(found.session) else not_found()
             a = found.artifact
+            if not caller.sees(a.said.session):
+                raise not_found()
             if a.idle_ttl is not None and _moves(a, now):
                 self._reads.note(caller.namespace, number, now, timedelta(seconds=a.idle_ttl))
-            return found
+            elif self._evicts(caller.namespace):
+                self._note_lately(caller.namespace, number, now)
+            return found if self._redacting is None else self._redacting.found(found)
+
+    def _note_lately(self, namespace: str, number: int, now: datetime) -> None:
+        """Note a read for eviction alone, which needs to know it to the minute."""
+        before = self._lately.get((namespace, number))
+        if before is None or now - before >= _MINUTE:
+            self._lately.put((namespace, number), now, cost=1)
+            self._reads.note(namespace, number, now)
 
     async def _found(
         self, namespace: str, number: int, now: datetime, *, with_bytes: bool, with_view: bool
@@ -79,6 +114,22 @@ def _later(found: Found, read_at: datetime) -> Found:
     return Found(msgspec.structs.replace(a, expires_at=expires_at), found.inline, found.text_view)
 
 
+async def require_seen(catalog: Catalog, shelter: Shelter | None, caller: Caller, number: int, now: datetime) -> None:
+    """Before a change: what is in a session that does not exist for the caller does not exist either.
+
+    An artifact's session never changes, so that this holds until the change.
+
+    Raises:
+        CoatcheckError: `artifact_not_found`.
+    """
+    if caller.session_prefix is None:
+        return
+    found = None if shelter is None else shelter.find(caller.namespace, number, now)
+    known = found or await catalog.find(caller.namespace, number, now)
+    if known is None or not caller.sees(known.session if isinstance(known, Gone) else known.artifact.said.session):
+        raise not_found()
+
+
 STEP = timedelta(hours=24)
 """Idle expiry is moved when a quarter of the idle TTL has passed since it last was, at the latest after this."""
 
@@ -104,6 +155,7 @@ _WHY = {
     "expired": "expired",
     "deleted": "was deleted",
     "session_deleted": "was deleted with its session",
+    "namespace_deleted": "was deleted with its namespace",
     "evicted": "was removed to free space",
 }
 

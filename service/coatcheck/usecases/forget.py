@@ -5,22 +5,45 @@ bytes first and its row second, and repeats both after a crash without harm.
 """
 
 from datetime import timedelta
+from typing import Protocol
 
 from coatcheck.core.artifact import Caller, Gone
+from coatcheck.core.audit import By
+from coatcheck.core.holds import Held, held
+from coatcheck.core.keys import require_session
 from coatcheck.ports import Catalog, Clock, DeleteArtifact, DeleteSession
-from coatcheck.usecases.find import gone, not_found
+from coatcheck.usecases.find import gone, not_found, require_seen
 from coatcheck.usecases.shelter import Shelter
 
 BATCH = 200
 """Artifacts deleted in one transaction, so that others wait milliseconds at most."""
 
 
+class TombstoneLife(Protocol):
+    """Knows how long what is gone from a namespace is remembered."""
+
+    def tombstone_life(self, namespace: str, otherwise: timedelta) -> timedelta:
+        """How long."""
+        ...
+
+
+def _life(policies: TombstoneLife | None, caller: Caller, otherwise: timedelta) -> timedelta:
+    return otherwise if policies is None else policies.tombstone_life(caller.namespace, otherwise)
+
+
 class Forget:
     """Delete one artifact."""
 
     def __init__(
-        self, catalog: Catalog, clock: Clock, tombstone_life: timedelta, shelter: Shelter | None = None
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        tombstone_life: timedelta,
+        shelter: Shelter | None = None,
+        policies: TombstoneLife | None = None,
     ) -> None:
+        """Make the verb. `policies` say how long a namespace's tombstones last, where it is not `tombstone_life`."""
+        self._policies = policies
         self._shelter = shelter
         self._catalog = catalog
         self._clock = clock
@@ -30,8 +53,10 @@ class Forget:
         """Delete it.
 
         Raises:
-            CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown.
+            CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown, `held` when a
+                hold forbids it.
         """
+        await require_seen(self._catalog, self._shelter, caller, number, self._clock.now())
         if self._shelter is None:
             self._answer(await self._delete(caller, number), waited=False)
             return
@@ -41,14 +66,22 @@ class Forget:
             self._shelter.forget(caller.namespace, number)
         self._answer(answer, waited=waited)
 
-    async def _delete(self, caller: Caller, number: int) -> bool | Gone | None:
+    async def _delete(self, caller: Caller, number: int) -> bool | Gone | Held | None:
         now = self._clock.now()
         return await self._catalog.delete_artifact(
-            DeleteArtifact(namespace=caller.namespace, number=number, now=now, tombstone_until=now + self._life)
+            DeleteArtifact(
+                namespace=caller.namespace,
+                number=number,
+                now=now,
+                tombstone_until=now + _life(self._policies, caller, self._life),
+                by=By(caller.name, caller.key_id),
+            )
         )
 
     @staticmethod
-    def _answer(answer: bool | Gone | None, *, waited: bool) -> None:
+    def _answer(answer: bool | Gone | Held | None, *, waited: bool) -> None:
+        if isinstance(answer, Held):
+            raise held(answer)
         if waited and answer is not True:
             return  # it was nowhere but in memory
         if isinstance(answer, Gone):
@@ -61,15 +94,28 @@ class ForgetSession:
     """Delete everything of a session."""
 
     def __init__(
-        self, catalog: Catalog, clock: Clock, tombstone_life: timedelta, shelter: Shelter | None = None
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        tombstone_life: timedelta,
+        shelter: Shelter | None = None,
+        policies: TombstoneLife | None = None,
     ) -> None:
+        """Make the verb, as Forget's."""
+        self._policies = policies
         self._shelter = shelter
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
 
     async def __call__(self, caller: Caller, session: str) -> int:
-        """Delete them, in batches; answers how many there were. A session nobody has used has none."""
+        """Delete them, in batches; answers how many there were. A session nobody has used has none.
+
+        Raises:
+            CoatcheckError: `held` when a hold covers the session, and nothing is deleted; or when holds cover some of
+                its artifacts, and all others are deleted.
+        """
+        require_session(caller, session)
         total = await self._of_shelter(caller, session)
         while True:
             now = self._clock.now()
@@ -78,13 +124,20 @@ class ForgetSession:
                     namespace=caller.namespace,
                     session=session,
                     now=now,
-                    tombstone_until=now + self._life,
+                    tombstone_until=now + _life(self._policies, caller, self._life),
                     limit=BATCH,
+                    by=By(caller.name, caller.key_id),
                 )
             )
+            if isinstance(done, Held):
+                raise held(done, deleted=total)
             total += done
             if done < BATCH:
-                return total
+                break
+        left = await self._catalog.holds_within(caller.namespace, session, self._clock.now())
+        if left is not None:
+            raise held(left, deleted=total)
+        return total
 
     async def _of_shelter(self, caller: Caller, session: str) -> int:
         """Let go of what waits in memory; what is being stored at this moment is stored first, and deleted after."""

@@ -39,6 +39,7 @@ from coatcheck.usecases.asking import is_binary
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.redaction import Redacting
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Index:
         new_id: Callable[[], int],
         lead: Callable[[], Awaitable[bool]] | None = None,
         keep_text: KeepText | None = None,
+        redacting: Redacting | None = None,
     ) -> None:
         """Make the verb.
 
@@ -97,9 +99,11 @@ class Index:
             pool: where words are read.
             new_id: gives random numbers of 62 bits.
             lead: where several processes share the catalogue, whether it is this one that indexes, to spare work.
+            redacting: what keeps secrets out of the index, where the policy masks them.
             keep_text: for documents; without it those that nobody has read are found by what was said of them.
         """
         self._keep_text = keep_text
+        self._redacting = redacting
         self._lead = lead
         self._texts = texts
         self._open = open_content
@@ -233,8 +237,9 @@ class Index:
     async def _document(self, each: Unindexed) -> Document:
         assert each.found is not None  # noqa: S101 - the caller has looked
         assert each.fingerprint is not None  # noqa: S101 - goes with it
-        texts = await self._texts_of(each.found)
-        keys = await in_pool(self._pool, keys_of, each.found.artifact, texts)
+        found = each.found if self._redacting is None else self._redacting.found(each.found)
+        texts = await self._texts_of(found)
+        keys = await in_pool(self._pool, keys_of, found.artifact, texts)
         return Document(each.row, each.fingerprint, keys)
 
     async def _texts_of(self, found: Found) -> tuple[bytes, ...]:
@@ -243,6 +248,9 @@ class Index:
             content = await self._content(found)
             if content is None:
                 return ()
+            mask = None if self._redacting is None else self._redacting.mask_of(found.artifact)
+            if self._redacting is not None and mask is not None:
+                content = self._redacting.content(content, mask, text=True)
             if content.size <= 2 * ENDS:
                 return (await content.read(0, content.size),)
             return (await content.read(0, ENDS), await content.read(content.size - ENDS, content.size))

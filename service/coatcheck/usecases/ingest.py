@@ -10,8 +10,8 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,7 +23,11 @@ from coatcheck.core.card import Card, Text, may_show_text
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.intake import Intake
+from coatcheck.core.keys import own_key, require_session
+from coatcheck.core.policy import NO_RULES, NOTHING, Policy, Rules, kept
+from coatcheck.core.policy import said as decided
 from coatcheck.core.read_answer import is_read_answer
+from coatcheck.core.redact.mask import Mask
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import Extracted
 from coatcheck.ports import (
@@ -34,24 +38,38 @@ from coatcheck.ports import (
     Found,
     IdempotencyKey,
     KeyReused,
+    Meter,
     StoreArtifact,
     Stored,
+    Tracer,
 )
+from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.asking import MAX_TOKENS
 from coatcheck.usecases.card_text import CardText, Made
-from coatcheck.usecases.draft import Cut, Draft, Seen, counted_beside, cut, drafted, look, redrafted
+from coatcheck.usecases.draft import Cut, Draft, Seen, behind, counted_beside, cut, drafted, look, redrafted, uncut
 from coatcheck.usecases.find import gone, not_found
+from coatcheck.usecases.make_room import Boundless, Rooms
 from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced
+from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced, too_large
+from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.settle import Settle
 from coatcheck.usecases.shelter import Shelter, unstored
+from coatcheck.usecases.sieve import Incoming
+from coatcheck.usecases.slots import Slots
 from coatcheck.usecases.trust import Trust
+from coatcheck.usecases.unwatched import UNMETERED, UNTRACED
 
 log = logging.getLogger(__name__)
 
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
+
+
+AT_ONCE: Final = 64
+"""Payloads that are taken in at the same time, unless the settings say otherwise ..."""
+WAITING: Final = 256
+"""... and those that may wait for their turn."""
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -67,6 +85,12 @@ class Offer(Struct, frozen=True, kw_only=True):
     card_tokens: int | None = None
     inline_tokens: int | None = None
     keep_ends: bool = False
+    extracted: Extracted | None = None
+    """The text view, where the caller made it already."""
+    redacted: str = ""
+    """What was masked of it before it was stored, in words."""
+    carded: bool = True
+    """False: nobody reads the card, and it is not cut."""
     key: str | None = None
     """The Idempotency-Key."""
     notices: tuple["Notice", ...] = ()
@@ -86,8 +110,12 @@ class Receipt(Struct, frozen=True, kw_only=True):
     id: str
     created: bool
     """False: this very artifact was there already."""
+    replayed: bool = False
+    """Whether this very request had been answered before, as its Idempotency-Key says."""
     stored: bool = True
     """False: storage refused the payload, as a warning says; the card stands for it all the same."""
+    expires_at: datetime | None
+    """The moment from which it answers `gone`; None: kept for ever, pinned, or not stored."""
     inline: bool
     """Whether `text` is the payload itself, byte for byte."""
     text: str
@@ -117,7 +145,17 @@ class IngestPlaces:
     shelter: Shelter
     catalog_outage: Outage
     blobs_outage: Outage
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where sessions' tokens are counted."""
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    rooms: Rooms = field(default_factory=Boundless)
+    slots: Slots = field(default_factory=lambda: Slots("payloads", AT_ONCE, WAITING))
+    meter: Meter = UNMETERED
+    tracer: Tracer = UNTRACED
+    rules: Callable[[], Rules] = lambda: NO_RULES
+    """The policies, as they are now."""
+    redacting: Redacting | None = None
+    """What is masked of secrets, in cards and before storing; None: nothing."""
 
 
 _Kept = tuple[Stored | CoatcheckError, Draft, Made | None, Cut]
@@ -144,7 +182,7 @@ class Ingest:
         self._card_text = card_text
         self._running = 0
         self._trust = Trust(places.catalog, places.blobs, places.clock)
-        self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage)
+        self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage, places.rooms)
 
     async def __call__(
         self,
@@ -153,6 +191,7 @@ class Ingest:
         offer: Callable[[], Offer],
         *,
         keep_ends: bool = False,
+        before: Said | None = None,
     ) -> Receipt:
         """Store a payload and answer its receipt; return only when it is durable, or say that it is not stored.
 
@@ -163,29 +202,51 @@ class Ingest:
             caller: who offers it; names the namespace.
             source: the payload's identity bytes. Whatever it raises is raised here, and nothing is stored.
             offer: asked once, when the source has ended: a form's fields may follow its file.
+            before: what was said before the payload's first byte, where the offer may say more; None: all of it.
             keep_ends: whether a payload over the limit keeps its two ends instead of being refused.
 
         Raises:
-            CoatcheckError: `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
+            CoatcheckError: `overloaded` when too many others are being taken in, before anything is asked of the
+                source; `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
                 deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`.
         """
-        self._running += 1
-        try:
-            return await self._taken(caller, source, offer, keep_ends=keep_ends)
-        finally:
-            self._running -= 1
+        async with self._p.slots:
+            self._running += 1
+            try:
+                redacting = self._p.redacting
+                known = None if redacting is None else before or offer().said
+                incoming = Incoming(redacting, caller.namespace, known, self._p.pool)
+                receipt = await self._taken(caller, incoming, source, offer, keep_ends=keep_ends)
+            finally:
+                self._running -= 1
+        self._count(receipt)
+        return receipt
+
+    def _count(self, receipt: Receipt) -> None:
+        outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
+        card, shown = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
+        self._p.meter.ingested(card.kind, outcome, card.size, card.tokens.count, shown)
+
+    def limit(self, caller: Caller) -> int:
+        """Bytes of a payload from this caller that are refused whatever the payload turns out to be."""
+        ceiling = self._p.rules().ceiling(caller.namespace)
+        return self._p.payload_limit if ceiling is None else min(ceiling, self._p.payload_limit)
 
     async def _taken(
-        self, caller: Caller, source: AsyncIterator[bytes], offer: Callable[[], Offer], *, keep_ends: bool
+        self,
+        caller: Caller,
+        incoming: Incoming,
+        source: AsyncIterator[bytes],
+        offer: Callable[[], Offer],
+        *,
+        keep_ends: bool,
     ) -> Receipt:
-        oversize = Oversize(self._p.payload_limit, keep_ends=keep_ends)
+        oversize = Oversize(self.limit(caller), keep_ends=keep_ends)
         async with Reception(self._p, caller, Intake(self._p.tokenizer)) as reception:
-            last = b""
-            async for block in blocks(oversize.within(source)):
-                if last:
-                    await reception.take(last)
-                last = block
-            asked = offer()
+            with self._p.tracer.stage("receive"):
+                last = await _received(reception, oversize.within(incoming.through(source)))
+            asked = _masked(offer(), incoming)
+            require_session(caller, asked.said.session)
             if asked.idle_ttl is not UNSET:
                 check_idle_ttl(asked.idle_ttl)
             await reception.taken()
@@ -200,20 +261,26 @@ class Ingest:
     async def _store_and_cut(
         self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
     ) -> Receipt:
-        if ended or self._running > 1:
-            got = await self._apart(caller, reception, oversize, asked, last, ended=ended)
-        else:
-            got = await self._here(caller, reception, oversize, asked, last)
+        with self._p.tracer.stage("draft"):
+            if ended or self._running > 1:
+                got = await self._apart(caller, reception, oversize, asked, last, ended=ended)
+            else:
+                got = await self._here(caller, reception, oversize, asked, last)
         stored, draft, made, cut = got
         if isinstance(stored, CoatcheckError):
             return await self._refused(caller, reception, asked, draft, made, stored)
         if self._card_text is not None and stored.created:
             await self._card_text.keep(stored.artifact, made)
-        text = draft.text if stored.created else await self._text_of(caller, stored.artifact, draft.text)
+        again = asked.carded and not stored.created
+        text = await self._text_of(caller, stored.artifact, draft.text) if again else draft.text
         final = self._final(stored.artifact, draft, text)
         if final is not draft:
-            return self._receipt(stored, asked, final, await in_pool(self._p.pool, self._cut, final, asked))
-        return self._receipt(stored, asked, draft, cut)
+            draft, cut = final, await in_pool(self._p.pool, self._cut, final, asked)
+        receipt = self._receipt(stored, asked, draft, cut)
+        if stored.created:
+            a = stored.artifact
+            self._p.ledger.took(a.namespace, a.said.session, a.measure.tokens.count, receipt.tokens)
+        return receipt
 
     async def _apart(
         self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
@@ -238,8 +305,8 @@ class Ingest:
             return looked if self._wants(seen, intake, oversize) else finish(looked, None)
 
         def finish(looked: _Looked, extracted: Extracted | None) -> Cut:
-            made = self._made(extracted, looked.seen)
-            draft = _draft_of(caller, asked, intake, oversize, looked.seen, made)
+            made = self._made(asked, extracted, looked.seen)
+            draft = self._veiled(_draft_of(caller, asked, intake, oversize, looked.seen, made))
             loop.call_soon_threadsafe(_announce, drafting, (looked.stored, draft, made))
             return self._cut(draft, asked)
 
@@ -280,11 +347,11 @@ class Ingest:
             seen = look(intake, asked.said)
             if self._wants(seen, intake, oversize):
                 extracted = await self._extracted(asked, seen, intake)
-                made = await in_pool(self._p.pool, self._made, extracted, seen)
+                made = await in_pool(self._p.pool, self._made, asked, extracted, seen)
         finally:
             await _at_its_end(counting)
         counting.result()
-        draft = _draft_of(caller, asked, intake, oversize, seen, made)
+        draft = self._veiled(_draft_of(caller, asked, intake, oversize, seen, made))
         await reception.ended(stored_bytes)
         keeping = asyncio.ensure_future(self._kept(caller, reception, asked, draft, made))
         try:
@@ -305,12 +372,14 @@ class Ingest:
         )
 
     async def _extracted(self, asked: Offer, seen: Seen, intake: Intake) -> Extracted | None:
-        if self._card_text is None or intake.payload is None:
-            return None
+        if self._card_text is None or intake.payload is None or asked.extracted is not None:
+            return asked.extracted
         return await self._card_text.extracted(asked.said, seen[0], intake.payload)
 
-    def _made(self, extracted: Extracted | None, seen: Seen) -> Made | None:
-        return None if self._card_text is None else self._card_text.made(extracted, seen[0], seen[1])
+    def _made(self, asked: Offer, extracted: Extracted | None, seen: Seen) -> Made | None:
+        if self._card_text is None:
+            return None
+        return self._card_text.made(extracted, seen[0], seen[1], carded=asked.carded)
 
     async def _text_of(self, caller: Caller, artifact: Artifact, made: Text | None) -> Text | None:
         """The view that the card of what was there already is cut from: the one that is kept, or the one made now."""
@@ -360,7 +429,7 @@ class Ingest:
         cut = await in_pool(self._p.pool, self._cut, draft, asked, stored=False)
         asked = msgspec.structs.replace(asked, notices=(*asked.notices, Notice(str(why.code), _not_stored(why))))
         artifact = Stored(unstored(draft.id, change), created=True, blob_used=False)
-        return msgspec.structs.replace(self._receipt(artifact, asked, draft, cut), stored=False)
+        return msgspec.structs.replace(self._receipt(artifact, asked, draft, cut), stored=False, expires_at=None)
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
         """This very artifact, if it is there already and asking costs less than counting its tokens again."""
@@ -387,7 +456,7 @@ class Ingest:
     async def _again(self, caller: Caller, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
         stored = Stored(artifact, created=False, blob_used=False)
-        text = await self._text_of(caller, artifact, None)
+        text = await self._text_of(caller, artifact, None) if asked.carded else None
         draft = redrafted(artifact, intake.sample(), text)
         return self._receipt(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
@@ -400,8 +469,26 @@ class Ingest:
 
     def _cut(self, draft: Draft, asked: Offer, *, stored: bool = True) -> Cut:
         """The card, at the budget and query asked now."""
-        budget = self._p.card_tokens if asked.card_tokens is None else asked.card_tokens
-        return cut(draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer, stored=stored)
+        if not asked.carded:
+            return uncut(draft)
+        budget = asked.card_tokens
+        if budget is None:
+            budget = decided(self._policy(draft).card_tokens, self._p.card_tokens)
+        return cut(
+            draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer, stored=stored, mask=self._mask(draft)
+        )
+
+    def _veiled(self, draft: Draft) -> Draft:
+        """The same with what was recognised as a model may see it: lists come from what is stored of that."""
+        mask = self._mask(draft)
+        if mask is None:
+            return draft
+        veil = behind(mask, draft.said, draft.facts, draft.sample, draft.text)
+        return replace(draft, facts=veil.plain, veil=veil)
+
+    def _mask(self, draft: Draft) -> Mask | None:
+        redacting = self._p.redacting
+        return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
 
     async def _commit(
         self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, made: Made | None
@@ -409,7 +496,9 @@ class Ingest:
         key = None
         if asked.key is not None:
             expires_at = self._p.clock.now() + KEY_LIFE
-            key = IdempotencyKey(key=asked.key, fingerprint=_fingerprint(draft.identity, asked), expires_at=expires_at)
+            key = IdempotencyKey(
+                key=own_key(caller, asked.key), fingerprint=_fingerprint(draft.identity, asked), expires_at=expires_at
+            )
             with self._p.catalog_outage.watched():
                 replay = await self._replay(caller, key)
             if replay is not None:
@@ -425,6 +514,9 @@ class Ingest:
         made: Made | None,
         key: IdempotencyKey | None,
     ) -> StoreArtifact:
+        policy = self._policy(draft)
+        _refuse_large(draft, policy)
+        life = kept(policy, ttl=asked.ttl, idle_ttl=asked.idle_ttl, otherwise=self._p.ttl)
         blob, inline = reception.blob()
         return StoreArtifact(
             namespace=caller.namespace,
@@ -435,12 +527,25 @@ class Ingest:
             engine=ENGINE,
             blob=blob,
             inline=inline,
-            ttl=self._p.ttl if asked.ttl is UNSET else asked.ttl,
-            idle_ttl=None if asked.idle_ttl is UNSET else asked.idle_ttl,
+            ttl=life.ttl,
+            idle_ttl=life.idle_ttl,
             pinned=asked.pinned,
             now=self._p.clock.now(),
             key=key,
             text_view=None if made is None else made.new,
+        )
+
+    def _policy(self, draft: Draft) -> Policy:
+        """What administrators have decided for a payload."""
+        rules, said = self._p.rules(), draft.said
+        if not rules:
+            return NOTHING
+        return rules.effective(
+            draft.namespace,
+            session=said.session,
+            kind=draft.facts.kind,
+            tool_name=said.tool_name,
+            labels=said.labels,
         )
 
     async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
@@ -455,11 +560,13 @@ class Ingest:
         if isinstance(found, Found):
             # Its bytes are lost: ours may take their place, which the commit answers as it would this.
             whole = await self._trust.holds(caller.namespace, found.artifact.blob)
-            return Stored(found.artifact, created=record.created, blob_used=False) if whole else None
+            if not whole:
+                return None
+            return Stored(found.artifact, created=record.created, blob_used=False, replayed=True)
         raise gone(found) if isinstance(found, Gone) else not_found()
 
     def _receipt(self, stored: Stored, asked: Offer, draft: Draft, cut: Cut) -> Receipt:
-        inline = self._inline(draft, asked)
+        inline = self._inline(draft, asked, cut)
         notices = list(asked.notices)
         if draft.measure.dropped:
             notices.append(
@@ -468,34 +575,77 @@ class Ingest:
                     f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
                 )
             )
+        life = kept(self._policy(draft), ttl=asked.ttl, idle_ttl=asked.idle_ttl, otherwise=self._p.ttl)
+        if life.cut and stored.created:
+            notices.append(
+                Notice("ttl_cut", f"The policy keeps it no longer than {life.ttl:,} seconds, less than was asked for.")
+            )
         return Receipt(
+            expires_at=stored.artifact.expires_at,
             id=stored.artifact.id,
             created=stored.created,
+            replayed=stored.replayed,
             inline=inline is not None,
             text=cut.text if inline is None else inline,
-            tokens=cut.tokens if inline is None else draft.measure.tokens.count,
+            tokens=cut.tokens if inline is None else _inline_tokens(draft, cut),
             card=cut.card,
             warnings=tuple(notices),
         )
 
-    def _inline(self, draft: Draft, asked: Offer) -> str | None:
+    def _inline(self, draft: Draft, asked: Offer, cut: Cut) -> str | None:
         """The payload itself, when it is whole, text, and either small enough or an answer that was read from here."""
         m = draft.measure
-        limit = self._p.inline_tokens if asked.inline_tokens is None else asked.inline_tokens
+        limit = asked.inline_tokens
+        if limit is None:
+            limit = decided(self._policy(draft).inline_tokens, self._p.inline_tokens)
         whole = m.tokens.exact and not m.dropped and draft.sample.whole
         if not (whole and m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY}):
             return None
-        if limit > 0 and m.tokens.count <= limit:
-            return draft.sample.head.decode()
-        if m.tokens.count > MAX_TOKENS or not draft.sample.head.startswith((b"[art_", b"art_")):
+        tokens = _inline_tokens(draft, cut)
+        if limit > 0 and tokens <= limit:
+            return cut.inline or draft.sample.head.decode()
+        if tokens > MAX_TOKENS or not draft.sample.head.startswith((b"[art_", b"art_")):
             return None
-        text = draft.sample.head.decode()
+        text = cut.inline or draft.sample.head.decode()
         return text if is_read_answer(text) else None  # a card of it would have to be read again, for ever
+
+
+async def _received(reception: Reception, source: AsyncIterator[bytes]) -> bytes:
+    """Take all blocks but the last, which is answered."""
+    last = b""
+    async for block in blocks(source):
+        if last:
+            await reception.take(last)
+        last = block
+    return last
+
+
+def _masked(asked: Offer, incoming: Incoming) -> Offer:
+    """The offer as it is to be stored, with a notice where secrets of the payload are not."""
+    said = incoming.said(asked.said)
+    if incoming.notice is not None:
+        did, notices = incoming.done, (*asked.notices, Notice("secrets_masked", incoming.notice))
+        # A view that was made of the payload as it came has its secrets.
+        return msgspec.structs.replace(asked, said=said, redacted=did, notices=notices, extracted=None)
+    return asked if said is asked.said else msgspec.structs.replace(asked, said=said)
 
 
 def _draft_of(caller: Caller, asked: Offer, intake: Intake, oversize: Oversize, seen: Seen, made: Made | None) -> Draft:
     measure = intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
+    if asked.redacted:
+        seen = (msgspec.structs.replace(seen[0], redacted=asked.redacted), *seen[1:])
     return drafted(caller.namespace, asked.said, measure, seen, None if made is None else made.text)
+
+
+def _refuse_large(draft: Draft, policy: Policy) -> None:
+    """Refuse a payload over its policy's limit, once it is known what it is."""
+    most = decided(policy.max_artifact_bytes, None)
+    if most is not None and draft.measure.size > most:
+        raise too_large(most)
+
+
+def _inline_tokens(draft: Draft, cut: Cut) -> int:
+    return draft.measure.tokens.count if cut.inline is None else cut.inline_tokens
 
 
 async def _at_its_end(task: "asyncio.Future[Any]") -> None:
@@ -514,7 +664,7 @@ def _announce(
 
 def _fingerprint(identity: bytes, asked: Offer) -> bytes:
     """What makes a request that request: the artifact's identity and everything asked with it."""
-    return hashlib.sha256(identity + msgspec.json.encode(asked)).digest()
+    return hashlib.sha256(identity + msgspec.json.encode(msgspec.structs.replace(asked, extracted=None))).digest()
 
 
 def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:

@@ -31,6 +31,7 @@ from coatcheck.usecases.content import Content
 from coatcheck.usecases.json_path_walk import walk_over
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.reader import Reader
+from coatcheck.usecases.view import Reading
 
 MAX_LIMIT = 1_000
 """Values on a page; the budget usually holds fewer."""
@@ -115,21 +116,42 @@ class ReadJson(Reader):
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
                 `invalid_request`, `not_json`, `json_too_large`, `integrity`.
         """
-        _check(limit, max_tokens, fields)
-        plan = await in_pool(self._pool, _planned, path)
-        question = "\0".join((path, *fields))
-        at = None if cursor is None else cursors.read(cursor, number, question)
+        wanted = await self._wanted(number, _Asked(path, limit, max_tokens, cursor, fields))
         reading = await self._view(caller, number, view="raw")
+        answer = await self.shown(reading, await self._of(reading, number, wanted), max_tokens)
+        self._view.told(reading, answer.tokens)
+        return answer
+
+    async def of(
+        self, reading: Reading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
+    ) -> JsonAnswer:
+        """The same of a payload that is open.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        wanted = await self._wanted(number, _Asked(path, limit, max_tokens, cursor))
+        return await self.shown(reading, await self._of(reading, number, wanted), max_tokens)
+
+    async def _wanted(self, number: int, asked: "_Asked") -> "_Wanted":
+        _check(asked.limit, asked.max_tokens, asked.fields)
+        plan = await in_pool(self._pool, _planned, asked.path)
+        question = "\0".join((asked.path, *asked.fields))
+        at = None if asked.cursor is None else cursors.read(asked.cursor, number, question)
+        return _Wanted(asked, plan, question, at)
+
+    async def _of(self, reading: Reading, number: int, wanted: "_Wanted") -> JsonAnswer:
+        at, fields, max_tokens = wanted.at, wanted.asked.fields, wanted.asked.max_tokens
         if reading.binary:
             raise not_json("it is binary")
         content = reading.content
-        asking = _Asking(reading.artifact, number, question, content, max_tokens)
+        asking = _Asking(reading.artifact, number, wanted.question, content, max_tokens)
         if isinstance(at, Inside):
             return await self._inside(asking, at)
         ask = Ask(
-            plan=plan,
+            plan=wanted.plan,
             size=content.size,
-            limit=limit or MAX_LIMIT,
+            limit=wanted.asked.limit or MAX_LIMIT,
             chars=MAX_CHARS,
             fields=fields,
             resume=at,
@@ -203,6 +225,25 @@ class ReadJson(Reader):
         )
         text = f"{heading}\n{part.text}"
         return Part(text, self._tokenizer.count(text), part.used)
+
+
+class _Asked(Struct, frozen=True):
+    """What a caller asks of an artifact."""
+
+    path: str
+    limit: int | None
+    max_tokens: int
+    cursor: str | None
+    fields: tuple[str, ...] = ()
+
+
+class _Wanted(Struct, frozen=True):
+    """The same, understood."""
+
+    asked: _Asked
+    plan: Plan
+    question: str
+    at: Inside | Resume | None
 
 
 class _Asking(Struct, frozen=True):

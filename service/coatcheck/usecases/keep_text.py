@@ -138,7 +138,8 @@ class KeepText:
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
             return (await self._commit(found, NewView(view=_view(made, measure), blob=None))).found
         intake = Intake(self._p.tokenizer)
-        async with Reception(self._p, Caller(namespace=a.namespace), intake) as reception:
+        # A full namespace is no reason not to read what is in it.
+        async with Reception(self._p, Caller(namespace=a.namespace), intake, limited=False) as reception:
             last = max(0, (len(made.text) - 1) // BLOCK * BLOCK)
             for at in range(0, last, BLOCK):
                 await reception.take(made.text[at : at + BLOCK])

@@ -10,11 +10,16 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import Meter
+from coatcheck.usecases.unwatched import UNMETERED
 
 log = logging.getLogger(__name__)
 
 REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED})
 """What a store says when it does not take something that is right in itself. Only the first means that it is silent."""
+
+FAULTS = REFUSALS | {Code.INTEGRITY}
+"""What a store says when it does not serve a call as it should."""
 
 PATIENCE = 30.0
 """Seconds after which a caller may try although no probe has succeeded. A store that is full is asked each time."""
@@ -23,9 +28,10 @@ PATIENCE = 30.0
 class Outage:
     """One store's. Says in the log when it begins and when it ends."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """Name the store for the log; `clock` is in seconds and never steps back."""
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
+        """Name the store for the log and the meter; `clock` is in seconds and never steps back."""
         self._name = name
+        self._meter = meter
         self._clock = clock
         self._told = False
         self._fault: CoatcheckError | None = None
@@ -51,6 +57,8 @@ class Outage:
         try:
             yield
         except CoatcheckError as error:
+            if error.code in FAULTS:
+                self._meter.refused(self._name, error.code)
             if error.code in REFUSALS:
                 self._tell(error)
             if error.code is Code.STORAGE_UNAVAILABLE:

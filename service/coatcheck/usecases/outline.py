@@ -97,7 +97,9 @@ class Outline(Reader):
         """
         _check(offset, limit, max_tokens)
         reading = await self._view.best(caller, number, section=section, sections=True)
-        return await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, more="offset={}")
+        answer = await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, more="offset={}")
+        self._view.told(reading, answer.tokens)
+        return answer
 
     async def of(
         self, reading: Reading, *, offset: int, limit: int | None, max_tokens: int, more: str
@@ -128,7 +130,7 @@ class Outline(Reader):
             self._pool, render, found.entries, offset, limit or MAX_LIMIT, budget, self._tokenizer, notices, more=more
         )
         end = offset + shown.shown
-        return OutlineAnswer(
+        answer = OutlineAnswer(
             id=reading.artifact.id,
             view=reading.view,
             section=reading.part,
@@ -144,6 +146,7 @@ class Outline(Reader):
             notices=notices,
             message=message,
         )
+        return await self.shown(reading, answer, max_tokens)
 
     async def _found(self, reading: Reading) -> tuple[Found, int]:
         """The entries, and how many bytes were looked at for them."""

@@ -1,10 +1,17 @@
-"""Run work that takes time in the worker threads, off the event loop."""
+"""Run work that takes time in the worker threads, off the event loop.
+
+There are two sets of threads: what comes in has one, reading has the other, so that neither waits behind the other.
+"""
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
+
+from typing_extensions import override
+
+from coatcheck.core.errors import CoatcheckError, Code
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -13,3 +20,38 @@ R = TypeVar("R")
 async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Answer `work(*args, **kwargs)`, computed in a worker thread; raise what it raises."""
     return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))
+
+
+class ReadThreads(ThreadPoolExecutor):
+    """Threads for reading. What finds too long a queue is refused at once: its answer would come too late."""
+
+    def __init__(self, threads: int, waiting: int) -> None:
+        """Make them.
+
+        Args:
+            threads: at work at once.
+            waiting: pieces of work that may wait.
+        """
+        super().__init__(threads, thread_name_prefix="read")
+        self._waiting = waiting
+        self.refused = 0
+        """Pieces of work that were sent away so far."""
+
+    @property
+    def waiting(self) -> int:
+        """Pieces of work that wait."""
+        return self._work_queue.qsize()
+
+    @override
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        """Give a piece of work to a thread.
+
+        Raises:
+            CoatcheckError: `overloaded`.
+        """
+        if self._work_queue.qsize() >= self._waiting:
+            self.refused += 1
+            raise CoatcheckError(
+                Code.OVERLOADED, "Too much is being read at this moment. Retry the same call in a moment."
+            )
+        return super().submit(fn, *args, **kwargs)

@@ -155,7 +155,9 @@ class Read(Reader):
             reading = await self._view(caller, number, view=ask.view, section=ask.section)
         else:
             reading = await self._view(caller, number, view=at.view, section=at.section)
-        return await self.of(reading, number, ask, at)
+        answer = await self.of(reading, number, ask, at)
+        self._view.told(reading, answer.tokens)
+        return answer
 
     async def of(self, reading: Reading, number: int, ask: ReadAsk, at: Cursor | None = None) -> ReadAnswer:
         """The same of a view that is open: `at` is the cursor of `ask`, whose view and section are not looked at.
@@ -180,7 +182,7 @@ class Read(Reader):
             read = self._hex if reading.binary else self._by_text
             piece = await read(reading, start, unit, left, budget)
         after = Cursor(reading.view, unit, 0, page, section=reading.nth)
-        return _answer(reading, number, after, start, piece, extent)
+        return await self.shown(reading, _answer(reading, number, after, start, piece, extent), ask.max_tokens)
 
     async def _by_text(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
         stop = reading.extent.end

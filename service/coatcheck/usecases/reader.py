@@ -6,10 +6,17 @@ Holds no state and reads nothing by itself.
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
+from msgspec import Struct
+
+from coatcheck.core.redact.answers import revealed
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.usecases.view import OpenView
+from coatcheck.usecases.asking import MAX_CHARS
+from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.view import OpenView, Reading
+
+A = TypeVar("A", bound=Struct)
 
 
 class Reader:
@@ -33,3 +40,9 @@ class Reader:
         self._pool = pool
         self._clock = clock
         self._patience = self.PATIENCE_SECONDS if patience is None else patience
+
+    async def shown(self, reading: Reading, answer: A, tokens: int) -> A:
+        """An answer as it is given: where secrets are hidden in what was read, with markers in their place."""
+        if reading.mask is None or reading.binary:
+            return answer
+        return await in_pool(self._pool, revealed, answer, reading.mask, self._tokenizer, tokens, MAX_CHARS)

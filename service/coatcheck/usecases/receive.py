@@ -18,15 +18,16 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import Intake
 from coatcheck.ports import (
     AbandonUpload,
-    BeginUpload,
     BlobStore,
     BlobWriter,
     Catalog,
     Clock,
     RenewUpload,
 )
+from coatcheck.usecases.make_room import Rooms
 from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.reservation import Reservation
 from coatcheck.usecases.shelter import Shelter
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,11 @@ class Places(Protocol):
         ...
 
     @property
+    def rooms(self) -> Rooms:
+        """What knows how much a namespace may hold."""
+        ...
+
+    @property
     def shelter(self) -> Shelter:
         """Memory for what may have to wait for storage."""
         ...
@@ -119,7 +125,8 @@ class Places(Protocol):
 class Reception:
     """One payload being received. An async context manager: leaving it removes bytes that no commit points at."""
 
-    def __init__(self, places: Places, caller: Caller, intake: Intake) -> None:
+    def __init__(self, places: Places, caller: Caller, intake: Intake, *, limited: bool = True) -> None:
+        """Begin; `limited` is false for what is stored whether or not its namespace has room."""
         self._places = places
         self._caller = caller
         self._pending: asyncio.Task[None] | None = None
@@ -134,6 +141,7 @@ class Reception:
         self.refusal: CoatcheckError | None = None
         """Why storage does not take this payload, once it said so. Digesting goes on: a card is made all the same."""
         self.blob_id = places.new_blob_id()
+        self._room = Reservation(places, caller.namespace, self.blob_id, limited=limited)
 
     async def __aenter__(self) -> Self:
         """Start; nothing is written yet."""
@@ -201,7 +209,8 @@ class Reception:
             try:
                 await self._offer(stored)
             except CoatcheckError as error:
-                if error.code not in REFUSALS:
+                # In a full namespace digesting goes on, too: this very payload may be there already.
+                if error.code not in REFUSALS and error.code is not Code.QUOTA_EXCEEDED:
                     raise
                 self.refusal = error
 
@@ -226,6 +235,9 @@ class Reception:
             self._writer = await self._begin()
             stored = b"".join(self._held or ())
         await self._renew()
+        with self._places.catalog_outage.watched():
+            if not await self._room.cover(self.intake.stored_size):
+                raise fenced()
         if stored:
             with self._places.blobs_outage.watched():
                 await self._writer.write(stored)
@@ -235,14 +247,7 @@ class Reception:
         self._lease_until = p.clock.now() + p.lease
         self._begun = True
         with p.catalog_outage.watched():
-            await p.catalog.begin_upload(
-                BeginUpload(
-                    namespace=self._caller.namespace,
-                    blob_id=self.blob_id,
-                    placement=p.blobs.placement,
-                    lease_until=self._lease_until,
-                )
-            )
+            await self._room.begin(p.blobs.placement, self._lease_until, self.intake.stored_size)
         with p.blobs_outage.watched():
             return await p.blobs.create(self._caller.namespace, self.blob_id)
 

@@ -153,7 +153,10 @@ class Search(Reader):
                 view that was made now cannot be kept.
         """
         _check(ask)
-        return await self.of(await self._view(caller, number, view=ask.view, section=ask.section), ask)
+        reading = await self._view(caller, number, view=ask.view, section=ask.section)
+        answer = await self.of(reading, ask)
+        self._view.told(reading, answer.tokens)
+        return answer
 
     async def of(self, reading: Reading, ask: SearchAsk) -> SearchAnswer:
         """The same of a view that is open; those that `ask` names are not looked at.
@@ -167,7 +170,7 @@ class Search(Reader):
         around = await _fetch(reading, scan.hits, ask.context)
         budget = Budget(ask.max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
-        return _answer(reading, ask, scan, shown)
+        return await self.shown(reading, _answer(reading, ask, scan, shown), ask.max_tokens)
 
     async def _compiled(self, ask: SearchAsk) -> Pattern:
         key = (ask.pattern, ask.literal, ask.ignore_case)

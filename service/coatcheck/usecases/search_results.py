@@ -9,7 +9,7 @@ Crash story: that of an ingest. Nothing else is written but the view, which any 
 
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -18,6 +18,9 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Kind, Said
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.redact.answers import revealed, revealed_strings
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.searched import laid_of
 from coatcheck.core.search import (
     Budgeted,
     Counts,
@@ -29,6 +32,7 @@ from coatcheck.core.search import (
     ToolSummary,
     anthropic_result,
     budget_search,
+    fingerprints,
     lay_out,
     normalise,
     summarise,
@@ -39,17 +43,22 @@ from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import Extracted
 from coatcheck.ports import Found
+from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.ingest import Ingest, Notice, Offer, Receipt
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.sieve import Incoming
 from coatcheck.usecases.sources import Known, Sources, sources_of
 
 Form = Literal["text", "anthropic", "openai"]
 TOOL: Final = "web_search"
 """The tool's name in a summary where the caller says none."""
 _PIECE: Final = 512 * 1024
+_DENSEST: Final = 64
+"""Characters that a token may stand for."""
 
 
 class SearchAsk(Struct, frozen=True, kw_only=True):
@@ -80,6 +89,8 @@ class ResultShown(Struct, frozen=True, kw_only=True):
     date: str | None
     """As the provider gave it."""
     date_iso: str | None
+    score: float | None
+    """The provider's own, on its own scale."""
     tokens: int
     """Of what is shown of it, with the line above."""
     whole: bool
@@ -101,6 +112,9 @@ class ResultListed(Struct, frozen=True, kw_only=True):
     title: str
     url: str | None
     canonical_url: str | None
+    date: str | None
+    date_iso: str | None
+    score: float | None
 
 
 class Payload(Struct, frozen=True):
@@ -156,6 +170,8 @@ class SearchPlaces:
     sources: Sources
     tokenizer: Tokenizer
     pool: Executor
+    ledger: Ledger = field(default_factory=Ledger)
+    redacting: Redacting | None = None
 
 
 class SearchResults:
@@ -176,26 +192,31 @@ class SearchResults:
             CoatcheckError: `invalid_request` for limits out of bounds; as an ingest.
         """
         checked(ask.limits)
-        laid = await in_pool(self._p.pool, _laid, payload)
-        understood = bool(laid.response.results or laid.response.answers)
-        receipt = await self._p.ingest(caller, _pieces(payload), lambda: _offer(ask, understood=understood))
-        notices = [*receipt.warnings, *_said(laid)]
+        said = replace(ask.said, kind=Kind.SEARCH_RESULTS)
+        incoming = Incoming(self._p.redacting, caller.namespace, said, self._p.pool)
+        payload = await incoming.whole(payload)
+        read = await in_pool(self._p.pool, _read, payload)
+        receipt = await self._p.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
+        notices = [*receipt.warnings, *_said(read.laid)]
+        if incoming.notice is not None:
+            notices.append(Notice("secrets_masked", incoming.notice))
+        mask = None if self._p.redacting is None else self._p.redacting.mask(caller.namespace, said)
         known = Known(())
         if receipt.stored:
-            artifact = await self._kept(caller, receipt, laid if understood else None, notices)
+            artifact = await self._kept(caller, receipt, read, notices)
             known = await self._known(caller, ask, artifact, notices)
-        answer = await in_pool(self._p.pool, self._answered, ask, laid, receipt, known.sources, notices)
+        answer = await in_pool(self._p.pool, self._answered, ask, read, receipt, known.sources, notices, mask)
+        if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
+            self._p.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
         return BudgetedSearch(answer, receipt.created)
 
-    async def _kept(
-        self, caller: Caller, receipt: Receipt, laid: Laid | None, notices: list[Notice]
-    ) -> Artifact | None:
+    async def _kept(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
         """The artifact, its text view kept as it is laid out; None where nobody can tell."""
         try:
             found = await self._p.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True)
-            if laid is not None:
-                await self._view_kept(found, laid, notices)
-                self._p.sources.remember(found.artifact, await in_pool(self._p.pool, sources_of, receipt.id, laid))
+            if read.view is not None:
+                await self._view_kept(found, read.view, notices)
+                self._p.sources.remember(found.artifact, sources_of(receipt.id, read.laid, read.prints))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -203,13 +224,12 @@ class SearchResults:
             return None
         return found.artifact
 
-    async def _view_kept(self, found: Found, laid: Laid, notices: list[Notice]) -> None:
+    async def _view_kept(self, found: Found, view: Extracted, notices: list[Notice]) -> None:
         """Keep the view; what was stored as another kind before keeps its own, or none."""
         kept, kind = found.text_view, found.artifact.facts.kind
         if kept is None and kind is Kind.SEARCH_RESULTS:
-            made = Extracted(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
-            kept = await self._p.keep_text.keep(found, made)
-        ours = kept is not None and (kept.view.extractor, kept.view.measure.size) == (EXTRACTOR, len(laid.text))
+            kept = await self._p.keep_text.keep(found, view)
+        ours = kept is not None and (kept.view.extractor, kept.view.measure.size) == (EXTRACTOR, len(view.text or b""))
         if not ours or kind is not Kind.SEARCH_RESULTS:
             notices.append(
                 Notice(
@@ -241,12 +261,13 @@ class SearchResults:
     def _answered(
         self,
         ask: SearchAsk,
-        laid: Laid,
+        read: "_Read",
         receipt: Receipt,
         earlier: tuple[Earlier, ...],
         notices: list[Notice],
+        mask: Mask | None,
     ) -> SearchResultsAnswer:
-        tokenizer = self._p.tokenizer
+        tokenizer, laid = self._p.tokenizer, read.laid if mask is None else laid_of(mask, read.laid)
         made = budget_search(
             laid,
             tokenizer,
@@ -254,16 +275,21 @@ class SearchResults:
             artifact_id=receipt.id if receipt.stored else None,
             limits=ask.limits,
             earlier=earlier,
+            prints=read.prints,
         )
-        summary = summarise(made, laid, tokenizer, tool=ask.said.tool_name or TOOL)
         cap = ask.limits.max_total_tokens
+        if mask is not None:
+            made = revealed(made, mask, tokenizer, cap, cap * _DENSEST)
+        summary = summarise(made, laid, tokenizer, tool=ask.said.tool_name or TOOL)
+        if mask is not None:
+            summary = revealed_strings(summary, mask)
         return SearchResultsAnswer(
             id=receipt.id,
             stored=receipt.stored,
             text=made.text,
             tokens=made.tokens,
             payload=Payload(made.tokens, cap, f"~{made.tokens:,} of {cap:,}"),
-            content=anthropic_result(made) if ask.form == "anthropic" else text_result(made),
+            content=anthropic_result(made, tokenizer) if ask.form == "anthropic" else text_result(made),
             summary=summary,
             provider=laid.response.provider,
             query=made.query,
@@ -277,14 +303,29 @@ class SearchResults:
         )
 
 
-def _laid(payload: bytes) -> Laid:
-    return lay_out(normalise(payload))
+class _Read(Struct, frozen=True):
+    """A response as it was read, once for everything that is done with it."""
+
+    laid: Laid
+    view: Extracted | None
+    """None where nothing was found: it is recognised like any other payload."""
+    prints: tuple[bytes, ...]
 
 
-def _offer(ask: SearchAsk, *, understood: bool) -> Offer:
-    """An ingest's words. What nothing was found in is recognised like any other payload."""
+def _read(payload: bytes) -> _Read:
+    laid = lay_out(normalise(payload))
+    if not (laid.response.results or laid.response.answers):
+        return _Read(laid, None, ())
+    view = Extracted(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
+    return _Read(laid, view, fingerprints(laid))
+
+
+def _offer(ask: SearchAsk, read: _Read) -> Offer:
+    """An ingest's words. Nobody reads its card."""
     return Offer(
-        said=replace(ask.said, kind=Kind.SEARCH_RESULTS if understood else None),
+        said=replace(ask.said, kind=None if read.view is None else Kind.SEARCH_RESULTS),
+        extracted=read.view,
+        carded=False,
         query=ask.query or None,
         ttl=ask.ttl,
         idle_ttl=ask.idle_ttl,
@@ -314,6 +355,7 @@ def _shown(made: Budgeted) -> tuple[ResultShown, ...]:
             canonical_url=each.result.canonical_url,
             date=each.result.date,
             date_iso=each.result.date_iso,
+            score=each.result.score,
             tokens=each.tokens,
             whole=each.whole,
             chars=each.chars,
@@ -333,6 +375,9 @@ def _listed(made: Budgeted) -> tuple[ResultListed, ...]:
             title=each.result.title,
             url=each.result.url,
             canonical_url=each.result.canonical_url,
+            date=each.result.date,
+            date_iso=each.result.date_iso,
+            score=each.result.score,
         )
         for each in made.listed
     )

@@ -3,8 +3,12 @@
 Crash story: one transaction decides; before it there is at most an intent and a file, which the reaper takes.
 """
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import Blob, Gone
+from coatcheck.core.quota import Full, Room
 from coatcheck.ports import Catalog, Fenced, KeyReused, StoreArtifact, Stored
+from coatcheck.usecases.make_room import Boundless, Rooms
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.trust import Trust
 
@@ -14,8 +18,11 @@ Settled = Stored | Gone | Fenced | KeyReused | None
 class Settle:
     """The step."""
 
-    def __init__(self, catalog: Catalog, trust: Trust, outage: Outage, blobs_outage: Outage) -> None:
-        """Make the step; the first outage is the catalogue's."""
+    def __init__(
+        self, catalog: Catalog, trust: Trust, outage: Outage, blobs_outage: Outage, rooms: Rooms | None = None
+    ) -> None:
+        """Make the step; the first outage is the catalogue's. Without `rooms` nothing is limited."""
+        self._rooms: Rooms = rooms or Boundless()
         self._catalog = catalog
         self._trust = trust
         self._outage = outage
@@ -28,7 +35,7 @@ class Settle:
         inline bytes can be offered twice, and spare the common case a question.
 
         Raises:
-            CoatcheckError: `storage_full`, `storage_unavailable`.
+            CoatcheckError: `storage_full`, `storage_unavailable`, `quota_exceeded`.
         """
         namespace = change.namespace
         if change.blob.placement != "inline":
@@ -52,5 +59,9 @@ class Settle:
             return await self._trust.holds(namespace, blob)
 
     async def _store(self, change: StoreArtifact) -> Settled:
+        async def stored(room: Room | None) -> Settled | Full:
+            limited = change if room is None else replace(change, room=room)
+            return await self._catalog.store_artifact(limited)
+
         with self._outage.watched():
-            return await self._catalog.store_artifact(change)
+            return await self._rooms.fitted(change.namespace, stored)

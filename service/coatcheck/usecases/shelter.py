@@ -64,6 +64,11 @@ class Shelter:
         """How many wait."""
         return len(self._waiting)
 
+    @property
+    def used(self) -> int:
+        """Bytes of memory that they take."""
+        return self._used
+
     def hold(self, size: int) -> bool:
         """Ask for memory to hold so many bytes of an upload until its commit; give it back with `let_go`."""
         if self._held + size > self._room:

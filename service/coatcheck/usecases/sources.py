@@ -16,7 +16,7 @@ from msgspec import Struct
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.search import Earlier, Laid, canonical, fingerprint, lay_out, normalise
+from coatcheck.core.search import Earlier, Laid, canonical, fingerprint, fingerprints, lay_out, normalise
 from coatcheck.core.window import decode
 from coatcheck.ports import Catalog, Clock, Filter, Found
 from coatcheck.usecases.content import OpenContent
@@ -134,17 +134,17 @@ class Sources:
         return tuple(Earlier(a.id, url, printed) for url in dict.fromkeys(urls)) if printed else ()
 
 
-def sources_of(artifact_id: str, laid: Laid) -> tuple[Earlier, ...]:
+def sources_of(artifact_id: str, laid: Laid, prints: tuple[bytes, ...]) -> tuple[Earlier, ...]:
     """The sources that a response is, for later searches of its session."""
-    results = zip(laid.response.results, laid.sections, laid.bodies, strict=False)
     return tuple(
-        Earlier(f"{artifact_id}#{section.name}", result.canonical_url or result.url, fingerprint(body.text))
-        for result, section, body in results
+        Earlier(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed)
+        for result, section, printed in zip(laid.response.results, laid.sections, prints, strict=False)
     )
 
 
 def _of_response(artifact_id: str, data: bytes) -> tuple[Earlier, ...]:
-    return sources_of(artifact_id, lay_out(normalise(data)))
+    laid = lay_out(normalise(data))
+    return sources_of(artifact_id, laid, fingerprints(laid))
 
 
 def _key(artifact: Artifact) -> _Key:

@@ -6,12 +6,16 @@ round; the reverse would leak.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.retention import hourly_run
+from coatcheck.core.retention.changes import ForgetRemoved, NoteRound
 from coatcheck.ports import (
     BlobStore,
     Catalog,
@@ -21,9 +25,11 @@ from coatcheck.ports import (
     ForgetBlobs,
     PurgeRecords,
     ReapUploads,
+    Retention,
     TakeLease,
     Upkeep,
 )
+from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.reads import NoteReads, ReadLog
 
@@ -34,6 +40,8 @@ BATCH = 500
 
 _ROUND = 5.0
 """Seconds that a round takes at most while there is little to do."""
+
+_ALL = frozenset({"expire", "reap", "sweep", "purge"})
 
 ROWS = 100
 """Blob rows forgotten in one transaction: their inline bytes are overwritten with zeros as they go, 32 KiB each."""
@@ -75,11 +83,21 @@ class Tidy:
         reads: ReadLog,
         *,
         tombstone_life: timedelta,
+        lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
         grace: timedelta,
         note: NoteReads | None = None,
         crew: Crew | None = None,
+        agenda: Agenda | None = None,
+        retention: Retention | None = None,
     ) -> None:
-        """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours."""
+        """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours.
+
+        `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
+        Without an agenda everything is due; without `retention` no runs are written down, and nothing is forgotten that
+        an undo would need.
+        """
+        self._agenda = agenda
+        self._retention = retention
         self._crew = crew
         self._upkeep = upkeep
         self._blobs = blobs
@@ -87,7 +105,10 @@ class Tidy:
         self._reads = reads
         self._note = note or NoteReads(catalog, reads)
         self._stuck: frozenset[str] = frozenset()
+        self._traces = False
+        """Whether the catalogue's log may still hold what was deleted."""
         self._life = tombstone_life
+        self._lives = lives
         self._grace = grace
 
     async def __call__(self) -> Tidied:
@@ -99,12 +120,56 @@ class Tidy:
             if not await self._lead(self._crew):
                 return Tidied()
             until -= OTHERS
-        return Tidied(
-            expired=await _drain(lambda: self._expire(until)),
-            reaped=await _drain(self._reap),
-            removed=await self._sweep(),
-            purged=await _drain(self._purge),
+        due = _ALL if self._agenda is None else await self._agenda.due()
+        tidied = Tidied(
+            expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
+            reaped=await self._do("reap", due, lambda: _drain(self._reap)),
+            removed=await self._do("sweep", due, self.sweep),
+            purged=await self._do("purge", due, self.purge),
         )
+        if tidied.removed or tidied.purged:
+            self._traces = True
+        if self._traces:
+            self._traces = not await self._upkeep.empty_log()
+        return tidied
+
+    async def settled(self) -> datetime:
+        """A moment up to which every read is in its row: what had expired by then stays so.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        until = self._reads.horizon(self._clock.now())
+        await self._note()
+        return until if self._crew is None else until - OTHERS
+
+    async def purge(self) -> int:
+        """Forget what is over; answers how many records.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        return await _drain(self._purge)
+
+    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[int]]) -> int:
+        """Do a job whose turn it is, and have it written down if there was something to do."""
+        if job not in due:
+            return 0
+        began = time.monotonic()
+        try:
+            done = await step()
+        except CoatcheckError as error:
+            if self._agenda is not None:
+                await self._agenda.done(job, error)
+            raise
+        if self._agenda is not None:
+            await self._agenda.done(job)
+        if done and self._retention is not None:
+            # Expired artifacts were counted by the transactions that buried them.
+            items = 0 if job == "expire" else done
+            took = time.monotonic() - began
+            await self._retention.note_round(NoteRound(job=job, now=self._clock.now(), items=items, busy_seconds=took))
+        return done
 
     async def leave(self) -> None:
         """Give the lease back, so that another process tidies at once; for a clean stop. Raises nothing."""
@@ -124,16 +189,29 @@ class Tidy:
         )
 
     async def _expire(self, now: datetime) -> int:
+        life, own = self._lives(self._life)
+        by = SCHEDULE if self._retention is None else By(SCHEDULE.actor, run_id=hourly_run("expire", now))
         return await self._upkeep.expire_artifacts(
-            ExpireArtifacts(now=now, tombstone_until=now + self._life, limit=BATCH)
+            ExpireArtifacts(now=now, tombstone_until=now + life, limit=BATCH, tombstone_lives=own, by=by)
         )
 
     async def _reap(self) -> int:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
-    async def _sweep(self) -> int:
-        """Remove what has been dead for the grace. What cannot be removed is passed by, so that it starves no other."""
-        before = self._clock.now() - self._grace
+    async def sweep(self) -> int:
+        """Remove what has been dead for the grace; answers how many blobs. What cannot be removed is passed by.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        now = self._clock.now()
+        before = now - self._grace
+        if self._retention is not None:
+            # First: what can still be undone has its bytes.
+            forget = ForgetRemoved(before=before, now=now, limit=BATCH)
+            retention = self._retention
+            if await _drain(lambda: retention.forget_removed(forget)):
+                self._traces = True
         removed = 0
         stuck: dict[str, str] = {}
         last: DeadBlob | None = None

@@ -15,6 +15,7 @@ from msgspec import Struct
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.search import Difference, verify
 from coatcheck.core.search.verify import Found as Verified
 from coatcheck.core.search.verify import Verdict
@@ -129,7 +130,8 @@ class VerifyCitations:
         source = await shelf.source(reading, cited)
         within = None if cited is None else _within(source, cited)
         found = await in_pool(self._pool, verify, asked.quote, source.text, within)
-        return _answer(reading, asked, source, found)
+        checked = _answer(reading, asked, source, found)
+        return checked if reading.mask is None else revealed_strings(checked, reading.mask)
 
 
 class _Shelf:

@@ -13,15 +13,19 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.documents import is_document
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.veil import sections_of
 from coatcheck.core.sections import SectionPart, no_section, nth_section, part
 from coatcheck.core.views import Section, ViewMeasure
 from coatcheck.core.window import Extent, LineExtent
 from coatcheck.ports import Found, FoundView
+from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.asking import ViewName, is_binary, is_plain
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import REFUSALS
+from coatcheck.usecases.redaction import Redacting
 
 _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
@@ -44,6 +48,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     """False: what comes after the part that an extractor was given may have sections that are not known."""
     unkept: bool = False
     """There may be a text view that cannot be made or kept at the moment, so that this is the raw one."""
+    mask: Mask | None = None
+    """What hides secrets in `content`; whoever shows a part of it puts markers in (`Reader.shown`)."""
 
     @property
     def section(self) -> Section | None:
@@ -84,8 +90,17 @@ class Reading(Struct, frozen=True, kw_only=True):
 class OpenView:
     """The step with which every way of reading begins."""
 
-    def __init__(self, find: Find, open_content: OpenContent, keep_text: KeepText | None = None) -> None:
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        keep_text: KeepText | None = None,
+        ledger: Ledger | None = None,
+        redacting: Redacting | None = None,
+    ) -> None:
         """Make the step; without `keep_text` there are only the views that are kept already."""
+        self._redacting = redacting
+        self._ledger = ledger or Ledger()
         self._find = find
         self._open = open_content
         self._keep_text = keep_text
@@ -108,6 +123,10 @@ class OpenView:
         name = _named(view, section)
         found = await self._find(caller, number, with_bytes=True, with_view=name == "text" or section is not None)
         return await self.of(found, name, section)
+
+    def told(self, reading: Reading, tokens: int) -> None:
+        """An answer of so many tokens was given from what was opened: its session's account grows."""
+        self._ledger.read(reading.artifact, tokens)
 
     async def of(self, found: Found, view: str | None = None, section: str | int | None = None) -> Reading:
         """The same of an artifact that was found `with_bytes` and `with_view`.
@@ -187,28 +206,40 @@ class OpenView:
     def _raw(self, found: Found, name: ViewName, kept: FoundView | None = None) -> Reading:
         m = found.artifact.measure
         of_payload = kept if kept is not None and kept.blob is None else None
-        return Reading(
-            artifact=found.artifact,
-            view=name,
-            content=self._open(found),
-            measure=ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens),
-            sections=of_payload.view.sections if of_payload else (),
-            sections_end=of_payload is None or not of_payload.view.partial,
+        return self._hiding(
+            Reading(
+                artifact=found.artifact,
+                view=name,
+                content=self._open(found),
+                measure=ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens),
+                sections=of_payload.view.sections if of_payload else (),
+                sections_end=of_payload is None or not of_payload.view.partial,
+            )
         )
+
+    def _hiding(self, reading: Reading) -> Reading:
+        """The same without its secrets, where the policy of now masks them."""
+        mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
+        if self._redacting is None or mask is None:
+            return reading
+        content = self._redacting.content(reading.content, mask, text=not reading.binary)
+        return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
 
     async def _text(self, found: Found, kept: FoundView) -> Reading:
         if kept.blob is None:
             return self._raw(found, "text", kept)
         content = await self._open.of_view(found.artifact.namespace, kept)
         view = kept.view
-        return Reading(
-            artifact=found.artifact,
-            view="text",
-            content=content,
-            measure=view.measure,
-            sections=view.sections,
-            partial=view.partial,
-            sections_end=not view.partial,
+        return self._hiding(
+            Reading(
+                artifact=found.artifact,
+                view="text",
+                content=content,
+                measure=view.measure,
+                sections=view.sections,
+                partial=view.partial,
+                sections_end=not view.partial,
+            )
         )
 
 

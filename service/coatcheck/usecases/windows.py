@@ -121,7 +121,10 @@ class Windows(Reader):
                 cannot be kept.
         """
         check_budget(max_tokens, MIN_TOKENS)
-        return await self.of(await self._view(caller, number, view=view, section=section), query, max_tokens)
+        reading = await self._view(caller, number, view=view, section=section)
+        answer = await self.of(reading, query, max_tokens)
+        self._view.told(reading, answer.tokens)
+        return answer
 
     async def of(self, reading: Reading, query: str, max_tokens: int) -> WindowsAnswer:
         """The same of a view that is open.
@@ -151,7 +154,8 @@ class Windows(Reader):
         made = await in_pool(self._pool, _made, reading, asked, weights, parts, budget, self._tokenizer, notices)
         if hits.end < kept.size and not scanner.full:
             self._pause(kept.question(query), scanner)
-        return _answer(reading, asked, weights, scanner, kept.size, made, notices)
+        answer = _answer(reading, asked, weights, scanner, kept.size, made, notices)
+        return await self.shown(reading, answer, max_tokens)
 
     async def _scan(self, kept: "_Kept", query: str, asked: Terms) -> Scanner:
         """Look at the content until its end or the deadline; the next block is read while one is looked at."""

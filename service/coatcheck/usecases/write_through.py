@@ -23,6 +23,8 @@ from coatcheck.usecases.trust import Trust
 
 log = logging.getLogger(__name__)
 
+_FINAL = frozenset({Code.QUOTA_EXCEEDED, Code.NAMESPACE_DELETING})
+"""Refusals that are no outage: what waited for storage does not wait for room."""
 LAST_SECONDS = 5.0
 """How long the last round may take, when the service stops."""
 
@@ -48,7 +50,7 @@ class WriteThrough:
         """Make the verb. It shares the outages of ingest: a store that is silent is not asked for every payload."""
         self._p = places
         trust = Trust(places.catalog, places.blobs, places.clock)
-        self._settle = Settle(places.catalog, trust, places.catalog_outage, places.blobs_outage)
+        self._settle = Settle(places.catalog, trust, places.catalog_outage, places.blobs_outage, places.rooms)
         self._placed: dict[Key, _Placed] = {}
 
     @property
@@ -76,6 +78,8 @@ class WriteThrough:
             except CoatcheckError as error:
                 if error.code not in REFUSALS:
                     log.warning("%s waits for storage and was refused: %s", entry.artifact.id, error.detail)
+                    if error.code in _FINAL:
+                        self._shelter.forget(*entry.key)
                     continue
                 refused = error
                 if self._is_small(entry):

@@ -34,6 +34,31 @@ INSERT INTO "artifacts" VALUES(3,'acme',971439841517920682,X'13F6AED852355C2A6C9
 INSERT INTO "artifacts" VALUES(5,'other',646964474368483917,X'001C07484C1E8A335932828E5D241CA7C03F01E5B8B4FE078E8426AD760F4200',4,NULL,NULL,'text',NULL,1709294400000000,1709294400000000,NULL,NULL,NULL,0,1,'{"tool_call_id":"5"}',NULL,'{"size":5,"lines":0,"chars":5,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"2SmKENGwc1g33EvYXaxkGw887yekfl1TpU8vP1svz/o=","utf8":true,"dropped":0,"dropped_at":0}','{"kind":"text"}');
 INSERT INTO "artifacts" VALUES(6,'acme',466159115131105448,X'3FAF451C72609E1F0921EA11901EE36A07F484D743FDC35AA11DEC60F35DCE0E',5,NULL,NULL,'text',NULL,1709294400000000,1709294400000000,NULL,NULL,NULL,0,1,'{"tool_call_id":"6"}',NULL,'{"size":7,"lines":0,"chars":7,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"FPe/9ID5wVzgOQ0WnaGiH311R/e1KIsmvO72Ye+Pxzk=","utf8":true,"dropped":0,"dropped_at":0}','{"kind":"text"}');
 INSERT INTO "artifacts" VALUES(7,'acme',507431051351041619,X'F182C6F58248851C57BB8BBA1B4ABFD559144AA35D4699464BA89F184BB7229A',7,NULL,NULL,'text',NULL,1709294400000000,1709294400000000,NULL,NULL,NULL,0,1,'{"tool_call_id":"7"}',NULL,'{"size":7,"lines":1,"chars":7,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"8F1rkeUIkBJaVvW+j4y3VTCEteJODini6Z3D8ayB7ZE=","utf8":true,"dropped":0,"dropped_at":0}','{"kind":"text"}');
+CREATE TABLE audit (
+	seq BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	action TEXT NOT NULL, 
+	actor TEXT NOT NULL, 
+	key_id TEXT, 
+	namespace TEXT, 
+	reason TEXT NOT NULL, 
+	run_id TEXT, 
+	artifacts BIGINT NOT NULL, 
+	size BIGINT NOT NULL, 
+	details TEXT NOT NULL, 
+	previous BLOB NOT NULL, 
+	digest BLOB NOT NULL, 
+	numbers BLOB NOT NULL, 
+	CONSTRAINT pk_audit PRIMARY KEY (seq)
+);
+INSERT INTO "audit" VALUES(1,1709294400000000,'artifact.removed','local',NULL,'acme','deleted',NULL,1,4,'{}',X'0000000000000000000000000000000000000000000000000000000000000000',X'B7CCCE23DE01B957D5A344D3D02BB1C933354C7159F6B8B40820850577EAAD14',X'0CF6828E2D159F5C');
+CREATE TABLE audit_head (
+	id INTEGER NOT NULL, 
+	seq BIGINT NOT NULL, 
+	digest BLOB NOT NULL, 
+	CONSTRAINT pk_audit_head PRIMARY KEY (id)
+);
+INSERT INTO "audit_head" VALUES(1,1,X'B7CCCE23DE01B957D5A344D3D02BB1C933354C7159F6B8B40820850577EAAD14');
 CREATE TABLE blobs (
 	seq INTEGER NOT NULL, 
 	id TEXT NOT NULL, 
@@ -55,6 +80,17 @@ INSERT INTO "blobs" VALUES(4,'018df9e2b200786a81bd650def1b7507','other','inline'
 INSERT INTO "blobs" VALUES(5,'018df9e2b2007eb88136b9b894d4f368','acme','inline',X'14F7BFF480F9C15CE0390D169DA1A21F7D7547F7B5288B26BCEEF661EF8FC739',1510887256862867804,7,45,X'01010000020007000000000000002D00000000000000010000004B5671F61400000000000000',NULL,NULL);
 INSERT INTO "blobs" VALUES(6,'018df9e2b20074fd89350afd8aa9f7c2','acme','inline',X'362A07BBB5C74B982BED644B9F7E298837D7A3A232C964D039BB7E49EBEA825F',3902940529859971992,5,43,X'01010000020005000000000000002B0000000000000001000000EC675A001200000001000000',NULL,NULL);
 INSERT INTO "blobs" VALUES(7,'018df9e2b200768cac690c24735d7608','acme','inline',X'F05D6B91E50890125A56F5BE8F8CB7553084B5E24E0E29E2E99DC3F1AC81ED91',-1126626057415782382,7,45,X'01010000020007000000000000002D00000000000000010000002E31CD4E1400000001000000',NULL,NULL);
+CREATE TABLE holds (
+	id TEXT NOT NULL, 
+	namespace TEXT NOT NULL, 
+	session TEXT, 
+	number BIGINT, 
+	reason TEXT NOT NULL, 
+	made_by TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	until BIGINT, 
+	CONSTRAINT pk_holds PRIMARY KEY (id)
+);
 CREATE TABLE idempotency_keys (
 	namespace TEXT NOT NULL, 
 	"key" TEXT NOT NULL, 
@@ -78,11 +114,156 @@ INSERT INTO "inline_bytes" VALUES(4,'other',X'28B52FFD24052900006F746865725A62E6
 INSERT INTO "inline_bytes" VALUES(5,'acme',X'28B52FFD24073900003C703E7061676581A7EB205E2A4D181100000014000000070000000100000000B1EA928F');
 INSERT INTO "inline_bytes" VALUES(6,'acme',X'28B52FFD2405290000706167650A468322C05E2A4D181100000012000000050000000100000000B1EA928F');
 INSERT INTO "inline_bytes" VALUES(7,'acme',X'28B52FFD24073900002320706172740A841263CB5E2A4D181100000014000000070000000100000000B1EA928F');
+CREATE TABLE jobs (
+	name TEXT NOT NULL, 
+	paused BOOLEAN NOT NULL, 
+	interval INTEGER, 
+	changed_by TEXT, 
+	changed_at BIGINT, 
+	last_at BIGINT, 
+	last_outcome TEXT, 
+	last_detail TEXT, 
+	CONSTRAINT pk_jobs PRIMARY KEY (name)
+);
+CREATE TABLE keys (
+	id TEXT NOT NULL, 
+	namespace TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	scopes TEXT NOT NULL, 
+	session_prefix TEXT, 
+	digest BLOB NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT, 
+	revoked_at BIGINT, 
+	requests_per_minute BIGINT, 
+	bytes_per_minute BIGINT, 
+	CONSTRAINT pk_keys PRIMARY KEY (id)
+);
 CREATE TABLE leases (
 	name TEXT NOT NULL, 
 	holder TEXT NOT NULL, 
 	until BIGINT NOT NULL, 
 	CONSTRAINT pk_leases PRIMARY KEY (name)
+);
+CREATE TABLE namespaces (
+	namespace TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	disabled_at BIGINT, 
+	CONSTRAINT pk_namespaces PRIMARY KEY (namespace)
+);
+CREATE TABLE plan_parts (
+	plan_id TEXT NOT NULL, 
+	part INTEGER NOT NULL, 
+	namespace TEXT NOT NULL, 
+	first_seq BIGINT NOT NULL, 
+	last_seq BIGINT NOT NULL, 
+	numbers BLOB NOT NULL, 
+	CONSTRAINT pk_plan_parts PRIMARY KEY (plan_id, part), 
+	CONSTRAINT fk_plan_parts_plan_id FOREIGN KEY(plan_id) REFERENCES plans (id) ON DELETE CASCADE
+);
+CREATE TABLE plans (
+	id TEXT NOT NULL, 
+	digest BLOB NOT NULL, 
+	namespace TEXT, 
+	job TEXT NOT NULL, 
+	scope TEXT NOT NULL, 
+	criteria TEXT NOT NULL, 
+	summary TEXT NOT NULL, 
+	until BIGINT NOT NULL, 
+	CONSTRAINT pk_plans PRIMARY KEY (id)
+);
+CREATE TABLE policies (
+	version BIGINT NOT NULL, 
+	namespace TEXT NOT NULL, 
+	part TEXT NOT NULL, 
+	value TEXT NOT NULL, 
+	policy TEXT, 
+	at BIGINT NOT NULL, 
+	made_by TEXT NOT NULL, 
+	CONSTRAINT pk_policies PRIMARY KEY (version)
+);
+CREATE TABLE removed (
+	seq INTEGER NOT NULL, 
+	removed_at BIGINT NOT NULL, 
+	reason TEXT NOT NULL, 
+	run_id TEXT, 
+	artifact_seq BIGINT NOT NULL, 
+	namespace TEXT NOT NULL, 
+	number BIGINT NOT NULL, 
+	identity BLOB NOT NULL, 
+	blob_seq INTEGER NOT NULL, 
+	session TEXT, 
+	tool_name TEXT, 
+	kind TEXT NOT NULL, 
+	url TEXT, 
+	created_at BIGINT NOT NULL, 
+	read_at BIGINT NOT NULL, 
+	expires_at BIGINT, 
+	ttl BIGINT, 
+	idle_ttl BIGINT, 
+	pinned BOOLEAN NOT NULL, 
+	engine INTEGER NOT NULL, 
+	said TEXT NOT NULL, 
+	labels TEXT, 
+	measure TEXT NOT NULL, 
+	facts TEXT NOT NULL, 
+	CONSTRAINT pk_removed PRIMARY KEY (seq)
+);
+INSERT INTO "removed" VALUES(1,1709294400000000,'deleted',NULL,4,'acme',934077519879315292,X'BB376C349B336D77B568C613DF3F464C6EC5442EDEE94020E03BEAFE2DFD5963',3,NULL,'bash','text',NULL,1709294400000000,1709294400000000,NULL,NULL,NULL,0,1,'{"tool_name":"bash","tool_call_id":"4"}',NULL,'{"size":4,"lines":0,"chars":4,"tokens":{"count":1,"exact":true,"encoding":"o200k_base"},"sha256":"KDu53u8C5oQ6v7U476HspwgBvYpwHD+YGR4SNJYzkkc=","utf8":true,"dropped":0,"dropped_at":0}','{"kind":"text"}');
+CREATE TABLE removed_views (
+	removed_seq INTEGER NOT NULL, 
+	name TEXT NOT NULL, 
+	namespace TEXT NOT NULL, 
+	blob_seq INTEGER, 
+	extractor TEXT NOT NULL, 
+	partial BOOLEAN NOT NULL, 
+	measure TEXT NOT NULL, 
+	sections BLOB NOT NULL, 
+	CONSTRAINT pk_removed_views PRIMARY KEY (removed_seq, name), 
+	CONSTRAINT fk_removed_views_removed_seq FOREIGN KEY(removed_seq) REFERENCES removed (seq) ON DELETE CASCADE
+);
+CREATE TABLE runs (
+	id TEXT NOT NULL, 
+	job TEXT NOT NULL, 
+	namespace TEXT, 
+	scope TEXT NOT NULL, 
+	actor TEXT NOT NULL, 
+	key_id TEXT, 
+	plan_id TEXT, 
+	plan_digest BLOB, 
+	parts INTEGER NOT NULL, 
+	next_part INTEGER NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	updated_at BIGINT NOT NULL, 
+	finished_at BIGINT, 
+	outcome TEXT NOT NULL, 
+	planned BIGINT NOT NULL, 
+	artifacts BIGINT NOT NULL, 
+	bytes BIGINT NOT NULL, 
+	items BIGINT NOT NULL, 
+	busy_ms BIGINT NOT NULL, 
+	oldest_overdue BIGINT NOT NULL, 
+	detail TEXT NOT NULL, 
+	worker TEXT, 
+	lease_until BIGINT, 
+	CONSTRAINT pk_runs PRIMARY KEY (id)
+);
+CREATE TABLE session_usage (
+	namespace TEXT NOT NULL, 
+	session TEXT NOT NULL, 
+	artifacts BIGINT NOT NULL, 
+	raw_tokens BIGINT NOT NULL, 
+	given_tokens BIGINT NOT NULL, 
+	reads BIGINT NOT NULL, 
+	read_tokens BIGINT NOT NULL, 
+	compactions BIGINT NOT NULL, 
+	unsent_tokens BIGINT NOT NULL, 
+	persisted_tokens BIGINT, 
+	transient_tokens BIGINT, 
+	since BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	batch BIGINT NOT NULL, 
+	CONSTRAINT pk_session_usage PRIMARY KEY (namespace, session)
 );
 CREATE TABLE text_parts (
 	segment_id BIGINT NOT NULL, 
@@ -110,10 +291,11 @@ CREATE TABLE tombstones (
 	reason TEXT NOT NULL, 
 	at BIGINT NOT NULL, 
 	tool_name TEXT, 
+	session TEXT, 
 	until BIGINT NOT NULL, 
 	CONSTRAINT pk_tombstones PRIMARY KEY (namespace, number)
 );
-INSERT INTO "tombstones" VALUES('acme',934077519879315292,X'BB376C349B336D77B568C613DF3F464C6EC5442EDEE94020E03BEAFE2DFD5963','deleted',1709294400000000,'bash',2024654400000000);
+INSERT INTO "tombstones" VALUES('acme',934077519879315292,X'BB376C349B336D77B568C613DF3F464C6EC5442EDEE94020E03BEAFE2DFD5963','deleted',1709294400000000,'bash',NULL,2024654400000000);
 CREATE TABLE unindexed (
 	namespace TEXT NOT NULL, 
 	artifact_seq BIGINT NOT NULL, 
@@ -134,8 +316,19 @@ CREATE TABLE uploads (
 	namespace TEXT NOT NULL, 
 	placement TEXT NOT NULL, 
 	lease_until BIGINT NOT NULL, 
+	reserved BIGINT NOT NULL, 
 	CONSTRAINT pk_uploads PRIMARY KEY (blob_id)
 );
+CREATE TABLE usage (
+	namespace TEXT NOT NULL, 
+	bytes BIGINT NOT NULL, 
+	artifacts BIGINT NOT NULL, 
+	reserved BIGINT NOT NULL, 
+	deleting_at BIGINT, 
+	CONSTRAINT pk_usage PRIMARY KEY (namespace)
+);
+INSERT INTO "usage" VALUES('acme',221,5,0,NULL);
+INSERT INTO "usage" VALUES('other',43,1,0,NULL);
 CREATE TABLE views (
 	artifact_seq INTEGER NOT NULL, 
 	name TEXT NOT NULL, 
@@ -165,9 +358,22 @@ CREATE INDEX ix_artifacts_namespace_seq ON artifacts (namespace, seq);
 CREATE INDEX ix_artifacts_namespace_session_seq ON artifacts (namespace, session, seq) WHERE session IS NOT NULL;
 CREATE INDEX ix_artifacts_blob_seq ON artifacts (blob_seq);
 CREATE INDEX ix_artifacts_expires_at ON artifacts (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX ix_artifacts_namespace_read_at ON artifacts (namespace, read_at);
 CREATE INDEX ix_views_blob_seq ON views (blob_seq) WHERE blob_seq IS NOT NULL;
 CREATE INDEX ix_uploads_lease_until ON uploads (lease_until);
 CREATE INDEX ix_tombstones_until ON tombstones (until);
 CREATE INDEX ix_idempotency_keys_expires_at ON idempotency_keys (expires_at);
 CREATE INDEX ix_text_segments_namespace_last_seq ON text_segments (namespace, last_seq);
+CREATE INDEX ix_keys_created_at_id ON keys (created_at, id);
+CREATE INDEX ix_policies_namespace_part_value_version ON policies (namespace, part, value, version);
+CREATE INDEX ix_holds_namespace_number_session ON holds (namespace, number, session);
+CREATE INDEX ix_audit_namespace_seq ON audit (namespace, seq);
+CREATE INDEX ix_audit_run_id ON audit (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX ix_removed_namespace_number ON removed (namespace, number);
+CREATE INDEX ix_removed_removed_at ON removed (removed_at);
+CREATE INDEX ix_removed_run_id_seq ON removed (run_id, seq) WHERE run_id IS NOT NULL;
+CREATE INDEX ix_plans_digest ON plans (digest);
+CREATE INDEX ix_runs_started_at ON runs (started_at);
+CREATE INDEX ix_runs_lease_until ON runs (lease_until) WHERE outcome = 'running';
+CREATE INDEX ix_session_usage_at ON session_usage (at);
 COMMIT;

@@ -32,16 +32,24 @@ class FileBlobStore:
     """BlobStore on a local file system. Namespaces do not show in its names."""
 
     def __init__(
-        self, root: Path, pool: ThreadPoolExecutor, files: FileSystem | None = None, *, make: bool = True
+        self,
+        root: Path,
+        pool: ThreadPoolExecutor,
+        files: FileSystem | None = None,
+        *,
+        make: bool = True,
+        readers: ThreadPoolExecutor | None = None,
     ) -> None:
         """Make `<root>/blobs` durable. Blocks for a moment; raises CoatcheckError when it cannot be made.
 
-        With `make` false it is taken as it is, for looking at a store that must not change.
+        With `make` false it is taken as it is, for looking at a store that must not change. `readers` are threads of
+        which what is read has need, so that it does not wait behind what is written.
         """
         self.where = str(root)
         self._top = str(root / "blobs")
         self._mark = str(root / MARK)
         self._pool = pool
+        self._readers = readers or pool
         self._files = files or FileSystem()
         # Shards whose own names are known to be durable. A shard that merely exists may have been made by a
         # writer that has not synced the directory above it yet.
@@ -92,7 +100,7 @@ class FileBlobStore:
         path = self._path(blob_id)
         read = self._files.read_again if fresh else self._files.read
         try:
-            data = await self._in_thread(lambda: read(path, start, length))
+            data = await asyncio.get_running_loop().run_in_executor(self._readers, lambda: read(path, start, length))
         except FileNotFoundError as error:
             raise missing(blob_id) from error
         except OSError as error:
@@ -105,7 +113,7 @@ class FileBlobStore:
         """Stored bytes of a blob; None when there is none."""
         path = self._path(blob_id)
         try:
-            return await self._in_thread(lambda: self._files.size(path))
+            return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: self._files.size(path))
         except FileNotFoundError:
             return None
         except OSError as error:

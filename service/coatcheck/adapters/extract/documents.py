@@ -135,7 +135,7 @@ def _workbook(payload: bytes, until: float) -> Extracted | None:
             if not _sheet(book, name, writer):
                 break
     except BaseException as error:  # a panic of the library is no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+        if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         writer.partial = True
     return writer.done(f"calamine {getattr(python_calamine, '__version__', '')}".strip())

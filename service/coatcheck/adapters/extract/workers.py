@@ -47,6 +47,10 @@ class Workers:
         self._given = 0
         self._unstartable_until = 0.0
         self._closed = False
+        self.started = 0
+        """Processes started so far."""
+        self.lost = 0
+        """Of them, those that ended because of what they were given."""
 
     @property
     def pids(self) -> set[int]:
@@ -100,6 +104,8 @@ class Workers:
         except WorkerLost as lost:
             self._forget(worker)
             if not self._closed:
+                with self._lock:
+                    self.lost += 1
                 log.warning("a text view took its worker with it: %s, %d bytes, %s", job.kind, len(job.payload), lost)
             raise
         if made.failed is not None or worker.jobs >= _JOBS or made.peak > self._memory // 3:
@@ -128,6 +134,7 @@ class Workers:
         with self._lock:
             closed = self._closed
             if not closed:
+                self.started += 1
                 self._all.add(worker)
         if closed:
             worker.kill()

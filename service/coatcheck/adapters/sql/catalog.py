@@ -10,12 +10,31 @@ from typing import TypeVar, cast
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql import listing, matching, reads, texts
-from coatcheck.adapters.sql.changes import alter, bury, forget, leases, store, uploads, views
+from coatcheck.adapters.sql import census, listing, matching, reads, texts
+from coatcheck.adapters.sql.changes import (
+    alter,
+    bury,
+    evict,
+    forget,
+    holds,
+    leases,
+    room,
+    runs,
+    store,
+    uploads,
+    usage,
+    views,
+)
 from coatcheck.adapters.sql.changes.texts import apply_drop, apply_index, apply_merge, apply_reindex
+from coatcheck.adapters.sql.decisions_catalog import SqlDecisions
+from coatcheck.adapters.sql.key_catalog import SqlKeys
+from coatcheck.adapters.sql.retained import SqlRetention
+from coatcheck.adapters.sql.session_accounts import SqlSessionAccounts
 from coatcheck.adapters.sql.work import Work
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.fulltext import Packed, Size
+from coatcheck.core.holds import Held
+from coatcheck.core.quota import Full, Usage
 from coatcheck.ports import (
     AbandonUpload,
     BeginUpload,
@@ -24,6 +43,8 @@ from coatcheck.ports import (
     DeleteArtifact,
     DeleteSession,
     DropSegment,
+    EvictArtifacts,
+    Evicted,
     ExpireArtifacts,
     Fenced,
     Filter,
@@ -33,12 +54,14 @@ from coatcheck.ports import (
     KeyRecord,
     MergeSegments,
     NewView,
+    Overdue,
     Page,
     PatchArtifact,
     PurgeRecords,
     ReapUploads,
     Reindex,
     RenewUpload,
+    ReserveMore,
     StoreArtifact,
     StoredView,
     StoreView,
@@ -55,7 +78,7 @@ _SECTION_BYTES = 100
 _PAGE = 500
 
 
-class SqlCatalog(ABC):
+class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
     """Both ports over a way to commit changes and a way to ask questions."""
 
     @abstractmethod
@@ -70,9 +93,13 @@ class SqlCatalog(ABC):
         """The same where others who ask much must not get into the way."""
         return await self._ask(namespace, question)
 
-    async def begin_upload(self, change: BeginUpload) -> None:
+    async def begin_upload(self, change: BeginUpload) -> Full | None:
         """Record the intent to write a blob."""
-        await self._change(uploads.apply_begin, change, change.namespace)
+        return await self._change(uploads.apply_begin, change, change.namespace)
+
+    async def reserve_more(self, change: ReserveMore) -> bool | Full:
+        """Raise a reservation."""
+        return await self._change(room.apply_reserve_more, change, change.namespace)
 
     async def renew_upload(self, change: RenewUpload) -> bool:
         """Move a lease; false when it was reaped."""
@@ -85,7 +112,10 @@ class SqlCatalog(ABC):
     async def store_artifact(self, change: StoreArtifact) -> store.Answer:
         """The one transaction of an ingest."""
         weight = len(change.inline or b"") + len(change.blob.index) + _view_weight(change.text_view)
-        return await self._change(store.apply_store, change, change.namespace, weight)
+        try:
+            return await self._change(store.apply_store, change, change.namespace, weight)
+        except usage.NamespaceClosing as error:
+            raise usage.closing(change.namespace) from error
 
     async def condemn_blob(self, change: CondemnBlob) -> bool:
         """Trust a blob no more."""
@@ -103,13 +133,25 @@ class SqlCatalog(ABC):
         """Change what may change."""
         return await self._change(alter.apply_patch, change, change.namespace)
 
-    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None:
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | Held | None:
         """Replace an artifact by its tombstone."""
         return await self._change(bury.apply_delete, change, change.namespace)
 
-    async def delete_session(self, change: DeleteSession) -> int:
+    async def delete_session(self, change: DeleteSession) -> int | Held:
         """The same for a session, in part."""
         return await self._change(bury.apply_delete_session, change, change.namespace, change.limit * _ROW_BYTES)
+
+    async def evict_artifacts(self, change: EvictArtifacts) -> Evicted:
+        """Make room."""
+        return await self._change(evict.apply_evict, change, change.namespace, change.limit * _ROW_BYTES)
+
+    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> Held | None:
+        """The holds that cover something there is."""
+        return await self._ask(namespace, lambda conn: holds.holds_within(conn, namespace, session, now))
+
+    async def usage_of(self, namespace: str) -> Usage:
+        """What a namespace holds."""
+        return await self._ask(namespace, lambda conn: usage.seen(conn, namespace))
 
     async def touch(self, change: Touch) -> None:
         """Note reads."""
@@ -195,7 +237,7 @@ class SqlCatalog(ABC):
 
     async def expire_artifacts(self, change: ExpireArtifacts) -> int:
         """Bury what has expired."""
-        return await self._change(bury.apply_expire, change, None, change.limit * _ROW_BYTES)
+        return await self._change(runs.apply_expire, change, None, change.limit * _ROW_BYTES)
 
     async def reap_uploads(self, change: ReapUploads) -> int:
         """Turn late uploads into dead blobs."""
@@ -209,6 +251,10 @@ class SqlCatalog(ABC):
         """Drop tombstones and keys that are over."""
         return await self._change(forget.apply_purge, change, None, change.limit * _ROW_BYTES)
 
+    async def empty_log(self) -> bool:
+        """Nothing to do where the database's log is not ours to keep."""
+        return True
+
     async def take_lease(self, change: TakeLease) -> bool:
         """Become or stay the holder."""
         return await self._change(leases.apply_take, change, None)
@@ -220,6 +266,10 @@ class SqlCatalog(ABC):
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
         """Blobs that died before a moment."""
         return await self._ask(None, lambda conn: reads.dead_blobs(conn, before, limit, after))
+
+    async def overdue(self, now: datetime, limit: int) -> Overdue:
+        """Count what upkeep has to do."""
+        return await self._ask(None, lambda conn: census.overdue(conn, now, limit))
 
     async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
         """The names that a row knows."""

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, func, select, update
 
+from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.bury import is_unused
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, views
 from coatcheck.adapters.sql.types import UtcDateTime
@@ -34,7 +35,11 @@ _HOLLOW_VIEWS = (
     .where(and_(views.c.blob_seq.is_not(None), blobs.c.seq.is_(None) | blobs.c.dead_at.is_not(None)))
     .order_by(artifacts.c.seq)
 )
-_DONE = {"unreferenced": " It is marked dead now; the sweep removes it.", "stray": " They are removed."}
+_DONE = {
+    "unreferenced": " It is marked dead now; the sweep removes it.",
+    "stray": " They are removed.",
+    "usage": " It is corrected.",
+}
 
 
 def contradictions(conn: Connection) -> list[Finding]:
@@ -56,14 +61,24 @@ def contradictions(conn: Connection) -> list[Finding]:
         Finding("dangling", namespace, "", f"The {name} view of {ids.render(number)} points at a blob that is dead.")
         for namespace, number, name in conn.execute(_HOLLOW_VIEWS)
     ]
+    found += [Finding("usage", drift.true.namespace, "", _drift(drift)) for drift in usage.drifted(conn)]
     return found
 
 
+def _drift(drift: usage.Drift) -> str:
+    said, true = drift.said, drift.true
+    return (
+        f"Usage says {said.artifacts:,} artifacts, {said.bytes:,} stored bytes and {said.reserved:,} reserved; "
+        f"the rows come to {true.artifacts:,}, {true.bytes:,} and {true.reserved:,}."
+    )
+
+
 def repair(conn: Connection, now: datetime) -> None:
-    """Bury what nothing uses and drop what belongs to nothing. Only while nobody stores."""
+    """Bury what nothing uses, drop what belongs to nothing, correct the sums. Only while nobody stores."""
     conn.execute(_DROP_LOST_VIEWS)
     conn.execute(_BURY, {"now": now})
     conn.execute(_DROP_STRAYS)
+    usage.correct(conn)
 
 
 def repaired(findings: list[Finding]) -> list[Finding]:

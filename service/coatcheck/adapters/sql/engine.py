@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
-_BUSY_MS = 5000
+BUSY_MS = 5000
 """Only a backup or a command beside the server can hold the write lock; neither holds it for long."""
 _JOURNAL_BYTES = 64 * 1024 * 1024
 """What a write-ahead log that grew under a long read is cut back to."""
 
-_ALWAYS = (f"busy_timeout={_BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
+_ALWAYS = (f"busy_timeout={BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
 _WRITER = (
     # Both must come before the first table and before anything writes the file's header.
     "auto_vacuum=INCREMENTAL",

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec.structs import astuple
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, bindparam, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, bindparam, func, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import is_live
@@ -37,7 +37,10 @@ _OF_SESSION = artifacts.c.session == bindparam("session")
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _BEFORE = artifacts.c.seq < bindparam("before")
 _FROM = artifacts.c.seq >= bindparam("first")
+_PREFIX = bindparam("session_prefix", type_=Text())
 _CONDITIONS: dict[str, ColumnElement[bool]] = {
+    # No range: what lies between two texts depends on the database's collation.
+    "session_prefix": func.substr(artifacts.c.session, 1, func.length(_PREFIX)) == _PREFIX,
     "session": _OF_SESSION,
     "kind": artifacts.c.kind == bindparam("kind"),
     "tool_name": artifacts.c.tool_name == bindparam("tool_name"),

@@ -19,7 +19,7 @@ from coatcheck.adapters.sql.postgres_line import Limits, Session, open_engine, s
 from coatcheck.adapters.sql.postgres_pool import LinePool
 from coatcheck.adapters.sql.postgres_writer import LineWriter
 from coatcheck.adapters.sql.schema import check_revision, try_write
-from coatcheck.adapters.sql.work import Work
+from coatcheck.adapters.sql.work import CommitWatch, Work
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -103,6 +103,10 @@ class PostgresCatalog(SqlCatalog):
             raise CoatcheckError(error.code, f"{shown_url(url)}: {error.detail}{why}") from error
         clock.start()
         return cls(engine, pools, None if read_only else LineWriter(engine, limits, number), clock)
+
+    def watch_commits(self, watch: CommitWatch) -> None:
+        """Tell somebody of every group of changes; it must not raise."""
+        self._writer.watch = watch
 
     async def close(self) -> None:
         """Commit what is waiting, then let go of everything."""

@@ -26,7 +26,7 @@ from coatcheck.adapters.sql.postgres_faults import (
 )
 from coatcheck.adapters.sql.postgres_line import Limits, Line
 from coatcheck.adapters.sql.postgres_marks import Mark, Marks
-from coatcheck.adapters.sql.work import Work, carry_out, just
+from coatcheck.adapters.sql.work import CommitWatch, Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError
 
 T = TypeVar("T")
@@ -68,6 +68,7 @@ class LineWriter:
         self._closed = False
         self.fault: CoatcheckError | None = None
         """Why storage refused the last transaction; None when it took it."""
+        self.watch: CommitWatch | None = None
         self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
 
     async def run(self, call: Callable[[Connection], T], namespace: str | None = None) -> T:
@@ -98,8 +99,11 @@ class LineWriter:
     async def _run(self) -> None:
         try:
             while group := await self._gather():
+                began = time.monotonic()
                 for job, answer in zip(group, await self._answers(group), strict=True):
                     _resolve(job.waiter, answer)
+                if self.watch is not None:
+                    self.watch(len(group), began - group[0].since, time.monotonic() - began)
         finally:
             self._closed = True
             for job in self._jobs:

@@ -70,10 +70,12 @@ def _find(*, with_bytes: bool, with_view: bool) -> Select[Any]:
         is_live(),
         artifacts.c.expires_at.label("ends_at"),
         artifacts.c.tool_name,
+        artifacts.c.session,
         stored,
         tombstones.c.reason,
         tombstones.c.at,
         tombstones.c.tool_name,
+        tombstones.c.session,
         *view,
     ).select_from(here)
 
@@ -133,11 +135,12 @@ def find(
 ) -> Found | Gone | None:
     """The artifact, its tombstone, or None."""
     row = _FIND[with_bytes, with_view].rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
-    live, expires_at, tool_name, stored, reason, at, buried_tool, *view = row[_WIDTH:]
+    live, expires_at, tool_name, session, stored, reason, at, *buried_and_view = row[_WIDTH:]
+    buried, view = buried_and_view[:2], buried_and_view[2:]
     if row[0] is None:
-        return None if reason is None else rows.gone(number, reason, at, buried_tool)
+        return None if reason is None else rows.gone(number, reason, at, *buried)
     if not live:
-        return rows.gone(number, "expired", expires_at, tool_name)
+        return rows.gone(number, "expired", expires_at, tool_name, session)
     if not view or view[0] is None:
         return Found(rows.artifact(row), stored)
     return Found(rows.artifact(row), stored, rows.found_view(view[:-1], view[-1]))

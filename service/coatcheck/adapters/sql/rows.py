@@ -13,7 +13,7 @@ from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Measure, Said
 from coatcheck.core.views import View, ViewMeasure, unpack_sections
 from coatcheck.ports import FoundView
 
-Reason = Literal["expired", "deleted", "session_deleted", "evicted"]
+Reason = Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
 
 ARTIFACT_COLUMNS: list[ColumnElement[Any]] = [
     artifacts.c.namespace,
@@ -109,9 +109,9 @@ def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
     return FoundView(view, None if own[0] is None else blob(own), inline)
 
 
-def gone(number: int, reason: Reason, at: datetime, tool_name: str | None) -> Gone:
+def gone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None = None) -> Gone:
     """A tombstone from its columns."""
-    return Gone(id=ids.render(number), reason=reason, at=at, tool_name=tool_name)
+    return Gone(id=ids.render(number), reason=reason, at=at, tool_name=tool_name, session=session)
 
 
 def encode(value: msgspec.Struct) -> str:

@@ -18,7 +18,7 @@ from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite
 from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.readers import ReaderPool
 from coatcheck.adapters.sql.schema import check_revision, give_room, take_room
-from coatcheck.adapters.sql.work import Work
+from coatcheck.adapters.sql.work import CommitWatch, Work
 from coatcheck.adapters.sql.writer import GroupWriter
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
@@ -68,6 +68,19 @@ class SqliteCatalog(SqlCatalog):
         """
         return cls(None, ReaderPool(looking_engine(path), threads), None)
 
+    def watch_commits(self, watch: CommitWatch) -> None:
+        """Tell somebody of every group of changes. It is called in the writer's thread, and must not raise."""
+        self._writer.watch = watch
+
+    @classmethod
+    def beside(cls, path: Path) -> Self:
+        """Open it to change a few rows, whether or not somebody serves it: it takes no lock and never checkpoints.
+
+        For rows that a server reads anew each time that it needs them. Blocks for a moment; raises what SQLite raises.
+        """
+        writer = GroupWriter(writing_engine(sqlite_url(path), checkpoints=False), ids.number)
+        return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), 1), None)
+
     def close(self) -> None:
         """Commit what is waiting, then let go of everything. Blocks."""
         self._readers.close()
@@ -84,6 +97,11 @@ class SqliteCatalog(SqlCatalog):
             # Without this a service that nobody writes to any more could never become ready again.
             await self._only_writer.run(take_room)
             await self._only_writer.run(give_room)
+
+    @override
+    async def empty_log(self) -> bool:
+        """Cut the write-ahead log to nothing."""
+        return await self._writer.empty_log()
 
     @property
     def _writer(self) -> GroupWriter:

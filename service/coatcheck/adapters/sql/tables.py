@@ -111,6 +111,7 @@ Index(
     sqlite_where=artifacts.c.expires_at.is_not(None),
     postgresql_where=artifacts.c.expires_at.is_not(None),
 )
+Index("ix_artifacts_namespace_read_at", artifacts.c.namespace, artifacts.c.read_at)  # what a full namespace lets go of
 
 views = Table(  # no cascade: whoever removes an artifact must release the bytes of its views, or is refused
     "views",
@@ -138,6 +139,7 @@ uploads = Table(
     Column("namespace", Text, nullable=False),
     Column("placement", Text, nullable=False),
     Column("lease_until", UtcDateTime, nullable=False),
+    Column("reserved", BigInteger, nullable=False),  # bytes of its namespace's room; in `usage` too
 )
 Index("ix_uploads_lease_until", uploads.c.lease_until)
 
@@ -150,6 +152,7 @@ tombstones = Table(
     Column("reason", Text, nullable=False),
     Column("at", UtcDateTime, nullable=False),
     Column("tool_name", Text),
+    Column("session", Text),  # who may not see it is not told that it was there
     Column("until", UtcDateTime, nullable=False),
 )
 Index("ix_tombstones_until", tombstones.c.until)
@@ -214,3 +217,239 @@ text_parts = Table(
     Column("namespace", Text, nullable=False),  # its segment's
     Column("postings", LargeBinary, nullable=False),
 )
+
+# What administrators have decided. A policy's versions are never changed: the last one of a scope is what holds.
+policies = Table(
+    "policies",
+    metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),  # in the order of commits, over all scopes
+    Column("namespace", Text, nullable=False),  # `*`: all of them
+    Column("part", Text, nullable=False),  # session, kind, tool or label; empty: the whole
+    Column("value", Text, nullable=False),
+    Column("policy", Text),  # JSON; NULL: removed
+    Column("at", UtcDateTime, nullable=False),
+    Column("made_by", Text, nullable=False),
+)
+Index(
+    "ix_policies_namespace_part_value_version",
+    policies.c.namespace,
+    policies.c.part,
+    policies.c.value,
+    policies.c.version,
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("session", Text),  # NULL, and no number either: the whole namespace
+    Column("number", BigInteger),
+    Column("reason", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("until", UtcDateTime),
+)
+Index("ix_holds_namespace_number_session", holds.c.namespace, holds.c.number, holds.c.session)
+
+usage = Table(  # changed in the transactions that change what it counts; the row is locked last
+    "usage",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("bytes", BigInteger, nullable=False),  # stored bytes of its blobs that are not dead
+    Column("artifacts", BigInteger, nullable=False),  # rows, also of those that have expired and are not buried yet
+    Column("reserved", BigInteger, nullable=False),  # bytes of open uploads
+    Column("deleting_at", UtcDateTime),  # since when everything in it is being deleted
+)
+
+# What was done: a chain of lines that is only ever added to, and where it ends. See `core/audit`.
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # without a gap
+    Column("at", UtcDateTime, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("key_id", Text),
+    Column("namespace", Text),  # NULL: about the whole store
+    Column("reason", Text, nullable=False),
+    Column("run_id", Text),
+    Column("artifacts", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),  # bytes of content
+    Column("details", Text, nullable=False),  # JSON
+    Column("previous", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("numbers", LargeBinary, nullable=False),  # packed; the last, because it may be long
+)
+Index("ix_audit_namespace_seq", audit.c.namespace, audit.c.seq)
+Index(
+    "ix_audit_run_id",
+    audit.c.run_id,
+    sqlite_where=audit.c.run_id.is_not(None),
+    postgresql_where=audit.c.run_id.is_not(None),
+)
+
+audit_head = Table(  # one row
+    "audit_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+)
+
+# Who may ask. Rows of both are never removed, so that the audit's names keep their meaning.
+namespaces = Table(
+    "namespaces",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("disabled_at", UtcDateTime),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),  # `*`: none of its own
+    Column("name", Text, nullable=False),
+    Column("scopes", Text, nullable=False),  # in alphabetical order, with a blank between two
+    Column("session_prefix", Text),
+    Column("digest", LargeBinary, nullable=False),  # SHA-256 of the whole key
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),  # set once
+    Column("requests_per_minute", BigInteger),  # NULL: as the settings say; 0: no limit
+    Column("bytes_per_minute", BigInteger),
+)
+Index("ix_keys_created_at_id", keys.c.created_at, keys.c.id)
+
+# What an undo needs of what was removed, until the sweep may have taken its bytes.
+removed = Table(
+    "removed",
+    metadata,
+    Column("seq", RowNumber, Identity(), primary_key=True),
+    Column("removed_at", UtcDateTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("run_id", Text),
+    Column("artifact_seq", BigInteger, nullable=False),  # its row then; may be another's by now
+    *(
+        Column(column.name, column.type, nullable=column.nullable)
+        for column in artifacts.c
+        if not column.primary_key  # no foreign key either: the bytes may be gone before
+    ),
+)
+Index("ix_removed_namespace_number", removed.c.namespace, removed.c.number)
+Index("ix_removed_removed_at", removed.c.removed_at)
+Index(
+    "ix_removed_run_id_seq",
+    removed.c.run_id,
+    removed.c.seq,
+    sqlite_where=removed.c.run_id.is_not(None),
+    postgresql_where=removed.c.run_id.is_not(None),
+)
+
+removed_views = Table(
+    "removed_views",
+    metadata,
+    Column("removed_seq", RowNumber, ForeignKey("removed.seq", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    *(
+        Column(column.name, column.type, nullable=column.nullable)
+        for column in views.c
+        if column.name not in {"artifact_seq", "name"}
+    ),
+)
+
+# Rehearsals, for an hour, and what came of them.
+plans = Table(
+    "plans",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),  # empty while it is being made
+    Column("namespace", Text),  # NULL: of all
+    Column("job", Text, nullable=False),
+    Column("scope", Text, nullable=False),  # JSON
+    Column("criteria", Text, nullable=False),  # JSON: what holds for each member
+    Column("summary", Text, nullable=False),  # JSON
+    Column("until", UtcDateTime, nullable=False),
+)
+Index("ix_plans_digest", plans.c.digest)
+
+plan_parts = Table(  # what a plan covers: a part is one transaction of the run that applies it
+    "plan_parts",
+    metadata,
+    Column("plan_id", Text, ForeignKey("plans.id", ondelete="CASCADE"), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("namespace", Text, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("numbers", LargeBinary, nullable=False),  # packed as in the audit
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("job", Text, nullable=False),
+    Column("namespace", Text),  # NULL: of all
+    Column("scope", Text, nullable=False),  # JSON
+    Column("actor", Text, nullable=False),
+    Column("key_id", Text),
+    Column("plan_id", Text),  # of which plan; NULL: the schedule's
+    Column("plan_digest", LargeBinary),
+    Column("parts", Integer, nullable=False),
+    Column("next_part", Integer, nullable=False),  # where to go on
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("outcome", Text, nullable=False),  # running, finished, failed
+    Column("planned", BigInteger, nullable=False),
+    Column("artifacts", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("items", BigInteger, nullable=False),  # what is no artifact: dead blobs, records, findings
+    Column("busy_ms", BigInteger, nullable=False),
+    Column("oldest_overdue", BigInteger, nullable=False),  # milliseconds
+    Column("detail", Text, nullable=False),
+    Column("worker", Text),  # who is at it
+    Column("lease_until", UtcDateTime),
+)
+Index("ix_runs_started_at", runs.c.started_at)
+Index(
+    "ix_runs_lease_until",
+    runs.c.lease_until,
+    sqlite_where=runs.c.outcome == "running",
+    postgresql_where=runs.c.outcome == "running",
+)
+
+jobs = Table(  # the schedule as data: a row for each job that was changed or has run
+    "jobs",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("paused", Boolean, nullable=False),
+    Column("interval", Integer),  # seconds; NULL: as the settings say
+    Column("changed_by", Text),
+    Column("changed_at", UtcDateTime),
+    Column("last_at", UtcDateTime),
+    Column("last_outcome", Text),
+    Column("last_detail", Text),
+)
+
+session_usage = Table(  # what a session's tokens came to; no foreign key: it is written beside what it counts
+    "session_usage",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("session", Text, primary_key=True),
+    Column("artifacts", BigInteger, nullable=False),
+    Column("raw_tokens", BigInteger, nullable=False),
+    Column("given_tokens", BigInteger, nullable=False),
+    Column("reads", BigInteger, nullable=False),
+    Column("read_tokens", BigInteger, nullable=False),
+    Column("compactions", BigInteger, nullable=False),
+    Column("unsent_tokens", BigInteger, nullable=False),
+    Column("persisted_tokens", BigInteger),
+    Column("transient_tokens", BigInteger),
+    Column("since", UtcDateTime, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("batch", BigInteger, nullable=False),  # the change that was added last, so that it is not added again
+)
+Index("ix_session_usage_at", session_usage.c.at)

@@ -5,20 +5,28 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from coatcheck.adapters.sql.changes import audit, holds, usage
 from coatcheck.adapters.sql.changes.bury import lock_ahead
 from coatcheck.adapters.sql.changes.lane import apply_stores
 from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.changes.store import apply_store
+from coatcheck.core.retention.changes import RemoveBatch, RestoreArtifact
 from coatcheck.ports import (
     DeleteArtifact,
+    DeleteNamespace,
     DeleteSession,
     DropSegment,
+    EvictArtifacts,
+    ExpireArtifacts,
     IndexDocuments,
     MergeSegments,
     PatchArtifact,
     StoreArtifact,
     StoreView,
 )
+
+CommitWatch = Callable[[int, float, float], None]
+"""Is told of a group that was committed, or was not: its changes, how long the first waited, how long all took."""
 
 
 class Work(NamedTuple):
@@ -35,7 +43,22 @@ class Work(NamedTuple):
     def solitary(self) -> bool:
         """Whether it locks rows that nobody can name before: replicas could wait in a circle if it shared a group."""
         return self.namespace is None or isinstance(
-            self.change, DeleteSession | IndexDocuments | MergeSegments | DropSegment
+            self.change,
+            DeleteSession
+            | DeleteNamespace
+            | EvictArtifacts
+            | IndexDocuments
+            | MergeSegments
+            | DropSegment
+            | RestoreArtifact,
+        )
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it removes artifacts, and so meets holds."""
+        return isinstance(
+            self.change,
+            DeleteArtifact | DeleteSession | DeleteNamespace | ExpireArtifacts | EvictArtifacts | RemoveBatch,
         )
 
 
@@ -56,6 +79,11 @@ def carry_out(
     All of them wait for the same commit, so that any order is a true one. Namespaces come in the same order in every
     replica, which spares them waiting for each other in a circle.
     """
+    audit.begin(conn)
+    usage.begin(conn)
+    holds.begin(conn)
+    if any(work.deletes for work in group):
+        holds.stand_by(conn)
     answers: dict[int, object] = {}
     order = sorted(range(len(group)), key=lambda at: (group[at].namespace is None, group[at].namespace or ""))
     start = 0
@@ -67,6 +95,8 @@ def carry_out(
         enter(conn, namespace)
         _carry_out_in_one(conn, group, order[start:end], number, answers)
         start = end
+    usage.flush(conn, enter)
+    audit.flush(conn, enter)
     return [answers[at] for at in range(len(group))]
 
 

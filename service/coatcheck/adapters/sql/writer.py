@@ -10,14 +10,16 @@ import contextlib
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
 from coatcheck.adapters.sql.changes.place import Numberer
+from coatcheck.adapters.sql.engine import BUSY_MS
 from coatcheck.adapters.sql.faults import closed, known_fault
-from coatcheck.adapters.sql.work import Work, carry_out, just
+from coatcheck.adapters.sql.work import CommitWatch, Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")
@@ -26,12 +28,17 @@ _MOST_CHANGES = 256
 _MOST_BYTES = 8 * 1024 * 1024
 
 
+_EMPTY_LOG: Final = just(lambda _: None)
+"""Stands for what is no change, and is done between transactions."""
+
+
 class _Job(NamedTuple):
-    """One change on its way: what to do, how heavy it is, and who waits on which loop."""
+    """One change on its way: what to do, how heavy it is, who waits on which loop, and since when."""
 
     work: Work
     loop: asyncio.AbstractEventLoop
     waiter: "asyncio.Future[Any]"
+    since: float
 
 
 class _Failure(NamedTuple):
@@ -53,6 +60,7 @@ class GroupWriter:
         self._closed = False
         self.fault: CoatcheckError | None = None
         """Why storage refused the last transaction; None when it took it. Read from any thread."""
+        self.watch: CommitWatch | None = None
         self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
@@ -68,8 +76,16 @@ class GroupWriter:
         with self._gate:
             if self._closed:
                 raise closed()
-            self._jobs.put(_Job(work, loop, waiter))
+            self._jobs.put(_Job(work, loop, waiter, time.monotonic()))
         return await waiter
+
+    async def empty_log(self) -> bool:
+        """Copy the write-ahead log into the database and cut it to nothing, between two transactions.
+
+        Until then it holds pages as they were, with what was deleted since. False: somebody still reads from it.
+        """
+        answer = await self.carry_out(_EMPTY_LOG)
+        return cast("bool", answer)
 
     def close(self) -> None:
         """Finish what is waiting, then stop. Blocks; calling it again is fine."""
@@ -84,7 +100,10 @@ class GroupWriter:
         while not last:
             group, last = self._gather()
             if group:
+                began = time.monotonic()
                 _answer(group, self._commit(group))
+                if self.watch is not None:
+                    self.watch(len(group), began - group[0].since, time.monotonic() - began)
         self._disconnect(checkpoint=True)
 
     def _gather(self) -> tuple[list[_Job], bool]:
@@ -104,6 +123,27 @@ class GroupWriter:
         return group, True
 
     def _commit(self, group: list[_Job]) -> list[object]:
+        changes = [job for job in group if job.work is not _EMPTY_LOG]
+        if len(changes) == len(group):
+            return self._commit_changes(group)
+        answers = iter(self._commit_changes(changes) if changes else [])
+        emptied = self._empty_log()
+        return [emptied if job.work is _EMPTY_LOG else next(answers) for job in group]
+
+    def _empty_log(self) -> object:
+        try:
+            raw = cast("sqlite3.Connection", self._connection().connection.driver_connection)
+            # Those who read are not waited for: changes wait behind this.
+            raw.execute("PRAGMA busy_timeout=50")
+            try:
+                busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                raw.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's answer
+            return _Failure(known_fault(error) or error)
+        return busy == 0
+
+    def _commit_changes(self, group: list[_Job]) -> list[object]:
         try:
             return self._transaction(group)
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
@@ -113,7 +153,7 @@ class GroupWriter:
             if fault is not None and fault.code is Code.STORAGE_UNAVAILABLE:
                 # No change's own fault, and trying each could wait as often for the same lock.
                 return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
-        return [self._commit([job])[0] for job in group]
+        return [self._commit_changes([job])[0] for job in group]
 
     def _transaction(self, group: list[_Job]) -> list[object]:
         try:

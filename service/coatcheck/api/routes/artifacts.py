@@ -27,7 +27,9 @@ from coatcheck.ports import Filter
 
 _PATCH_BODY = 64 * KIB
 _SESSION_LENGTH = 256
-_SESSIONS = b"/v1/sessions/"
+SESSIONS = "/v1/sessions/"
+USAGE = "/usage"
+"""Behind a session's name: its account. Routing cannot tell it from a part of the name, which may hold slashes."""
 
 
 @get("/v1/artifacts", opt={"doc": docs.LIST})
@@ -107,19 +109,23 @@ async def delete_session(
 ) -> Response[bytes]:
     """Delete all artifacts of a session."""
     read_query(request.scope, NoAsk)
-    name = _session(request.scope, session)
+    name = session_of(request.scope, session)
     return answer(DeletedView(await desk.services.forget_session(caller(request.scope), name)))
 
 
-def _session(scope: Scope, routed: str) -> str:
-    """The session as the caller wrote it. Routing folds slashes, which a session's name may contain.
+def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
+    """The session as the caller wrote it, before a suffix. Routing folds slashes, which a session's name may contain.
 
     Raises:
-        CoatcheckError: `invalid_request` for a name that no session can have.
+        CoatcheckError: `invalid_request` for a name that no session can have; `method_not_allowed` without the suffix.
     """
-    _, found, encoded = raw_path(scope).partition(_SESSIONS)
+    _, found, encoded = raw_path(scope).partition(SESSIONS.encode())
+    if not found:
+        encoded = routed.removeprefix("/").encode()
+    if not encoded.endswith(suffix.encode()):
+        raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"Of a session there is only {suffix[1:]} to get.")
     try:
-        name = unquote_to_bytes(encoded).decode() if found else routed.removeprefix("/")
+        name = unquote_to_bytes(encoded.removesuffix(suffix.encode())).decode()
     except UnicodeDecodeError:
         name = ""
     if not 1 <= len(name) <= _SESSION_LENGTH:

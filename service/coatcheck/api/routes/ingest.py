@@ -19,6 +19,7 @@ from coatcheck.api.limits import Limits
 from coatcheck.api.offers import stand_in, to_offer, to_said
 from coatcheck.api.problems import TABLE, members
 from coatcheck.api.query import from_pairs, read_query
+from coatcheck.api.rates import allowance_of
 from coatcheck.api.room import Room
 from coatcheck.api.services import Desk, Services
 from coatcheck.api.views import BatchItem, BatchView, answer, receipt_view
@@ -45,12 +46,12 @@ async def store(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) ->
     scope = request.scope
     read_query(scope, NoAsk)
     if media_type(scope) == "multipart/form-data":
-        return _answer(await _store_form(request, desk.services, desk.limits))
+        return _answer(scope, await _store_form(request, desk.services, desk.limits))
     require_json(scope, "multipart/form-data")
     key = idempotency_key(scope)
     with desk.budget.room() as room:
         asked, mended = await decode_aside(await _json(request, desk.limits, room), StoreAsk)
-        return _answer(await _store(desk.services, caller(scope), asked, key=key, mended=mended))
+        return _answer(scope, await _store(desk.services, caller(scope), asked, key=key, mended=mended))
 
 
 @post("/v1/artifacts/raw", opt={"doc": docs.STORE_RAW})
@@ -62,9 +63,11 @@ async def store_raw(request: Request[Any, Any, Any], desk: NamedDependency[Desk]
     if given is not None and media_type(scope) == _UNSAID:
         given = None
     offer = to_offer(asked, to_said(asked, media_type=given), key=idempotency_key(scope))
-    _refuse_early(scope, desk.limits.payload, keep_ends=offer.keep_ends)
+    limit = min(desk.limits.payload, desk.services.ingest.limit(caller(scope)))
+    _refuse_early(scope, limit, keep_ends=offer.keep_ends)
     body = open_body(scope, request.receive, desk.limits)
-    return _answer(await desk.services.ingest(caller(scope), body, lambda: offer, keep_ends=offer.keep_ends))
+    receipt = await desk.services.ingest(caller(scope), body, lambda: offer, keep_ends=offer.keep_ends)
+    return _answer(scope, receipt)
 
 
 @post("/v1/artifacts:batch", status_code=200, opt={"doc": docs.STORE_BATCH})
@@ -130,8 +133,10 @@ async def _store_form(request: Request[Any, Any, Any], services: Services, limit
     await form.open()
     before = from_pairs(form.fields, RawAsk)
     keep_ends = before.oversize == "keep_ends"
-    _refuse_early(scope, limits.payload + _FORM_ROOM, keep_ends=keep_ends)
-    return await services.ingest(caller(scope), form, _form_offer(form, key, before), keep_ends=keep_ends)
+    limit = min(limits.payload, services.ingest.limit(caller(scope)))
+    _refuse_early(scope, limit + _FORM_ROOM, keep_ends=keep_ends)
+    offer = _form_offer(form, key, before)
+    return await services.ingest(caller(scope), form, offer, keep_ends=keep_ends, before=to_said(before))
 
 
 def _form_offer(form: Form, key: str | None, before: RawAsk) -> Callable[[], Offer]:
@@ -161,8 +166,11 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data[at : at + _PIECE]
 
 
-def _answer(receipt: Receipt) -> Response[bytes]:
-    """The place of what was handed over, and what became of it."""
+def _answer(scope: Scope, receipt: Receipt) -> Response[bytes]:
+    """The place of what was handed over, and what became of it. What was paid for before is not paid for again."""
+    allowance = allowance_of(scope)
+    if receipt.replayed and allowance is not None:
+        allowance.give_back()
     headers = {"location": f"/v1/artifacts/{receipt.id}"}
     return answer(receipt_view(receipt), status=_status(receipt), headers=headers)
 

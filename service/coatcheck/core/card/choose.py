@@ -4,13 +4,14 @@ Answers sorted segments that do not overlap. Everything is counted as it will be
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, final
 
 from coatcheck.core.artifact import Sample, Tokens
 from coatcheck.core.card.places import Places
 from coatcheck.core.kinds.cutter import Plan, Spot
-from coatcheck.core.text.excerpt import fit_head, fit_tail
+from coatcheck.core.redact.filler import reveal
+from coatcheck.core.text.excerpt import counts, fit_head, fit_tail
 from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
 
@@ -38,6 +39,9 @@ _ASKED: Final = 0.8
 
 _FILLS: Final = 3
 
+_TRIED: Final = 5
+"""Segments that are tried for it, each for one encoding of what is left."""
+
 _SLACK: Final = 1.12
 """How much denser than the payload's mean a part of it may be before it must be encoded a second time."""
 
@@ -58,9 +62,10 @@ def _start(spot: Spot) -> int:
     return spot.start
 
 
-def shown(data: bytes) -> str:
-    """Bytes as a card shows them."""
-    return inert(data.decode("utf-8", "replace"))
+def shown(data: bytes, masked: tuple[str, ...] = ()) -> str:
+    """Bytes of a sample as a card shows them; `masked` as the sample says."""
+    text = data.decode("utf-8", "replace")
+    return inert(reveal(text, masked) if masked else text)
 
 
 @final
@@ -79,20 +84,31 @@ class Chooser:
         self._unseen = sample.size - len(sample.tail) if sample.tail else -1
         """The first byte of the tail: whether a line begins there is not known."""
 
-    def choose(self, plan: Plan, budget: int, extra: tuple[Spot, ...]) -> list[Spot]:
-        """Segments for about `budget` tokens, seams included. `extra` (a query's windows) comes before the plan's."""
+    def choose(
+        self,
+        plan: Plan,
+        budget: int,
+        extra: tuple[Spot, ...],
+        begun: list[Spot] | None = None,
+        *,
+        fill: bool = True,
+    ) -> list[Spot]:
+        """Segments for about `budget` tokens, seams included. `extra` (a query's windows) comes before the plan's.
+
+        What was `begun` for a smaller budget stays, and is added to; `fill` spends what is left over.
+        """
         sample = self._sample
         if sample.size == 0 or budget < _SMALLEST:
             return []
         whole = Spot(0, sample.size)
         if self._may_fit(budget) and self._cost(whole) + 2 <= budget:
             return [whole]
-        spots = self._spend(list(extra), [], int(budget * _ASKED))
-        spots = self._spend(list(plan.wanted), spots, int(budget * plan.spots))
-        segments = self._ends(spots, budget - self.cost(spots), plan.tail)
-        for _ in range(_FILLS):
+        spots = self._spend(extra, begun or [], int(budget * _ASKED))
+        spots = self._spend(plan.wanted, spots, int(budget * plan.spots))
+        segments = spots if begun else self._ends(spots, budget - self.cost(spots), plan.tail)
+        for _ in range(_FILLS if fill else 0):
             left = budget - self.cost(segments)
-            grown = self._grow(segments, left) if left > _SMALLEST else segments
+            grown = self._grow(segments, left) if left > _LARGE else segments
             if grown == segments:
                 break
             segments = self._merge(grown)
@@ -130,8 +146,8 @@ class Chooser:
         return not known or tokens.count <= budget + budget // 16
 
     def _grow(self, segments: list[Spot], left: int) -> list[Spot]:
-        """Spend what is left on the first segment that can go on, at its end."""
-        for place, spot in enumerate(segments):
+        """Spend what is left on the first segment that can go on, at its end; a few are tried."""
+        for place, spot in enumerate(segments[:_TRIED]):
             limit = segments[place + 1].start if place + 1 < len(segments) else self._sample.size
             if spot.end <= len(self._sample.head):
                 limit = min(limit, len(self._sample.head))
@@ -147,26 +163,47 @@ class Chooser:
     def _cost(self, spot: Spot) -> int:
         count = self._costs.get(spot)
         if count is None:
-            count = self._costs[spot] = self._tokenizer.count(shown(self._places.slice(spot.start, spot.end)))
+            count = self._costs[spot] = self._tokenizer.count(
+                shown(self._places.slice(spot.start, spot.end), self._sample.masked)
+            )
         return count
 
-    def _spend(self, wanted: list[Spot], segments: list[Spot], budget: int) -> list[Spot]:
+    def _spend(self, wanted: Iterable[Spot], segments: list[Spot], budget: int) -> list[Spot]:
         """Add the first wanted ones that fit; one that is too long for what is left is cut, if most of it stays."""
         segments = list(segments)
         left = budget - self.cost(segments)
         misses = 0
-        for spot in wanted:
-            if left < _SMALLEST or misses >= _MISSES:
-                break
-            piece = self._free(spot, segments)
-            if piece is None or piece.start == self._unseen:
-                continue
-            added = self._added(piece, segments, left)
-            if added is None and left > _LARGE + SEAM:
-                added = self._part(piece, segments, left)
-            misses = misses + 1 if added is None else 0
-            left -= added or 0
+        source = iter(wanted)
+        while left >= _SMALLEST and misses < _MISSES and (ahead := self._ahead(source, left)):
+            for piece in filter(None, (self._free(spot, segments) for spot in ahead)):
+                if left < _SMALLEST or misses >= _MISSES:
+                    break
+                added = self._show(piece, segments, left)
+                misses = misses + 1 if added is None else 0
+                left -= added or 0
         return segments
+
+    def _ahead(self, source: Iterator[Spot], left: int) -> list[Spot]:
+        """The next wanted ones, about as many as fit, with what each costs: one encoding for all is much faster."""
+        room = left * self._density
+        ahead: list[Spot] = []
+        texts: list[str] = []
+        fresh: list[Spot] = []
+        for spot in source:
+            ahead.append(spot)
+            room -= spot.end - spot.start + SEAM * self._density
+            if spot not in self._costs and spot.end - spot.start <= left * _DENSE:
+                fresh.append(spot)
+                texts.append(shown(self._places.slice(spot.start, spot.end)))
+            if room <= 0:
+                break
+        self._costs.update(zip(fresh, counts(texts, self._tokenizer), strict=True))
+        return ahead
+
+    def _show(self, piece: Spot, segments: list[Spot], left: int) -> int | None:
+        """Add a piece, or most of it, for at most `left`; what it costs, and None where it does not fit."""
+        added = self._added(piece, segments, left)
+        return self._part(piece, segments, left) if added is None and left > _LARGE + SEAM else added
 
     def _part(self, piece: Spot, segments: list[Spot], left: int) -> int | None:
         """As `_added`, of a piece that does not fit: most of it, from its beginning; of the payload's end, the end."""
@@ -221,7 +258,7 @@ class Chooser:
                 start = max(start, segments[place].end)
             else:
                 end = segments[place].start
-        return Spot(start, end) if start < end else None
+        return Spot(start, end) if start < end and start != self._unseen else None
 
     def _ends(self, spots: list[Spot], room: int, tail_share: float) -> list[Spot]:
         """Lengthen or add tail and head around the spots; a spot that one of them reaches becomes part of it."""
@@ -279,7 +316,7 @@ class Chooser:
         ask = budget
         while ask >= _SMALLEST // 2:
             piece, count = cut(data, ask, self._tokenizer, self._density)
-            text = shown(piece)
+            text = shown(piece, self._sample.masked)
             if text != piece.decode("utf-8", "replace"):
                 count = self._tokenizer.count(text)
             if count <= budget:

@@ -147,9 +147,10 @@ class _Cutting:
         fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows, stored=self._stored)
         self._fixed.build(fixed, most, text=self._readable)
         kept = self._fixed.kept(most - fixed.cost)
-        excerpts = self._choose(most - fixed.cost - kept)
-        if kept and not self._fixed.add_hints(fixed, excerpts, kept):
-            excerpts = self._choose(most - fixed.cost)
+        excerpts = self._choose(most - fixed.cost - kept, fill=not kept)
+        if kept:
+            self._fixed.add_hints(fixed, excerpts, kept)
+            excerpts = self._choose(most - fixed.cost, more=True)
         before = fixed.cost
         if self._fixed.add_markers(fixed, excerpts, most) and excerpts:
             more = fixed.cost - before - self._excerpts.spare()
@@ -170,8 +171,8 @@ class _Cutting:
         card, text = self._assemble(self._fixed.first(self._id, room=0, excerpts=False, stored=self._stored), [])
         return card, text, self._tokenizer.count(text)
 
-    def _choose(self, room: int) -> list[Excerpt]:
-        return self._excerpts.choose(room) if self._shows else []
+    def _choose(self, room: int, *, more: bool = False, fill: bool = True) -> list[Excerpt]:
+        return self._excerpts.choose(room, more=more, fill=fill) if self._shows else []
 
     def _next(self, omitted: list[Omission]) -> NextCall | None:
         if not omitted or not self._stored:
@@ -240,6 +241,7 @@ class _Cutting:
             hints=fixed.hints,
             excerpts=excerpts,
             omitted=omitted,
+            redacted=facts.redacted,
             dropped=measure.dropped,
             dropped_at=measure.dropped_at,
             next=next_call,

@@ -31,18 +31,25 @@ class Excerpts:
         self._measure = measure
         self._plan = plan
         self._view: Literal["raw", "text"] = view
+        self._masked = sample.masked
         self._places = Places(sample, measure)
         self._chooser = Chooser(evidence, self._places, measure.tokens, tokenizer, brief=brief)
         self._chosen: list[Spot] = []
         self._room = 0
         self._extra = spots_for(query, evidence) if query and plan.ends else ()
 
-    def choose(self, room: int) -> list[Excerpt]:
-        """Excerpts for about `room` tokens, the lines between them included."""
+    def choose(self, room: int, *, more: bool = False, fill: bool = True) -> list[Excerpt]:
+        """Excerpts for about `room` tokens, the lines between them included.
+
+        Args:
+            room: tokens.
+            more: go on from those chosen last.
+            fill: spend what is left over on longer ones; not worth it where more will be chosen.
+        """
         self._room = room
         if not self._plan.ends:
             return []
-        self._chosen = self._chooser.choose(self._plan, room, self._extra)
+        self._chosen = self._chooser.choose(self._plan, room, self._extra, self._chosen if more else None, fill=fill)
         return [self._excerpt(spot) for spot in self._split(self._chosen)]
 
     def shrink(self, by: int) -> list[Excerpt]:
@@ -78,7 +85,7 @@ class Excerpts:
 
     def _excerpt(self, spot: Spot) -> Excerpt:
         data = self._places.slice(spot.start, spot.end)
-        text = shown(data)
+        text = shown(data, self._masked)
         start = not self._places.starts_line(spot.start)
         end = not self._places.starts_line(spot.end)
         return Excerpt(

@@ -18,7 +18,7 @@ from coatcheck.core.tokens import Tokenizer
 
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
-_OUTLINED: Final = 16
+_OUTLINED: Final = 11
 """How many times the budget a text must be for its outline to get the outline's whole share."""
 _MOST: Final = 0.5
 _TOO_LITTLE: Final = 48
@@ -104,6 +104,8 @@ class FixedLines:
             self._named(fixed, "Tool", f"{_short(said.tool_name)}{call_id}", limit, 0.4)
         if measure.dropped:
             fixed.sizes += self._add(fixed, render.dropped_line(measure), room)
+        if facts.redacted:
+            fixed.sizes += self._add(fixed, f"Redacted: {facts.redacted}", room)
         self._shape(fixed, room)
         return fixed
 

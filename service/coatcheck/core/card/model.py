@@ -77,6 +77,8 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hints: tuple[str, ...] = ()
     excerpts: list[Excerpt] = field(default_factory=list[Excerpt])
     omitted: list[Omission] = field(default_factory=list[Omission])
+    redacted: str = ""
+    """Which secrets are masked in this card, in words; empty where none are."""
     dropped: int = 0
     """Bytes of the original that were never kept; they lie at `dropped_at` in what was."""
     dropped_at: int = 0

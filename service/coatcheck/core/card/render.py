@@ -119,7 +119,7 @@ def unreadable_line(document: str | None = None) -> str:
 def end_line(measure: Measure, *, text: bool) -> str:
     """Everything that is kept was shown, or all of its text view."""
     if text:
-        return f"{MARK} End of the text; view=raw is the payload."
+        return f"{MARK} End of the text. Nothing of it is left out."
     return f"{MARK} End. Nothing {'more is kept' if measure.dropped else 'is left out'}."
 
 

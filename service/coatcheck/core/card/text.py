@@ -29,7 +29,11 @@ class Text(Struct, frozen=True):
     def evidence(self) -> Sample:
         """The part that excerpts are cut from."""
         sample = self.sample
-        return Sample(sample.head[: self.end], b"", self.end) if sample.whole and self.end < sample.size else sample
+        return (
+            Sample(sample.head[: self.end], b"", self.end, sample.masked)
+            if sample.whole and self.end < sample.size
+            else sample
+        )
 
     def sizes(self) -> Measure:
         """The same as a payload's sizes, of which nothing was dropped."""

@@ -1,16 +1,19 @@
 """Second phase of a compaction: the new body, and the report. The body that was given is never changed.
 
-What no change reaches is the same object in both. Refuses a plan of another body.
+What no change reaches is the same object in both. Refuses a plan of another body. `carry_out` also says what it did as
+edits, for whoever has the body as bytes and changes nothing else of them (`splice`).
 """
 
 from collections.abc import Mapping
 from typing import cast
 
+from msgspec import Struct
+
 from coatcheck.core.context import notice, thinking
 from coatcheck.core.context.candidates import Left
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format
+from coatcheck.core.context.model import Format, Index
 from coatcheck.core.context.notice import Omitted
 from coatcheck.core.context.plan import Payload, Plan
 from coatcheck.core.context.pointer import Pointer, edited, get, render
@@ -40,7 +43,30 @@ _OVER = (
 )
 
 
+class Applied(Struct, frozen=True, kw_only=True):
+    """A plan carried out."""
+
+    body: Value
+    report: Report
+    edits: dict[Pointer, Value]
+    """The values that are set, by their places in the body that was given."""
+    note: Value = None
+    """The message that stands where the first one stood that was left out; None where nothing is left out."""
+    gone: tuple[int, ...] = ()
+    """Numbers of the messages that are not there any more, notices of before among them."""
+    index: Index
+    """Of the new body."""
+    sizes: list[Sizes]
+    """Of its messages."""
+
+
 def apply(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> tuple[Value, Report]:
+    """Carry a plan out; the new body and the report. As `carry_out`."""
+    done = carry_out(body, plan, stored, counter)
+    return done.body, done.report
+
+
+def carry_out(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> Applied:
     """Carry a plan out.
 
     Args:
@@ -64,16 +90,34 @@ def apply(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counte
         made.append((payload, kept, found))
         if not found:
             left.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
-    new = edited(body, edits(body, [swap for _, _, found in made for swap in found]))
-    omitted, shifts = None, list(range(len(plan.index.items)))
+    set_ = edits(body, [swap for _, _, found in made for swap in found])
+    new = edited(body, set_)
+    omitted, note, shifts = None, None, list(range(len(plan.index.items)))
     if plan.dropped:
         omitted = _omitted(body, plan, stored, counter)
-        new, shifts = _shortened(new, plan, omitted)
+        new, note, shifts = _shortened(new, plan, omitted)
     elif plan.notices:
         omitted = notice.notice_in(plan.index.items[plan.notices[0]])
+    index, sizes = plan.index, plan.sizes
+    if new is not body:
+        index = index_of(new, plan.format)
+        sizes = [counter.item(new, item) for item in index.items]
     changes = [_change(plan, shifts, payload, kept, swap, counter) for payload, kept, found in made for swap in found]
     positions = [_position(plan, payload) for payload, _, found in made if found]
-    return new, _report(body, new, plan, changes, left, omitted, shifts, positions, counter)
+    after = Sizes.sum([plan.fixed, *sizes])
+    gone = tuple(sorted({*plan.dropped, *plan.notices})) if plan.dropped else ()
+    # An edit inside a message that goes all the same changes nothing.
+    at = plan.index.list_at
+    set_ = {where: value for where, value in set_.items() if not gone or at is None or where[len(at)] not in gone}
+    return Applied(
+        body=new,
+        report=_report(body, plan, changes, left, omitted, shifts, positions, after),
+        edits=set_,
+        note=note,
+        gone=gone,
+        index=index,
+        sizes=sizes,
+    )
 
 
 def _same(body: Value, plan: Plan) -> None:
@@ -97,8 +141,8 @@ def _omitted(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Cou
     return notice.joined(older, notice.omitted(gone, ids, counter.tokenizer))
 
 
-def _shortened(body: Value, plan: Plan, omitted: Omitted) -> tuple[Value, list[int]]:
-    """The body without what is left out, with the notice; and each message's new number."""
+def _shortened(body: Value, plan: Plan, omitted: Omitted) -> tuple[Value, Value, list[int]]:
+    """The body without what is left out, with the notice; that notice; and each message's new number."""
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     gone = {*plan.dropped, *plan.notices}
@@ -112,7 +156,7 @@ def _shortened(body: Value, plan: Plan, omitted: Omitted) -> tuple[Value, list[i
         shifts.append(len(kept))
         if number not in gone:
             kept.append(item)
-    return edited(body, {at: kept}), shifts
+    return edited(body, {at: kept}), note, shifts
 
 
 def _change(
@@ -141,17 +185,14 @@ def _moved(plan: Plan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
 
 def _report(
     body: Value,
-    new: Value,
     plan: Plan,
     changes: list[Change],
     left: list[Left],
     omitted: Omitted | None,
     shifts: list[int],
     positions: list[thinking.Position],
-    counter: Counter,
+    after: Sizes,
 ) -> Report:
-    index = index_of(new, plan.format) if new is not body else plan.index
-    after = counter.body(new, index) if new is not body else plan.before
     first = min([*positions, *([(min(plan.dropped), -1)] if plan.dropped else [])], default=None)
     invalid: list[str] = []
     if first is not None:

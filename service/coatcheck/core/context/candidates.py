@@ -27,7 +27,7 @@ Kind = Literal["output", "arguments", "media"]
 Why = Literal["oversized", "many parts", "completed call", "media"]
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, gc=False):
     """Where a text to be replaced stands, and what takes its place."""
 
     at: Pointer
@@ -38,7 +38,7 @@ class Place(Struct, frozen=True):
     """Of the text that stands there."""
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     """One possible replacement."""
 
     kind: Kind

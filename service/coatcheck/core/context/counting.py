@@ -1,9 +1,10 @@
 """Counting what a model would read of a body, in one way for every purpose: tokens of items and of their parts.
 
-Texts are counted exactly up to 256 KiB and from a spread sample beyond (docs/decisions/0004). What a provider never
-bills as text is not counted as text: base64 counts as a flat image or file, ciphertext of reasoning by its length,
-LangChain's second and third copy of a call not at all. JSON that stands as a string inside JSON is escaped where it is
-written and costs about a fifth more than its text; that allowance is on arguments and outputs that are such strings.
+Texts are counted exactly up to 65,536 characters and from a spread sample beyond (docs/decisions/0004). What a provider
+never bills as text is not counted as text: base64 counts as a flat image or file, ciphertext of reasoning by its
+length, LangChain's second and third copy of a call not at all. JSON that stands as a string inside JSON is escaped
+where it is written and costs about a fifth more than its text; that allowance is on arguments and outputs that are such
+strings.
 """
 
 import json
@@ -32,7 +33,7 @@ ESCAPED_DENOMINATOR: Final = 5
 _LONG: Final = 65_536
 
 
-class Sizes(Struct, frozen=True):
+class Sizes(Struct, frozen=True, gc=False):
     """Tokens by what they are; they add up to `total`."""
 
     system: int = 0
@@ -57,26 +58,67 @@ class Sizes(Struct, frozen=True):
 
 
 @final
+class Counts:
+    """Counts of texts that were counted before, for all requests of a process: a history comes again with every turn.
+
+    It holds no texts but their hashes, which are 64 bits of a keyed function, and their lengths. The older half goes
+    when it is full. Threads may share one.
+    """
+
+    LEAST = 128
+    """Characters from which remembering costs less than counting again."""
+
+    def __init__(self, most: int = 65_536) -> None:
+        self._half = most // 2
+        self._young: dict[tuple[int, int], int] = {}
+        self._old: dict[tuple[int, int], int] = {}
+
+    def get(self, text: str) -> int | None:
+        """The count of a text; None when it is not known."""
+        key = (hash(text), len(text))
+        known = self._young.get(key)
+        if known is None and (known := self._old.get(key)) is not None:
+            self._young[key] = known
+        return known
+
+    def put(self, text: str, count: int) -> None:
+        """Remember a count."""
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+        self._young[hash(text), len(text)] = count
+
+
+@final
 class Counter:
     """Counts with one tokenizer, each text once. Not for use by several threads at a time."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, counts: Counts | None = None) -> None:
+        """Make a counter; `counts` were counted with the same tokenizer."""
         self.tokenizer = tokenizer
+        self._counts = Counts(0) if counts is None else counts
         self._known: dict[str, int] = {}
+        self._pieces: dict[str, int] = {}
 
     def text(self, text: str) -> int:
-        """The tokens of a text; estimated beyond 256 KiB."""
-        if len(text) <= _LONG:
-            known = self._known.get(text)
-            if known is None:
-                known = self._known[text] = self.tokenizer.count(text)
-            return known
+        """The tokens of a text; estimated beyond 65,536 characters."""
         known = self._known.get(text)
         if known is None:
-            meter = TokenMeter(self.tokenizer)
-            meter.feed(text.encode("utf-8", "replace"))
-            known = self._known[text] = meter.finish().count
+            known = self._known[text] = self._counted(text)
         return known
+
+    def _counted(self, text: str) -> int:
+        if len(text) < Counts.LEAST:
+            return self.tokenizer.count(text)
+        known = self._counts.get(text)
+        if known is None:
+            known = self.tokenizer.count(text) if len(text) <= _LONG else self._estimate(text)
+            self._counts.put(text, known)
+        return known
+
+    def _estimate(self, text: str) -> int:
+        meter = TokenMeter(self.tokenizer, exact=0)
+        meter.feed(text.encode("utf-8", "replace"))
+        return meter.finish().count
 
     def json(self, value: Value) -> int:
         """The tokens of a value as JSON."""
@@ -93,8 +135,13 @@ class Counter:
 
     def piece(self, text: str) -> int:
         """A text of an output; one that is JSON has its allowance."""
-        counted = self.text(text)
-        return escaped(counted) if text[:1] in {"{", "["} and _is_json(text) else counted
+        if text[:1] not in {"{", "["}:
+            return self.text(text)
+        known = self._pieces.get(text)
+        if known is None:
+            counted = self.text(text)
+            known = self._pieces[text] = escaped(counted) if _is_json(text) else counted
+        return known
 
     def output(self, output: Output) -> int:
         """An output's texts and what is in no known shape; not its images."""

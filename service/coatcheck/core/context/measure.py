@@ -12,15 +12,18 @@ it, else by the model's family. Rounding is half up everywhere, and sums are sum
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import Found, find
+from coatcheck.core.context.apply import Applied
+from coatcheck.core.context.candidates import Candidate, find
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.model import Format, Index
 from coatcheck.core.context.pairs import pair
+from coatcheck.core.context.plan import Plan
 from coatcheck.core.context.pointer import get
 from coatcheck.core.context.policy import Policy, checked
 from coatcheck.core.context.shape import Value
@@ -126,34 +129,87 @@ def measure(body: Value, ask: Ask, policy: Policy, counter: Counter, named: str 
     room = _room(ask.window) if ask.window is not None else None
     index = index_of(body, named)
     try:
-        return _measured(body, index, ask, checked(policy), counter, room)
+        counted = _count(body, index, ask, checked(policy), counter)
+        notes = list(index.notes)
+        return _measured(counted, ask, counter, room, _ratio(body, counted, ask, notes), notes)
     except RecursionError as e:
         raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
 
 
-def _measured(body: Value, index: Index, ask: Ask, policy: Policy, counter: Counter, room: Room | None) -> Measured:
+class Meters(Struct, frozen=True):
+    """The account of a body before its compaction and after it, with the same factor."""
+
+    before: Measured
+    after: Measured
+
+
+def measure_both(plan: Plan, done: Applied, ask: Ask, counter: Counter) -> Meters:
+    """The accounts of a compaction, from what it counted.
+
+    `ask` speaks of the body as it is sent, which is the compacted one: the provider's last usage was of such a body.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a window with nothing left in it.
+    """
+    room = _room(ask.window) if ask.window is not None else None
+    start = plan.line.turn(plan.line.size)
+    flying = {at for at, one in enumerate(plan.replaceable) if one.kind != "arguments" and one.item >= start}
+    staying = [at for at in flying - plan.replaced if plan.replaceable[at].item not in plan.dropped]
+    line = Timeline(done.index, pair(done.index))
+    before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
+    after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask))
+    notes = list(done.index.notes)
+    ratio = _ratio(done.body, after, ask, notes)
+    return Meters(
+        _measured(before, ask, counter, room, ratio, list(plan.index.notes)),
+        _measured(after, ask, counter, room, ratio, notes),
+    )
+
+
+class _Counted(Struct, frozen=True):
+    """A body with the sizes of its parts."""
+
+    index: Index
+    line: Timeline
+    fixed: Sizes
+    sizes: list[Sizes]
+    flight: int
+    """What the latest turn's outputs are above the cards that they become."""
+
+
+def _saved(candidates: list[Candidate], numbers: Iterable[int], ask: Ask) -> int:
+    return 0 if ask.outputs_stay else sum(candidates[number].saves for number in numbers)
+
+
+def _count(body: Value, index: Index, ask: Ask, policy: Policy, counter: Counter) -> _Counted:
     pairs = pair(index)
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
-    fixed = counter.fixed(index)
-    flight = 0 if ask.outputs_stay else _in_flight(find(body, index, pairs, policy, counter), line)
-    notes = list(index.notes)
-    ratio, by = _ratio(body, index, line, ask, fixed.total, [size.total for size in sizes], notes)
-    baseline = scaled(fixed.total, ratio, PERCENT)
-    persisted = scaled(sum(size.total for size in sizes) - flight + ask.persisted_tokens, ratio, PERCENT)
-    transient = scaled(flight + ask.transient_tokens, ratio, PERCENT)
+    found = [] if ask.outputs_stay else find(body, index, pairs, policy, counter).candidates
+    start = line.turn(line.size)
+    flying = [at for at, one in enumerate(found) if one.kind != "arguments" and one.item >= start]
+    return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))
+
+
+def _measured(
+    of: _Counted, ask: Ask, counter: Counter, room: Room | None, scale: tuple[int, str], notes: list[str]
+) -> Measured:
+    ratio, by = scale
+    baseline = scaled(of.fixed.total, ratio, PERCENT)
+    persisted = scaled(sum(size.total for size in of.sizes) - of.flight + ask.persisted_tokens, ratio, PERCENT)
+    transient = scaled(of.flight + ask.transient_tokens, ratio, PERCENT)
     usable = None if room is None else room.usable
     following, current = baseline + persisted, baseline + persisted + transient
     because = _because(following, current, usable, ask.compact_percent)
     return Measured(
-        format=index.format.value,
+        format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
         baseline=_part(baseline, usable),
         persisted=_part(persisted, usable),
         transient=_part(transient, usable),
         next_turn=_part(following, usable, left=True),
         this_turn=_part(current, usable, left=True),
-        parts=Sizes.sum([fixed, *sizes]),
+        parts=Sizes.sum([of.fixed, *of.sizes]),
         scale=ratio / PERCENT,
         scaled_by=by,
         window=room,
@@ -161,12 +217,6 @@ def _measured(body: Value, index: Index, ask: Ask, policy: Policy, counter: Coun
         because=because,
         notes=notes,
     )
-
-
-def _in_flight(found: Found, line: Timeline) -> int:
-    """What the latest turn's outputs are above the cards that they become."""
-    start = line.turn(line.size)
-    return sum(one.saves for one in found.candidates if one.kind != "arguments" and one.item >= start)
 
 
 def _because(following: int, current: int, usable: int | None, advised: int) -> str | None:
@@ -204,15 +254,13 @@ def _room(window: Window) -> Room:
     return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in taken if one.tokens])
 
 
-def _ratio(
-    body: Value, index: Index, line: Timeline, ask: Ask, fixed: int, sizes: list[int], notes: list[str]
-) -> tuple[int, str]:
+def _ratio(body: Value, of: _Counted, ask: Ask, notes: list[str]) -> tuple[int, str]:
     """What estimates are multiplied by, in thousandths, and where that comes from."""
-    family = 10 * FAMILIES[_family(body, index)]
+    family = 10 * FAMILIES[_family(body, of.index)]
     if ask.real_tokens is None:
         return family, "family"
-    covered = ask.covers if ask.covers is not None else line.step(line.size)
-    known = fixed + sum(sizes[:covered])
+    covered = ask.covers if ask.covers is not None else of.line.step(of.line.size)
+    known = of.fixed.total + sum(size.total for size in of.sizes[:covered])
     ratio = scaled(ask.real_tokens, PERCENT, known) if covered > 0 and known > 0 else 0
     if _LEAST <= ratio <= _MOST:
         return ratio, "usage"

@@ -34,7 +34,7 @@ class Role(StrEnum):
     """Not known: stays where it is, and belongs to what stands before it."""
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class Piece(Struct, frozen=True, kw_only=True, gc=False):
     """One text of a tool output."""
 
     at: Pointer
@@ -46,7 +46,7 @@ class Piece(Struct, frozen=True, kw_only=True):
     """The value is none that is text; `text` is that value serialised, keys sorted, as ingest would store it."""
 
 
-class Media(Struct, frozen=True, kw_only=True):
+class Media(Struct, frozen=True, kw_only=True, gc=False):
     """An image, a recording or a file in an output or a message."""
 
     at: Pointer
@@ -59,7 +59,7 @@ class Media(Struct, frozen=True, kw_only=True):
     """How a text part is named where this one stands; None when there is no place for text."""
 
 
-class Output(Struct, kw_only=True):
+class Output(Struct, kw_only=True, gc=False):
     """What a tool gave back."""
 
     at: Pointer
@@ -78,7 +78,7 @@ class Output(Struct, kw_only=True):
     """Where an object stands that a card may replace as a whole, as `{"output": card}`."""
 
 
-class Site(Struct, frozen=True):
+class Site(Struct, frozen=True, gc=False):
     """One copy of a call's arguments."""
 
     at: Pointer
@@ -86,7 +86,7 @@ class Site(Struct, frozen=True):
     """`object`: a JSON object; `json`: one as a string; `text`: free text."""
 
 
-class Call(Struct, kw_only=True):
+class Call(Struct, kw_only=True, gc=False):
     """A tool call that the model made."""
 
     at: Pointer
@@ -98,7 +98,7 @@ class Call(Struct, kw_only=True):
     server: bool = False
 
 
-class Opaque(Struct, frozen=True):
+class Opaque(Struct, frozen=True, gc=False):
     """Something that must come back to the provider byte for byte."""
 
     at: Pointer
@@ -110,7 +110,7 @@ class Opaque(Struct, frozen=True):
     """Characters of it that are ciphertext."""
 
 
-class Item(Struct, kw_only=True):
+class Item(Struct, kw_only=True, gc=False):
     """One message or item of a history."""
 
     at: Pointer

@@ -68,8 +68,15 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Numbers of the messages that are notices of earlier compactions."""
     left: list[Left]
     copied: list[str]
+    line: Timeline
+    fixed: Sizes
+    """Of what stands outside the messages."""
     sizes: list[Sizes]
     """Of each message, as it is."""
+    replaceable: list[Candidate]
+    """Everything that the policy could replace, whatever its age."""
+    replaced: set[int]
+    """Which of them are."""
     before: Sizes
     """Of the whole body, as it is."""
     expected: int
@@ -117,7 +124,11 @@ def _planned(body: Value, index: Index, policy: Policy, counter: Counter) -> Pla
         notices=line.notices,
         left=_left(found, decisions),
         copied=found.copied,
+        line=line,
+        fixed=fixed,
         sizes=sizes,
+        replaceable=found.candidates,
+        replaced=decisions.replaced,
         before=Sizes.sum([fixed, *sizes]),
         expected=decisions.expected,
     )

@@ -74,7 +74,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 LEAST_BUDGET: Final = 2_000
-_BOUNDS: Final = {
+BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),
     "card_tokens": (64, 8_192),
     "argument_tokens": (64, 1_000_000),
@@ -89,7 +89,7 @@ def checked(policy: Policy) -> Policy:
     Raises:
         CoatcheckError: `invalid_request`, naming the field.
     """
-    for name, (least, most) in _BOUNDS.items():
+    for name, (least, most) in BOUNDS.items():
         if not least <= getattr(policy, name) <= most:
             raise _refused(f"must be between {least:,} and {most:,}.", name)
     if policy.card_tokens > policy.inline_tokens:

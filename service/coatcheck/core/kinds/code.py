@@ -1,11 +1,12 @@
 """Source code and files: symbols with their lines."""
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Plan
+from coatcheck.core.kinds.cutter import Description, Plan, Spot, Spots
 from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.kinds.telling import opening, telling
 
@@ -60,6 +61,11 @@ class CodeCutter:
     def plan(self, sample: Sample, facts: Facts) -> Plan:
         """The lines that say most different things; soon among them how it begins."""
         del facts
-        lines = telling(sample.head, block=_BLOCK)
-        wanted = (*lines[:_FIRST], opening(sample.head), *lines[_FIRST:])
-        return Plan(shape=0.2, spots=1.0, tail=0.15, hints=0.0, outline=True, wanted=wanted)
+        return Plan(shape=0.2, spots=1.0, tail=0.15, hints=0.0, outline=True, wanted=Spots(_wanted(sample.head)))
+
+
+def _wanted(head: bytes) -> Iterator[Spot]:
+    lines = telling(head, block=_BLOCK)
+    yield from islice(lines, _FIRST)
+    yield opening(head)
+    yield from lines

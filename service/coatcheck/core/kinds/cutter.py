@@ -3,7 +3,8 @@
 A kind never renders and never counts tokens; it names what matters, in bytes of the payload, most important first.
 """
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol, final
 
 from msgspec import Struct
 
@@ -27,6 +28,30 @@ class Spot(Struct, frozen=True):
     end: int
 
 
+@final
+class Spots:
+    """Spots in order, found one after the other as somebody asks for them: a card shows the first few of very many.
+
+    Any number of readers, one at a time.
+    """
+
+    def __init__(self, source: Iterable[Spot]) -> None:
+        self._source = iter(source)
+        self._found: list[Spot] = []
+
+    def __iter__(self) -> Iterator[Spot]:
+        """From the first one, however many were asked for before."""
+        place = 0
+        while True:
+            if place == len(self._found):
+                spot = next(self._source, None)
+                if spot is None:
+                    return
+                self._found.append(spot)
+            yield self._found[place]
+            place += 1
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     """How to spend a card's budget.
 
@@ -37,7 +62,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     spots: float = 0.0
     tail: float = 0.5
     """Of what is left for the two ends, the share of the tail."""
-    wanted: tuple[Spot, ...] = ()
+    wanted: Iterable[Spot] = ()
+    """Most important first; `Spots`, or a tuple: it may be read again."""
     ends: bool = True
     """False: no verbatim excerpt at all, as for binary payloads."""
     hints: float = 0.1

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Plan, plural
+from coatcheck.core.kinds.cutter import Description, Plan, Spots, plural
 from coatcheck.core.kinds.telling import ordered, pieces
 
 _STRUCTURE: Final = re.compile(rb"\n(?:diff --git |\+\+\+ |@@ -\d)")
@@ -50,7 +50,7 @@ class DiffCutter:
         del facts
         units = pieces(sample.head, _HUNK)
         worth = [_WORTH.get(sample.head[start], _HEADER) for start, _ in units]
-        wanted = tuple(ordered(sample.head, units, worth)) if len(units) > 1 else ()
+        wanted = Spots(ordered(sample.head, units, worth)) if len(units) > 1 else ()
         return Plan(shape=0.35, spots=0.9, tail=0.25, hints=0.0, wanted=wanted)
 
 

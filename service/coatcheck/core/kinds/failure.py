@@ -6,6 +6,7 @@ matters.
 """
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -91,7 +92,7 @@ class _Hit(Struct):
     stated: bool
 
 
-def failures(data: bytes, base: int = 0) -> list[Spot]:
+def failures(data: bytes, base: int = 0) -> Iterator[Spot]:
     """Lines that state a failure and lines beside them, the most telling first; offsets count from `base`."""
     groups = _groups(_hits(data), data)
     stated = [place for place, group in enumerate(groups) if any(hit.stated for hit in group)]

@@ -4,10 +4,11 @@ Records of an array are merged; an object shaped like one that was described alr
 """
 
 from collections import deque
+from itertools import chain
 from typing import Final, cast
 
 from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Plan
+from coatcheck.core.kinds.cutter import Description, Plan, Spots
 from coatcheck.core.kinds.telling import opening, telling
 from coatcheck.core.kinds.values import Reading, read_json
 
@@ -226,5 +227,5 @@ class JsonCutter:
         del facts
         if b"\n" not in sample.head:
             return Plan(shape=0.85, tail=0.0, hints=0.0)
-        wanted = (opening(sample.head), *telling(sample.head, block=_RECORD))
+        wanted = Spots(chain((opening(sample.head),), telling(sample.head, block=_RECORD)))
         return Plan(shape=0.85, spots=0.85, tail=0.3, hints=0.0, wanted=wanted)

@@ -168,13 +168,13 @@ def look(lines: list[bytes]) -> Lines:
     if not count:
         return Lines(0)
     block = b"\n".join(lines)
-    stamped = _hit(_STAMP, block)
+    stamped = _STAMP.starts(block)
     if stamped:
-        stamped -= _hit(_PERMISSIONS, block)
-    printed, prose, hard = _hit(_PRINTED, block) - stamped, _hit(_PROSE, block), _hit(_HARD, block) - stamped
+        stamped -= _PERMISSIONS.starts(block)
+    printed, prose, hard = _PRINTED.starts(block) - stamped, _PROSE.starts(block), _HARD.starts(block) - stamped
     prose -= stamped | printed | hard
     coded = hard | prose | printed | stamped
-    coded = (hard if len(coded) == count else _hit(_CODED, block)) - stamped - printed - prose
+    coded = (hard if len(coded) == count else _CODED.starts(block)) - stamped - printed - prose
     return Lines(
         count,
         stamped=len(stamped) / count,
@@ -182,7 +182,7 @@ def look(lines: list[bytes]) -> Lines:
         coded=len(coded) / count,
         prose=len(prose) / count,
         hard=len(hard) / count,
-        listed=len(_hit(_LISTED, block)) / count,
+        listed=len(_LISTED.starts(block)) / count,
         aligned=_aligned(lines[:_ALIGNED]) if len(prose) + len(hard) < count / 2 and b"   " in block else 0.0,
         opening=_share(lines[:_EDGE], 0, stamped | printed),
         closing=_share(lines[-_EDGE:], len(block) - len(b"\n".join(lines[-_EDGE:])), stamped | printed),
@@ -202,10 +202,6 @@ def _share(lines: list[bytes], at: int, said: set[int]) -> float:
 
 
 _PERMISSIONS: Final = Scan(r"^[-dlcbps][-rwxsStT]{9}[.+@]? |^\^?[0-9a-f]{7,40} \(")
-
-
-def _hit(pattern: Scan, block: bytes) -> set[int]:
-    return {start for start, *_ in pattern.lines(block)}
 
 
 def _counts_up(lines: list[bytes]) -> bool:

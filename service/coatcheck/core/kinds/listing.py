@@ -82,38 +82,28 @@ def _matches(rows: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def _paths(rows: Iterable[bytes]) -> tuple[str, ...]:
+    parts = [row.rstrip(b"\r").replace(b"\\", b"/").removeprefix(b"./").rpartition(b"/") for row in rows]
     folders: Counter[bytes] = Counter()
-    endings: Counter[bytes] = Counter()
-    for row in rows:
-        path = row.rstrip(b"\r").replace(b"\\", b"/").removeprefix(b"./")
-        folder, slash, name = path.rpartition(b"/")
+    for (folder, slash), count in Counter((folder, slash) for folder, slash, _ in parts).items():
         if folder.count(b"/") > 2:  # noqa: PLR2004 - deeper ones belong to these
-            folder = b"/".join(folder.split(b"/", 3)[:3])
-        folders[folder + slash or b"./"] += 1
-        endings[_ending(name or folder)] += 1
+            folders[b"/".join(folder.split(b"/", 3)[:3]) + slash] += count
+        else:
+            folders[folder + slash or b"./"] += count
+    endings = _endings(name or folder for folder, _, name in parts)
     by_ending = f"by ending: {_named(endings, _FEW)}"
     return (f"{plural(folders.total(), 'path')}; {by_ending}; by directory: {_named(folders)}",)
 
 
 def _long(rows: Iterable[bytes]) -> tuple[str, ...]:
-    types: Counter[bytes] = Counter()
-    endings: Counter[bytes] = Counter()
-    for row in rows:
-        match = _LONG.match(row, 0, _LONGEST)
-        if match and match.group(1):
-            types[match.group(1)] += 1
-            if match.group(1) == b"-":
-                endings[_ending(match.group(2))] += 1
+    found = [match for row in rows if (match := _LONG.match(row, 0, _LONGEST)) and match.group(1)]
+    types = Counter(match.group(1) for match in found)
+    endings = _endings(match.group(2) for match in found if match.group(1) == b"-")
     ended = f"; by ending: {_named(endings)}" if endings else ""
     return (f"{plural(types[b'-'], 'file')}, {_ies(types[b'd'])}, {plural(types[b'l'], 'link')}{ended}",)
 
 
 def _tree(rows: Iterable[bytes]) -> tuple[str, ...]:
-    endings: Counter[bytes] = Counter()
-    for row in rows:
-        match = _TREE.match(row, 0, _LONGEST)
-        if match:
-            endings[_ending(match.group(1).rstrip(b"\r"))] += 1
+    endings = _endings(match.group(1).rstrip(b"\r") for row in rows if (match := _TREE.match(row, 0, _LONGEST)))
     return (f"Tree of {plural(endings.total(), 'name')}; by ending: {_named(endings)}",)
 
 
@@ -121,10 +111,16 @@ def _ies(number: int) -> str:
     return f"{number} director{'y' if number == 1 else 'ies'}"
 
 
-def _ending(name: bytes) -> bytes:
-    """`.py`; `none` of a name that has no ending, or only one."""
-    stem, dot, ending = name.rstrip(b"*@=|/").rpartition(b".")
-    return dot + ending.lower() if stem and ending.isalnum() and len(ending) <= _LONGEST_ENDING else b"none"
+def _endings(names: Iterable[bytes]) -> Counter[bytes]:
+    """How often names end in `.py` and the like; `none` for those that have no ending, or only one."""
+    raw: Counter[tuple[bool, bytes]] = Counter()
+    for name in names:
+        stem, _, ending = name.rstrip(b"*@=|/").rpartition(b".")
+        raw[stem != b"", ending if len(ending) <= _LONGEST_ENDING else b""] += 1
+    endings: Counter[bytes] = Counter()
+    for (stem, ending), count in raw.items():
+        endings[b"." + ending.lower() if stem and ending.isalnum() else b"none"] += count
+    return endings
 
 
 def _named(counts: Counter[bytes], most: int = _NAMED) -> str:

@@ -1,9 +1,11 @@
 """Command output and logs: how it ends, what failed, how it begins; then the lines that say most different things."""
 
+from collections.abc import Iterable, Iterator
+from itertools import islice, zip_longest
 from typing import Final
 
 from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Plan, Spot
+from coatcheck.core.kinds.cutter import Description, Plan, Spot, Spots
 from coatcheck.core.kinds.failure import failures
 from coatcheck.core.kinds.listing import list_lines
 from coatcheck.core.kinds.repeats import REPEATED, repeats
@@ -35,23 +37,28 @@ class OutputCutter:
         """The end, because that is where outputs conclude; what failed; a little of the beginning."""
         listed = bool(facts.shape) and REPEATED not in facts.shape[0]
         last = sample.tail or sample.head
-        at = sample.size - len(last)
-        failed = failures(last, at)
-        if not sample.whole:
-            failed = _in_turn(failed, failures(sample.head))
-        ends = closing(last, at, _CLOSING), opening(sample.head, _BEGINNING)
-        wanted = (closing(last, at, _VERDICT), *failed[:_FIRST], *ends, *failed[_FIRST:])
-        if not failed:
-            late = telling(last[-_LATE:], at + max(0, len(last) - _LATE), block=_BLOCK)
-            wanted += tuple(
-                late if sample.size <= _LATE else _in_turn(late, telling(sample.head[:_LATE], block=_BLOCK))
-            )
         share = 0.3 if listed else 0.1
-        return Plan(shape=share, spots=0.85, tail=0.9, wanted=wanted, hints=0.05)
+        return Plan(shape=share, spots=0.85, tail=0.9, wanted=Spots(_wanted(sample, last)), hints=0.05)
 
 
-def _in_turn(first: list[Spot], second: list[Spot]) -> list[Spot]:
+def _wanted(sample: Sample, last: bytes) -> Iterator[Spot]:
+    at = sample.size - len(last)
+    yield closing(last, at, _VERDICT)
+    failed = failures(last, at)
+    if not sample.whole:
+        failed = _in_turn(failed, failures(sample.head))
+    first = list(islice(failed, _FIRST))
+    yield from first
+    yield closing(last, at, _CLOSING)
+    yield opening(sample.head, _BEGINNING)
+    yield from failed
+    if not first:
+        late = telling(last[-_LATE:], at + max(0, len(last) - _LATE), block=_BLOCK)
+        early = telling(sample.head[:_LATE], block=_BLOCK)
+        yield from late if sample.size <= _LATE else _in_turn(late, early)
+
+
+def _in_turn(first: Iterable[Spot], second: Iterable[Spot]) -> Iterator[Spot]:
     """One of each, while there are both."""
-    both = [spot for pair in zip(first, second, strict=False) for spot in pair]
-    least = min(len(first), len(second))
-    return both + first[least:] + second[least:]
+    for pair in zip_longest(first, second):
+        yield from (spot for spot in pair if spot is not None)

@@ -43,6 +43,19 @@ class Scan:
             at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
             yield start, at, *found
 
+    def starts(self, block: bytes) -> set[int]:
+        """Where the lines begin that have a match."""
+        match, anchor, size = self._match, self._anchor, len(block)
+        found: set[int] = set()
+        at = 0
+        while at < size:
+            low, high = match(anchor, block, at, size)[0]
+            if low < 0:
+                break
+            found.add(block.rfind(b"\n", 0, low) + 1)
+            at = block.find(b"\n", high) + 1 or size
+        return found
+
     def share(self, data: bytes, lines: int, least: float) -> bool:
         """Whether at least this share of so many lines has a match. Looks no further than it must."""
         wanted = max(1, ceil(least * lines - 1e-9))

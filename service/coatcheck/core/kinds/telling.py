@@ -6,9 +6,8 @@ no tokens: four bytes are taken for one.
 """
 
 import re
-from collections import Counter
-from heapq import heapify, heappop, heappush, heapreplace
-from itertools import chain, pairwise
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from math import log
 from typing import Final, final
 
@@ -24,7 +23,7 @@ _NAME: Final = 6
 _SHORT: Final = 0.3
 """What a shorter word weighs."""
 _TOPIC: Final = 0.35
-"""How much more a word weighs that the text keeps coming back to: this, times the logarithm of its count."""
+"""How much more a word weighs that the text keeps coming back to: this, times the logarithm of its pieces' number."""
 _SEAM: Final = 9
 """Tokens that it costs to begin another excerpt."""
 _COST: Final = 0.7
@@ -50,8 +49,8 @@ _LEAST: Final = 0.8
 """Weight of new words under which a piece adds nothing worth a place."""
 
 
-def telling(data: bytes, base: int = 0, *, block: int = 0, early: float = 0.0) -> list[Spot]:
-    """Pieces of whole lines, or of sentences where lines are long, most telling first.
+def telling(data: bytes, base: int = 0, *, block: int = 0, early: float = 0.0) -> Iterator[Spot]:
+    """Pieces of whole lines, or of sentences where lines are long, most telling first; found as they are asked for.
 
     Args:
         data: the text, UTF-8 or not; its first 40 KB are looked at.
@@ -61,13 +60,14 @@ def telling(data: bytes, base: int = 0, *, block: int = 0, early: float = 0.0) -
     """
     data = data[:_LOOK]
     units = pieces(data, block)
-    worth = [1.0 + early * (1 - place / len(units)) for place in range(len(units))]
-    return ordered(data, units, worth, base=base) if len(units) > 1 else []
+    if len(units) > 1:
+        worth = [1.0 + early * (1 - place / len(units)) for place in range(len(units))]
+        yield from ordered(data, units, worth, base=base)
 
 
 def ordered(
     data: bytes, units: list[tuple[int, int]], worth: list[float], own: list[float] | None = None, base: int = 0
-) -> list[Spot]:
+) -> Iterator[Spot]:
     """The same of pieces that the caller chose, in the order of the text.
 
     Args:
@@ -77,8 +77,9 @@ def ordered(
         own: what each is worth in words even if it says nothing new.
         base: where the text begins in the payload.
     """
-    order = _Order(data, units, worth, own or [0.0] * len(units))
-    return [Spot(base + start, base + end) for start, end in order.run()]
+    if units:
+        order = _Order(data, units, worth, own or [0.0] * len(units))
+        yield from (Spot(base + start, base + end) for start, end in order.run())
 
 
 def opening(data: bytes, most: int = _OPENING) -> Spot:
@@ -108,10 +109,11 @@ def pieces(data: bytes, block: int) -> list[tuple[int, int]]:
     at = begin = 0
     parted = True
     data = data[:_LOOK]
-    last = len(data)
-    for line in data.split(b"\n"):
+    lines = data.split(b"\n")
+    ends = list(accumulate([len(line) + 1 for line in lines]))
+    ends[-1] -= 1
+    for line, end in zip(lines, ends, strict=True):
         size = len(line)
-        end = min(at + size + 1, last)
         if not line or line.isspace() or (size <= _NUMBERED and _BLANK.fullmatch(line)):
             if units:
                 units[-1] = (begin, end)
@@ -154,72 +156,80 @@ def _short(data: bytes, at: int, end: int) -> list[tuple[int, int]]:
 
 @final
 class _Order:
-    """Lazy greedy coverage: what a piece adds only shrinks, so that a stale score is an upper bound.
+    """Greedy coverage. What a piece would add is kept up to date: a word that is shown counts for no other piece.
 
-    But for one thing: a neighbour of what is shown costs no seam. Its score is renewed when that happens.
+    A neighbour of what is shown costs no seam; its rate is renewed when that happens.
     """
 
     def __init__(self, data: bytes, units: list[tuple[int, int]], worth: list[float], own: list[float]) -> None:
         self._units = units
-        self._own = own
+        self._worth = worth
         lowered = data.lower() if len(data) <= _LOOK else b""
-        found: list[list[bytes]] = []
-        for start, end in units:
-            piece = lowered[start:end] or data[start:end].lower()
-            found.append((_ASCII_WORD if piece.isascii() else _WORD).findall(piece))
-        self._words = [dict.fromkeys(words) for words in found]  # in order: a sum of floats depends on it
-        self._weights = {
-            word: _SHORT if len(word) < _NAME else 1.0 + _TOPIC * log(count)
-            for word, count in Counter(chain.from_iterable(found)).items()
-        }
+        words = (_ASCII_WORD if lowered and lowered.isascii() else _WORD).findall
+        self._words: list[dict[bytes, None]] = []  # in order: a sum of floats depends on it
+        self._places: dict[bytes, list[int]] = {}
+        """The pieces that have a word which is not shown yet."""
+        for place, (start, end) in enumerate(units):
+            found = dict.fromkeys(words(lowered, start, end) if lowered else words(data[start:end].lower()))
+            self._words.append(found)
+            for word in found:
+                if word in self._places:
+                    self._places[word].append(place)
+                else:
+                    self._places[word] = [place]
+        self._gains = own.copy()
+        for word, places in self._places.items():
+            weight = _weight(word, places)
+            for place in places:
+                self._gains[place] += weight
         self._joined = [False, *(low[1] == high[0] for low, high in pairwise(units)), False]
         """Whether a piece begins where the one before ends."""
-        sizes = [(end - start) / 4 for start, end in units]
-        self._rates = {
-            seams: [much / max(1.0, size + _SEAM * seams) ** _COST for size, much in zip(sizes, worth, strict=True)]
-            for seams in (-1, 0, 1)
-        }
-        """What a word counts, after what its piece costs, by how many lines of ours it takes more."""
+        self._rates = [
+            much / ((end - start) / 4 + _SEAM) ** _COST for (start, end), much in zip(units, worth, strict=True)
+        ]
+        """What a word counts, after what its piece costs; 0 for one that is shown."""
         self._chosen = bytearray(len(units) + 2)
         """By place + 1: whether a piece is shown. The two ends are never."""
 
-    def run(self) -> list[tuple[int, int]]:
-        """The order."""
-        units, chosen = self._units, self._chosen
-        heap = [(-score, place) for place in range(len(units)) if (score := self._score(place)) > 0]
-        heapify(heap)
-        order: list[tuple[int, int]] = []
-        size = 0
-        while heap and size < _CHOSEN and len(order) < _PIECES:
-            score, place = heap[0]
-            now = 0.0 if chosen[place + 1] else -self._score(place)
-            if now == 0.0:
-                heappop(heap)
-            elif now > score:
-                heapreplace(heap, (now, place))
-            else:
-                heappop(heap)
-                order.append(units[place])
-                size += units[place][1] - units[place][0]
-                self._show(place, heap)
-        return order
+    def run(self) -> Iterator[tuple[int, int]]:
+        """The order, to be asked for once."""
+        scores = [gain * rate if gain >= _LEAST else 0.0 for gain, rate in zip(self._gains, self._rates, strict=True)]
+        size = count = 0
+        while size < _CHOSEN and count < _PIECES and (best := max(scores)) > 0.0:
+            place = scores.index(best)
+            yield self._units[place]
+            count += 1
+            size += self._units[place][1] - self._units[place][0]
+            self._show(place, scores)
 
-    def _show(self, place: int, heap: list[tuple[float, int]]) -> None:
-        self._chosen[place + 1] = 1
-        self._weights.update(dict.fromkeys(self._words[place], 0.0))
-        for beside in (place - 1, place + 1):
-            if 0 <= beside < len(self._units) and not self._chosen[beside + 1]:
-                score = self._score(beside)
-                if score > 0:
-                    heappush(heap, (-score, beside))
+    def _show(self, shown: int, scores: list[float]) -> None:
+        gains, rates = self._gains, self._rates
+        self._chosen[shown + 1] = 1
+        rates[shown] = 0.0
+        for beside in (shown - 1, shown + 1):
+            if 0 <= beside < len(rates) and not self._chosen[beside + 1]:
+                rates[beside] = self._rate(beside)
+                scores[beside] = gains[beside] * rates[beside] if gains[beside] >= _LEAST else 0.0
+        scores[shown] = 0.0
+        for word in self._words[shown]:
+            places = self._places.pop(word, None)
+            if places is None:
+                continue
+            weight = _weight(word, places)
+            for place in places:
+                gain = gains[place] = gains[place] - weight
+                scores[place] = gain * rates[place] if gain >= _LEAST else 0.0
 
-    def _score(self, place: int) -> float:
-        gain = self._own[place] + sum(map(self._weights.__getitem__, self._words[place]))
-        if gain < _LEAST:
-            return 0.0
-        seams = 1
-        if self._chosen[place] and self._joined[place]:
-            seams -= 1
-        if self._chosen[place + 2] and self._joined[place + 1]:
-            seams -= 1
-        return gain * self._rates[seams][place]
+    def _rate(self, place: int) -> float:
+        """What a word counts there where one neighbour or both are shown."""
+        seams = (
+            1 - (self._chosen[place] and self._joined[place]) - (self._chosen[place + 2] and self._joined[place + 1])
+        )
+        start, end = self._units[place]
+        return self._worth[place] / max(1.0, (end - start) / 4 + _SEAM * seams) ** _COST
+
+
+def _weight(word: bytes, places: list[int]) -> float:
+    if len(word) < _NAME:
+        return _SHORT
+    return 1.0 + _TOPIC * log(len(places)) if len(places) > 1 else 1.0

@@ -5,12 +5,12 @@ what is kept for later turns; `search_view` is the view for storing, `verify` ch
 response, query and limits give the same bytes for ever. It fetches nothing and understands no meaning.
 """
 
+from coatcheck.core.search.actions import action_line
 from coatcheck.core.search.blocks import anthropic_result, text_result
 from coatcheck.core.search.budget import budget_search
 from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
 from coatcheck.core.search.canonical import canonical
-from coatcheck.core.search.fold import Earlier, Fold
-from coatcheck.core.search.frame import action_line
+from coatcheck.core.search.fold import Earlier, Fold, fingerprints
 from coatcheck.core.search.limits import Limits
 from coatcheck.core.search.model import Answer, Result, SearchResponse
 from coatcheck.core.search.normalise import normalise
@@ -44,6 +44,7 @@ __all__ = [
     "budget_search",
     "canonical",
     "fingerprint",
+    "fingerprints",
     "lay_out",
     "normalise",
     "search_view",

@@ -4,13 +4,16 @@ Anthropic: one `search_result` block a result with citations enabled, and a text
 count blocks, so that a block is never left out later but replaced where it stands. OpenAI and others: one text.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, cast
 
 from coatcheck.core.search.budgeted import Budgeted, Shown
-from coatcheck.core.search.frame import short
+from coatcheck.core.search.short import ADDRESS, short
+from coatcheck.core.tokens import Tokenizer
 
 Block = dict[str, object]
 _TITLE: Final = 160
+_DATE: Final = 80
 
 
 def text_result(made: Budgeted) -> str:
@@ -18,13 +21,28 @@ def text_result(made: Budgeted) -> str:
     return made.text
 
 
-def anthropic_result(made: Budgeted) -> list[Block]:
-    """The content of a `tool_result`; neither it nor any text in it is empty."""
+def anthropic_result(made: Budgeted, tokenizer: Tokenizer) -> list[Block]:
+    """The content of a `tool_result`; neither it nor any text in it is empty.
+
+    Where all its strings together would be over the total, which only addresses that the text cuts can make it, it is
+    the text in one block.
+    """
     blocks = [_text(made.before)] if made.before else []
     blocks += [_search_result(shown) if shown.quotes else _text(shown.block) for shown in made.shown]
     if made.after:
         blocks.append(_text(made.after))
-    return blocks or [_text(made.text or "No results.")]
+    if not blocks or tokenizer.count("\n".join(_strings(blocks))) > made.limits.max_total_tokens:
+        return [_text(made.text or "No results.")]
+    return blocks
+
+
+def _strings(blocks: list[Block]) -> Iterator[str]:
+    """Every string that a model reads."""
+    for block in blocks:
+        for name in ("text", "source", "title"):
+            if name in block:
+                yield cast("str", block[name])
+        yield from _strings(cast("list[Block]", block.get("content", [])))
 
 
 def _text(text: str) -> Block:
@@ -33,10 +51,12 @@ def _text(text: str) -> Block:
 
 def _search_result(shown: Shown) -> Block:
     """One result: each passage is a block that can be cited by itself."""
+    url = shown.result.url or shown.citation
+    head = f"{shown.section} {short(shown.result.title, _TITLE)}".strip()
     return {
         "type": "search_result",
-        "source": shown.result.url or shown.citation,
-        "title": f"{shown.section} {short(shown.result.title, _TITLE)}".strip(),
+        "source": short(url, ADDRESS) if len(url) <= ADDRESS else shown.citation,
+        "title": " | ".join(part for part in (head, short(shown.result.date or "", _DATE)) if part),
         "content": [_text(quote.text.rstrip("\n")) for quote in shown.quotes],
         "citations": {"enabled": True},
     }

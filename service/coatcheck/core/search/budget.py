@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from coatcheck.core.search import frame
 from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
+from coatcheck.core.search.counted import Counted
 from coatcheck.core.search.fold import Earlier, Unfolded, unfold
 from coatcheck.core.search.furniture import Page, Ranges, furniture
 from coatcheck.core.search.limits import Limits, checked, shares
 from coatcheck.core.search.model import Result
 from coatcheck.core.search.order import ordered, words_of
 from coatcheck.core.search.passages import Cut, Passages, beginning
+from coatcheck.core.search.short import short
 from coatcheck.core.search.view import Body, Laid
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import inert
@@ -48,6 +50,8 @@ _EXTRA: Final = 64
 """Tokens of the sentence that a listed result may get."""
 _MANY: Final = 100
 """Results that are listed at most."""
+_EACH: Final = 85
+"""Tokens of the total for each result that is shown: with less it would be an address and a few words."""
 _LEAST: Final = 24
 """Tokens of passages below which a result is listed rather than shown."""
 
@@ -60,6 +64,7 @@ def budget_search(
     artifact_id: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     earlier: tuple[Earlier, ...] = (),
+    prints: tuple[bytes, ...] | None = None,
 ) -> Budgeted:
     """Cut a response to its limits.
 
@@ -70,12 +75,13 @@ def budget_search(
         artifact_id: under which it is stored; None where storage refused.
         limits: hard, in tokens of that tokenizer.
         earlier: sources that the session has.
+        prints: the `fingerprints` of the results' texts, where they are known already.
 
     Raises:
         CoatcheckError: `invalid_request` for limits out of bounds.
     """
     asked = query if query.strip() else laid.response.query or ""
-    return _Budgeting(laid, tokenizer, asked, artifact_id, checked(limits), unfold(laid, earlier)).run()
+    return _Budgeting(laid, tokenizer, asked, artifact_id, checked(limits), unfold(laid, earlier, prints)).run()
 
 
 class _Draft(Struct):
@@ -94,14 +100,14 @@ class _Budgeting:
         self, laid: Laid, tokenizer: Tokenizer, query: str, artifact_id: str | None, limits: Limits, left: Unfolded
     ) -> None:
         self._laid = laid
-        self._tokenizer = tokenizer
+        self._tokenizer = Counted(tokenizer)
         self._query = query
         self._id = artifact_id
         self._limits = limits
         self._left = left
         asked = terms_of(words_of(query))
         self._finder = Finder(asked.terms) if asked.terms else None
-        self._passages = Passages(asked, self._finder, tokenizer)
+        self._passages = Passages(asked, self._finder, self._tokenizer)
         self._order = ordered(laid, left.kept, query, self._finder)
         self._furniture = self._all_furniture()
 
@@ -119,7 +125,7 @@ class _Budgeting:
 
     def _made(self, total: int) -> Budgeted:
         response = self._laid.response
-        chosen = self._order[: self._limits.max_results]
+        chosen = self._order[: min(self._limits.max_results, max(1, total // _EACH))]
         brief = total < _BRIEF
         before = [frame.first_line(self._query, response, len(chosen), self._id, brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
@@ -133,8 +139,7 @@ class _Budgeting:
         counts = self._counts(shown, len(listed), unlisted, len(answers) // 2)
         left = frame.left_line(counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted)
         after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
-        blocks = [each.block for each in shown]
-        room = total - self._cost("\n".join([*before, *answers, *blocks, *lines, *after]))
+        room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
         lines = self._with_sentences(listed, lines, room)
         return self._joined([*before, *answers], shown, [*lines, *after], listed, counts)
 
@@ -157,6 +162,13 @@ class _Budgeting:
             after="\n".join(after),
         )
 
+    def _room(self, total: int, lines: list[str], shown: list[Shown]) -> int:
+        """Tokens that are left for sentences; about, where there is enough for all of them."""
+        left = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown) - _SLACK
+        if left >= len(lines) * (_EXTRA + _SLACK):
+            return left
+        return total - self._cost("\n".join([*lines, *(each.block for each in shown)]))
+
     def _answers(self, room: int) -> list[str]:
         """The provider's own words, each under a line that says so."""
         out: list[str] = []
@@ -178,7 +190,7 @@ class _Budgeting:
         whole = sum(self._cost(frame.listed_line(_section(place), self._result(place))) for place in places[:_MANY])
         for place in places[:_MANY]:
             result = self._result(place)
-            title = result.title if whole <= room else frame.short(result.title, 40) if result.url else result.title
+            title = result.title if whole <= room else short(result.title, 40) if result.url else result.title
             line = frame.listed_line(_section(place), replace(result, title=title))
             room -= self._cost(line)
             if room < 0:
@@ -237,7 +249,7 @@ class _Budgeting:
     def _shorter_head(self, place: int, most: int) -> str:
         """The line above a result: of its title less, then nothing, before its address is cut."""
         result = self._result(place)
-        heads = [frame.result_line(_section(place), replace(result, title=frame.short(result.title, 48), date=None))]
+        heads = [frame.result_line(_section(place), replace(result, title=short(result.title, 48), date=None))]
         heads.append(frame.result_line(_section(place), replace(result, title="", date=None)))
         fitting = (head for head, share in zip(heads, (_HEAD, 1.0), strict=True) if self._cost(head) <= most * share)
         return next(fitting, None) or fit_text(heads[-1], most, self._tokenizer)

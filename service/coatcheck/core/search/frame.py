@@ -7,24 +7,16 @@ from typing import Final
 
 from coatcheck.core.search.fold import Fold
 from coatcheck.core.search.model import UNKNOWN, Answer, Result, SearchResponse
-from coatcheck.core.text.inert import MARK, one_line
+from coatcheck.core.search.short import ADDRESS, QUERY, short
+from coatcheck.core.text.inert import MARK
 
 _TITLE: Final = 160
-_QUERY: Final = 200
-_ADDRESS: Final = 600
-"""Characters of an address that is shown whole; a longer one is a page's own business, and stands in the view."""
 _LABELS: Final = {
     "answer": "answer",
     "knowledge": "knowledge panel",
     "question": "related question",
     "commentary": "note",
 }
-
-
-def short(text: str, most: int) -> str:
-    """A text on one line, inert, its end cut off and marked where it is too long."""
-    flat = one_line(text[: most * 4])
-    return flat if len(flat) <= most else f"{flat[: most - 1].rstrip()}…"
 
 
 def first_line(query: str, response: SearchResponse, shown: int, artifact_id: str | None, *, brief: bool) -> str:
@@ -35,7 +27,7 @@ def first_line(query: str, response: SearchResponse, shown: int, artifact_id: st
         return (
             f"{MARK} {results}, {shown} shown; all in {artifact_id}" if artifact_id else f"{MARK} {results}; not stored"
         )
-    of = f' for "{short(query, _QUERY)}"' if query.strip() else ""
+    of = f' for "{short(query, QUERY)}"' if query.strip() else ""
     by = "" if response.provider == UNKNOWN else f" by {response.provider}"
     how = f"{results}{of}{by}, {shown} shown"
     if artifact_id is None:
@@ -54,14 +46,14 @@ def result_line(section: str, result: Result, also: str | None = None) -> str:
 def listed_line(section: str, result: Result) -> str:
     """Title and address of a result."""
     title = short(result.title, _TITLE)
-    address = short(result.url or "", _ADDRESS)
+    address = short(result.url or "", ADDRESS)
     return " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
 
 
 def answer_line(provider: str, answer: Answer) -> str:
     """What stands above a provider's own words."""
     whose = "Provider's" if provider == UNKNOWN else f"{provider}'s"
-    more = [short(each, _ADDRESS) for each in (answer.title, answer.url or "") if each]
+    more = [short(each, ADDRESS) for each in (answer.title, answer.url or "") if each]
     return f"{MARK} {whose} own {_LABELS[answer.kind]}, not a source{''.join(f' | {each}' for each in more)}"
 
 
@@ -101,17 +93,3 @@ def next_line(artifact_id: str, section: str) -> str:
 def warning_line(warning: str) -> str:
     """What went wrong."""
     return f"{MARK} {short(warning, 300)}"
-
-
-def action_line(
-    query: str | None = None, *, url: str | None = None, pattern: str | None = None, queries: tuple[str, ...] = ()
-) -> str:
-    """What a web tool did, in the words that hosts show: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
-    if url:
-        address = short(url, _ADDRESS)
-        return f"'{short(pattern, _QUERY)}' in {address}" if pattern else f"opened {address}"
-    asked = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
-    if not asked:
-        return "searched the web"
-    shown = ", ".join(f"'{short(each, _QUERY)}'" for each in asked[:3])
-    return f"searched {shown}{f' and {len(asked) - 3} more' if len(asked) > 3 else ''}"  # noqa: PLR2004 - enough to tell

@@ -10,12 +10,14 @@ where.
 # ruff: noqa: RUF001 - punctuation of other scripts
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.window import decode
 from coatcheck.core.windows.units import units
 
@@ -34,6 +36,7 @@ _LEAST_REPEATED: Final = 24
 _AGAIN: Final = 3
 """Occurrences in one text, or in results of one site, from which a line is furniture."""
 _LEAST_AGAIN: Final = 8
+_SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 _MOST: Final = 0.8
 """Of a text, which menus may be."""
 _JUDGED: Final = 500
@@ -64,12 +67,8 @@ _RIGHTS: Final = re.compile(
     r"^\W*(?:©|\(c\)|copyright\b).{0,60}\b(?:19|20)\d\d\b|^.{0,80}\ball rights reserved\b", re.IGNORECASE
 )
 _JUMP: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,80}\]\([^()\s]{0,2000}#[^()\s]{0,400}\)\W{0,8}")
-_TOLD_BY: Final = (
-    tuple(_COOKIE.pattern.split("|")),
-    ("©", "(c)", "copyright", "all rights"),
-    tuple(_NETWORK.split("|")),
-)
-"""Words of which a text has one, in lower case, or nothing of the kind: cheaper to look for than the patterns."""
+_TOLD_BY: Final = Scan(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
+"""Of these a text has one, or nothing of the kind: cheaper to look for than the patterns."""
 _RIGHTS_LINE: Final = 200
 
 Asked = Callable[[bytes, int, int], bool]
@@ -84,17 +83,14 @@ class Page(Struct, frozen=True):
     site: str
 
 
-class _Line:
+class _Line(Struct, gc=False):
     """A line, or a sentence of a long one."""
 
-    __slots__ = ("code", "drop", "end", "flat", "start")
-
-    def __init__(self, start: int, end: int, flat: str, *, code: bool) -> None:
-        self.start = start
-        self.end = end
-        self.flat = flat
-        self.code = code
-        self.drop = False
+    start: int
+    end: int
+    flat: str
+    code: bool
+    drop: bool = False
 
 
 def furniture(pages: list[Page], asked: Asked | None = None) -> list[Ranges]:
@@ -111,11 +107,13 @@ def furniture(pages: list[Page], asked: Asked | None = None) -> list[Ranges]:
 def _lines(data: bytes) -> list[_Line]:
     out: list[_Line] = []
     code = False
+    text = data.decode() if data.isascii() else ""
     for start, end in units(data, 0):
-        flat = " ".join(decode(data[start:end]).split())
+        flat = " ".join((text[start:end] if text else decode(data[start:end])).split())
         fence = flat.startswith("```")
-        out.append(_Line(start, end, flat, code=code or fence))
-        code ^= fence and flat.count("```") % 2 == 1
+        out.append(_Line(start, end, flat, code or fence))
+        if fence:
+            code ^= flat.count("```") % 2 == 1
     return out
 
 
@@ -164,24 +162,41 @@ def _menu_like(line: _Line) -> str:
 
 
 def _alnum(text: str) -> int:
-    return sum(map(str.isalnum, text))
+    return len(text.encode().translate(None, _SIGNS)) if text.isascii() else sum(map(str.isalnum, text))
 
 
 def _notices(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
     """Mark cookie notices, share buttons, copyright lines, links to places of the page itself."""
-    text = decode(data).lower()
-    with_cookies, with_rights, with_networks = (any(word in text for word in words) for words in _TOLD_BY)
-    for line in lines:
-        flat = line.flat
-        if line.code or len(flat) > _NOTICE:
-            continue
-        cookies = with_cookies and _COOKIE.search(flat) is not None and _CONSENT.search(flat) is not None
-        share = with_networks and len(flat) <= _SHARED and _is_share(flat)
-        rights = with_rights and len(flat) <= _RIGHTS_LINE and _RIGHTS.search(flat) is not None
-        jump = "#" in flat and _JUMP.fullmatch(flat) is not None
-        told = cookies or share or rights
-        if jump or (told and (asked is None or not asked(data, line.start, line.end))):
+    for line in lines if b"](" in data else ():
+        if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE and _JUMP.fullmatch(line.flat):
             line.drop = True
+    for start, end in _told(data):
+        for line in lines[bisect_right(lines, start, key=_start) - 1 : bisect_right(lines, end, key=_start)]:
+            if not line.drop and _is_notice(line) and (asked is None or not asked(data, line.start, line.end)):
+                line.drop = True
+
+
+def _told(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where there is a word that notices have, and the line around it ends."""
+    at = 0
+    while (found := _TOLD_BY.find(data, at)) is not None:
+        end = data.find(b"\n", found[1])
+        at = len(data) if end < 0 else end
+        yield data.rfind(b"\n", 0, found[0]) + 1, at
+
+
+def _start(line: _Line) -> int:
+    return line.start
+
+
+def _is_notice(line: _Line) -> bool:
+    flat = line.flat
+    if line.code or len(flat) > _NOTICE:
+        return False
+    if _COOKIE.search(flat) is not None and _CONSENT.search(flat) is not None:
+        return True
+    share = len(flat) <= _SHARED and _is_share(flat)
+    return share or (len(flat) <= _RIGHTS_LINE and _RIGHTS.search(flat) is not None)
 
 
 def _is_share(flat: str) -> bool:
@@ -190,10 +205,11 @@ def _is_share(flat: str) -> bool:
 
 def _repeats(lines: list[_Line]) -> None:
     """Mark what a text says again and again, but for the first time."""
-    counts = Counter(line.flat for line in lines if not line.code and _alnum(line.flat) >= _LEAST_AGAIN)
+    counts = Counter(line.flat for line in lines if not line.code)
+    again = {flat for flat, count in counts.items() if count >= _AGAIN and _alnum(flat) >= _LEAST_AGAIN}
     seen: set[str] = set()
-    for line in lines:
-        if not line.code and counts.get(line.flat, 0) >= _AGAIN:
+    for line in lines if again else ():
+        if not line.code and line.flat in again:
             line.drop = line.drop or line.flat in seen
             seen.add(line.flat)
 

@@ -6,7 +6,8 @@ styles and images go. It finds no main text and trusts no nesting: an element th
 
 import html
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, cast
 
 from coatcheck.core.search.model import Format
 
@@ -27,11 +28,14 @@ _INLINE: Final = re.compile(
 )
 _BREAK: Final = re.compile(r"<(?:br|/?p|/?div|/?li)(?:\s[^<>]{0,400})?/?>", re.IGNORECASE)
 
-_TAG: Final = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|!--|[!?][^<>]*>)")
+_TAG: Final = re.compile(r"<(?:(/?[a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|[!?][^<>]*>)")
 _OPAQUE: Final = "script style svg noscript template iframe select textarea object canvas audio video datalist"
 _GONE: Final = frozenset(_OPAQUE.split())
 _ASIDE: Final = "head nav footer aside button menu dialog"
 _MENUS: Final = frozenset(_ASIDE.split())
+_SKIPPED: Final = re.compile(
+    rf"<(?:!--|({'|'.join((*_OPAQUE.split(), *_ASIDE.split()))})(?![a-zA-Z0-9:-])[^<>]*>)", re.IGNORECASE
+)
 _REACH: Final = 200_000
 """Characters in which a menu is closed, or is none."""
 _BLOCKS: Final = "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
@@ -41,8 +45,8 @@ _LINE: Final = frozenset(_LINES.split())
 
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0\u200b]{2,}|[\t\r\f\v\xa0\u200b]")
 _EDGES: Final = re.compile(r" \n ?|\n ")
-_CELLS: Final = re.compile(r"^(?:\| )+|(?: \|)+$", re.MULTILINE)
-_EMPTY: Final = re.compile(r"^(?:- ?|#{1,6} ?|\|)$\n?", re.MULTILINE)
+_CELLS: Final = re.compile(r"^(?:\| )+|(?: \|)+$")
+_EMPTY: Final = frozenset({"-", "- ", "|", *(f"{'#' * level}{blank}" for level in range(1, 7) for blank in ("", " "))})
 _GAPS: Final = re.compile(r"\n{3,}")
 _IMAGE: Final = re.compile(r"!\[[^\]\n]{0,500}\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)?\)")
 _NO_TEXT: Final = re.compile(r"\[[ \\\n]{0,20}\]\([^()\n]{0,4000}\)")
@@ -92,52 +96,60 @@ def markdown_text(text: str) -> str:
 def html_text(text: str) -> str:
     """A page's or a fragment's text. Linear in its length."""
     pieces: list[str] = []
-    at = 0
-    unclosed: set[str] = set()
     preformatted = False
-    for match in _TAG.finditer(text):
-        low, high = match.span()
-        if low < at:
-            continue
-        if low > at:
-            pieces.append(text[at:low] if preformatted else text[at:low].replace("\n", " "))
-        at = high
-        closing, name = match.groups()
-        if name is None:
-            at = _after_comment(text, low, high)
-            continue
-        name = name.lower()
-        layout = _LAYOUT.get(name)
-        if layout is not None:
-            pieces.append(layout[1 if closing else 0])
-            preformatted = not closing if name == "pre" else preformatted
-        elif name in _GONE and not closing:
-            at = _after(text, name, at)
-        elif name in _MENUS and not closing and name not in unclosed:
-            end = _closed(text, name, at)
-            if end < 0:
-                unclosed.add(name)
-            at = max(at, end)
-    pieces.append(text[at:] if preformatted else text[at:].replace("\n", " "))
+    for chunk in _to_read(text):
+        preformatted = _add_chunk(pieces, chunk, preformatted=preformatted)
     return _tidy(html.unescape("".join(pieces)))
 
 
-_LAYOUT: Final[dict[str, tuple[str, str]]] = {
-    **{f"h{level}": (f"\n\n{'#' * level} ", "\n\n") for level in range(1, 7)},
-    **dict.fromkeys(_PARAGRAPH, ("\n\n", "\n\n")),
-    **dict.fromkeys(_LINE, ("\n", "\n")),
-    "li": ("\n- ", ""),
-    "td": ("", " | "),
-    "th": ("", " | "),
+def _to_read(text: str) -> Iterator[str]:
+    """What is left between comments, menus and elements that hold no text to read."""
+    at = kept = 0
+    unclosed: set[str] = set()
+    while (match := _SKIPPED.search(text, at)) is not None:
+        at = match.end()
+        name = (match.group(1) or "").lower()
+        if not name:
+            end = text.find("-->", at)
+            end = end + 3 if end >= 0 else len(text)
+        elif name in _GONE:
+            end = _after(text, name, at)
+        elif name in unclosed or (end := _closed(text, name, at)) < 0:
+            unclosed.add(name)
+            continue
+        yield text[kept : match.start()]
+        at = kept = end
+    yield text[kept:]
+
+
+def _add_chunk(pieces: list[str], chunk: str, *, preformatted: bool) -> bool:
+    """Add a text with its tags replaced by what stands for them; whether lines are kept as they are from then on."""
+    split = _TAG.split(chunk)
+    tags = cast("list[str | None]", split[1::2])
+    known = {tag: (tag or "").lower() for tag in set(tags)}
+    if not preformatted and "pre" not in known.values():
+        split[0::2] = [text.replace("\n", " ") for text in split[0::2]] if "\n" in chunk else split[0::2]
+    else:
+        for number, tag in enumerate((None, *tags)):
+            name = known.get(tag, "")
+            preformatted = not name.startswith("/") if name.lstrip("/") == "pre" else preformatted
+            split[2 * number] = split[2 * number] if preformatted else split[2 * number].replace("\n", " ")
+    stands = {tag: _LAYOUT.get(name, "") for tag, name in known.items()}
+    split[1::2] = [stands[tag] for tag in tags]
+    pieces += split
+    return preformatted
+
+
+_LAYOUT: Final[dict[str, str]] = {
+    **{f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)},
+    **{f"/h{level}": "\n\n" for level in range(1, 7)},
+    **{f"{slash}{name}": "\n\n" for name in _PARAGRAPH for slash in ("", "/")},
+    **{f"{slash}{name}": "\n" for name in _LINE for slash in ("", "/")},
+    "li": "\n- ",
+    "/td": " | ",
+    "/th": " | ",
 }
 """What stands in a text for a tag that opens, and for one that closes; nothing for all others."""
-
-
-def _after_comment(text: str, low: int, high: int) -> int:
-    if text[low:high] != "<!--":
-        return high
-    end = text.find("-->", high)
-    return end + 3 if end >= 0 else len(text)
 
 
 def _after(text: str, name: str, at: int) -> int:
@@ -169,6 +181,16 @@ def _either(name: str) -> re.Pattern[str]:
 
 
 def _tidy(text: str) -> str:
-    text = _EDGES.sub("\n", _BLANKS.sub(" ", text))
-    text = _CELLS.sub("", text) if "|" in text else text
-    return _GAPS.sub("\n\n", _EMPTY.sub("", text)).strip()
+    """Blanks as one, none at ends of lines; no empty items, cells or gaps."""
+    if text.isascii():
+        lines = [" ".join(line.split()) for line in text.split("\n")]
+    else:
+        lines = _EDGES.sub("\n", _BLANKS.sub(" ", text)).split("\n")
+    out: list[str] = []
+    for line in lines:
+        if "|" in line:
+            line = _CELLS.sub("", line)  # noqa: PLW2901 - what is left of it
+        if line in _EMPTY or (not line and out and not out[-1]):
+            continue
+        out.append(line)
+    return "\n".join(out).strip()

@@ -75,3 +75,5 @@ class SearchResponse(Struct, frozen=True, kw_only=True):
     """Sentences: what the provider says went wrong, and what could not be read."""
     unknown: tuple[str, ...] = ()
     """Members of the response that hold something and were not understood."""
+    actions: tuple[str, ...] = ()
+    """What the provider's own tool did, one short line each, where it says so: `'tide' in https://…`."""

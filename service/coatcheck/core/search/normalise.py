@@ -4,6 +4,7 @@
 understood is named in `unknown`, what is broken is told in `warnings`. It cleans nothing but titles and stores nothing.
 """
 
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -36,7 +37,9 @@ from coatcheck.core.search.reading import read_result
 from coatcheck.core.search.special import finished
 from coatcheck.core.search.values import (
     Record,
+    folded,
     found,
+    head,
     holds,
     is_empty,
     is_url,
@@ -53,6 +56,7 @@ _WARNED: Final = 300
 _MOST_WARNINGS: Final = 8
 _MOST_ANSWERS: Final = 20
 _MOST_FACTS: Final = 12
+_MOST_UNKNOWN: Final = 32
 
 
 def normalise(body: object) -> SearchResponse:
@@ -89,12 +93,25 @@ def _decoded(text: str) -> tuple[object, bool]:
 def _read(value: object) -> SearchResponse:
     if isinstance(value, str):
         return read_listing(value)
+    names = _names(value)
     for shape in SHAPES:
-        if any(all(holds(value, condition) for condition in mark.split()) for mark in shape.marks):
+        if any(_has(value, mark, names) for mark in shape.marks):
             response = _by_shape(value, shape)
             if response.results or response.answers or shape.note or not _anything(value):
                 return response
     return _by_rule(value)
+
+
+def _names(value: object) -> frozenset[str]:
+    """The first steps that a path into a value may take."""
+    record = record_of(value)
+    return frozenset({""}) if record is None else frozenset(folded(record))
+
+
+def _has(value: object, mark: str, names: frozenset[str]) -> bool:
+    """Whether all conditions of a mark hold; what begins with a name that is not there is not looked at."""
+    conditions = mark.split()
+    return all(head(each) in names for each in conditions) and all(holds(value, each) for each in conditions)
 
 
 def _anything(value: object) -> bool:
@@ -254,10 +271,11 @@ def _unknown(value: object, shape: Shape) -> tuple[str, ...]:
 
 
 def _members(value: object, known: set[str]) -> tuple[str, ...]:
-    """Names of members that hold something and are not among the known."""
+    """Names of members that hold something and are not among the known, as far as anybody reads them."""
     record = record_of(value) or {}
-    return tuple(
+    names = (
         name[:MAX_LINE]
         for name, member in record.items()
         if key(name) not in known and key(name) not in HARMLESS and not is_empty(member)
     )
+    return tuple(islice(names, _MOST_UNKNOWN))

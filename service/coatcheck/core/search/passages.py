@@ -6,6 +6,7 @@ A text with none of the terms shows its beginning. Every passage is an exact ran
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final, final
 
 from msgspec import Struct
@@ -15,9 +16,9 @@ from coatcheck.core.clip import Budget
 from coatcheck.core.search.furniture import Ranges
 from coatcheck.core.search.view import Body
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import one_line
+from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, Place, Window, decode
+from coatcheck.core.window import Extent, Place, Window, decode, window
 from coatcheck.core.windows import Part, Ranking, Rated, Scanner, Terms, compose, regions, weigh
 from coatcheck.core.windows.scan import Finder
 from coatcheck.core.windows.units import units
@@ -49,7 +50,7 @@ class Cut(Struct, frozen=True):
     """What is shown of one text."""
 
     text: str
-    """The passages, each under a line that says where it stands."""
+    """The passages, each under a line that says where it stands, unless they are the whole text."""
     tokens: int
     quotes: tuple[Quote, ...]
     whole: bool
@@ -72,11 +73,14 @@ class Passages:
         """As much of a text as is worth showing, for at most so many tokens."""
         if not body.text or tokens <= 0:
             return replace(_NOTHING, whole=not body.text)
+        fits = len(body.data) <= tokens * _WHOLE
+        if fits and not furniture and (made := self._all_of(body, tokens)) is not None:
+            return made
         parts = _between(Part(body.place, body.data + _END), furniture, len(body.data))
         if not parts:
             return _NOTHING
         budget = Budget(tokens, tokens * 64)
-        if len(body.data) <= tokens * _WHOLE:
+        if fits:
             made = self._composed(_as_units(parts), parts, budget, body)
             if len(made.quotes) == len(parts) and _shown(made) >= _solid(parts):
                 return replace(made, whole=True)
@@ -84,24 +88,37 @@ class Passages:
         rated = _without_blanks(rated, body.data)
         return self._composed(*_apart(rated, body), budget, body)
 
+    def _all_of(self, body: Body, tokens: int) -> Cut | None:
+        """A text as it is, without a line that says where it stands, if it fits."""
+        text = inert(body.text)
+        cost = self._tokenizer.count(text)
+        if cost > tokens or body.data != body.data.strip():
+            return None
+        where = window(body.place, body.place.after(body.data), ends_line=False)
+        exact = text.encode("utf-8", "replace") == body.data
+        return Cut(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
+
     def sentence(self, body: Body, furniture: Ranges, tokens: int) -> str:
         """One sentence of a text's beginning, on one line: the first with most of the terms, cut where it is long."""
-        best: tuple[int, str] = (-1, "")
-        for start, end in units(beginning(body), 0):
-            if _covered(Rated(start, end, 0.0, 0, start), furniture):
-                continue
-            terms = self._terms_in(body.data, start, end)
-            if terms > best[0]:
-                best = (terms, one_line(decode(body.data[start:end])))
-        return fit_text(best[1], tokens, self._tokenizer)
+        data = beginning(body)
+        open_units = [each for each in units(data, 0) if not _covered(*each, furniture)]
+        terms: dict[int, set[int]] = {}
+        for at, numbers in self._hits(data):
+            place = bisect_right(open_units, (at, len(data))) - 1
+            if place >= 0 and at < open_units[place][1]:
+                terms.setdefault(place, set()).update(numbers)
+        if not open_units:
+            return ""
+        best = max(range(len(open_units)), key=lambda place: (len(terms.get(place, ())), -place))
+        start, end = open_units[best]
+        return fit_text(one_line(decode(data[start:end])), tokens, self._tokenizer)
 
-    def _terms_in(self, data: bytes, start: int, end: int) -> int:
-        found: set[int] = set()
-        at = start
-        while self._finder is not None and (match := self._finder.next(data, at, end)) is not None:
-            found.update(match[1])
+    def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Where terms begin, and which."""
+        at = 0
+        while self._finder is not None and (match := self._finder.next(data, at)) is not None:
+            yield match
             at = match[0] + 1
-        return len(found)
 
     def _composed(self, rated: list[Rated], parts: list[Part], budget: Budget, body: Body) -> Cut:
         whole = Extent(body.place.byte, body.place.byte + len(body.data))
@@ -122,7 +139,7 @@ class Passages:
             return []
         parts = [Part(Place(place.start, 0, 0), body.data[place.start : place.end]) for place in places]
         rated = Ranking(self._asked.terms, weights).of_parts(parts, page=False)
-        kept = [unit for unit in rated if not _covered(unit, furniture)]
+        kept = [unit for unit in rated if not _covered(unit.start, unit.end, furniture)]
         return kept if any(unit.score > 0 for unit in kept) else []
 
 
@@ -141,13 +158,12 @@ def _quote(text: str, window: Window, place: Place, *, exact: bool) -> Quote:
     )
 
 
-def _covered(unit: Rated, furniture: Ranges) -> bool:
-    """Whether most of a unit is furniture."""
-    size = unit.end - unit.start
-    at = max(0, bisect_right(furniture, (unit.start, 1 << 62)) - 1)
-    while at < len(furniture) and furniture[at][0] < unit.end:
+def _covered(low: int, high: int, furniture: Ranges) -> bool:
+    """Whether most of a part of a text is furniture."""
+    at = max(0, bisect_right(furniture, (low, 1 << 62)) - 1) if furniture else 0
+    while at < len(furniture) and furniture[at][0] < high:
         start, end = furniture[at]
-        if min(end, unit.end) - max(start, unit.start) > size // 2:
+        if min(end, high) - max(start, low) > (high - low) // 2:
             return True
         at += 1
     return False
@@ -195,7 +211,7 @@ def _from_the_beginning(body: Body, furniture: Ranges, tokens: int) -> list[Rate
     data = body.data[: tokens * _WHOLE * 2]
     cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
     places = [Rated(start, end, 1.0, 0, start) for start, end in units(data[: cut or len(data)], 0)]
-    kept = [unit for unit in places if not _covered(unit, furniture)]
+    kept = [unit for unit in places if not _covered(unit.start, unit.end, furniture)]
     return [replace(unit, score=0.5 + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
 
 

@@ -8,6 +8,7 @@ have (Jaccard), within about 0.03. Moved, shortened or spliced texts differ; a c
 import re
 import unicodedata
 import zlib
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -34,14 +35,34 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 def fingerprint(text: str) -> bytes:
     """What is kept of a text to compare it by: at most 516 bytes; empty for next to no words."""
-    words = _words(text[:_LOOKED_AT])
+    return fingerprints([text])[0]
+
+
+def fingerprints(texts: list[str]) -> list[bytes]:
+    """The same of each of several texts: all at once costs half as much."""
+    apart = [_words(text[:_LOOKED_AT]) for text in texts]
+    words = list(chain.from_iterable(apart))
     if len(words) < _EQUAL:
-        return b""
+        return [b""] * len(texts)
     known = {word: zlib.crc32(word) for word in set(words)}
-    codes = np.array([known[word] for word in words], dtype=np.uint64)
+    codes = np.fromiter(map(known.__getitem__, words), np.uint64, len(words))
     runs = _hashed(_hashed(codes[:-2]) + codes[1:-1]) + codes[2:]
-    hashes = np.unique((_hashed(runs) >> np.uint64(32)).astype(np.uint32))
-    return len(hashes).to_bytes(4, "big") + hashes[:_KEPT].astype(">u4").tobytes()
+    hashes = (_hashed(runs) >> np.uint64(32)).astype(np.uint32)
+    out: list[bytes] = []
+    start = 0
+    for each in apart:
+        end = start + len(each)
+        out.append(_packed(hashes[start : end - 2]) if len(each) >= _EQUAL else b"")
+        start = end
+    return out
+
+
+def _packed(hashes: npt.NDArray[np.uint32]) -> bytes:
+    """How many different ones there are, and the smallest of them."""
+    ordered = np.sort(hashes)  # several times as fast as np.unique
+    fresh = np.flatnonzero(ordered[1:] != ordered[:-1])
+    kept = ordered[np.append(0, fresh[: _KEPT - 1] + 1)]
+    return (len(fresh) + 1).to_bytes(4, "big") + kept.astype(">u4").tobytes()
 
 
 def _words(text: str) -> list[bytes]:

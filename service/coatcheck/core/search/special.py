@@ -1,9 +1,10 @@
-"""What three providers keep apart from their results, put where it belongs: dates, excerpts, an abstract."""
+"""What four providers keep apart from their results, put where it belongs: dates, excerpts, an abstract, actions."""
 
 from typing import Final
 
 from msgspec.structs import replace
 
+from coatcheck.core.search.actions import actions_of
 from coatcheck.core.search.dates import iso
 from coatcheck.core.search.model import Answer, Result, SearchResponse
 from coatcheck.core.search.values import Record, found, items_of, record_of, text_of
@@ -13,6 +14,8 @@ def finished(response: SearchResponse, value: object) -> SearchResponse:
     """The response with what stands elsewhere in it."""
     if response.provider == "brave-llm-context":
         return _dated(response, value)
+    if response.provider == "openai":
+        return replace(response, actions=actions_of(value))
     if response.provider == "gemini":
         return _supported(response, value)
     return _with_abstract(response, value) if response.provider == "duckduckgo" else response

@@ -12,8 +12,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.search.actions import action_line
 from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
-from coatcheck.core.search.frame import action_line, short
+from coatcheck.core.search.short import short
 from coatcheck.core.search.view import Body, Laid
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK, one_line
@@ -38,6 +39,7 @@ _PAIR_OF: Final = 2
 _ANSWER: Final = 280
 _PREFIX: Final = re.compile(r"(?:[-*+•>|]+\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _LINK_ONLY: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,400}\]\([^()\n]{0,2000}\)\W{0,8}")
+_NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _END: Final = re.compile(r"[.!?。！？؟।…][\"'”’»)\]』」）*_]*$")
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,2}|\w+")
 _WIDE: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -73,7 +75,7 @@ class ToolSummary(Struct, frozen=True, kw_only=True):
 
     tool: str
     action: str
-    """`searched 'x'`."""
+    """`searched 'x'`, or what the provider says that its own tool did."""
     query: str
     answers: tuple[str, ...]
     """The provider's own, each on one line, cut."""
@@ -99,9 +101,12 @@ def summarise(
     sources = [_source(each, "") for each in made.shown]
     sources += [_source(each, "title only") for each in made.listed]
     answers = [one_line(answer.text[: _ANSWER * 2])[:_ANSWER] for answer in laid.response.answers[:2]]
-    action = action_line(made.query)
+    asked = laid.response.query or ""
+    actions = laid.response.actions if made.query in {"", asked} else ()
+    action = "; ".join(actions) or action_line(made.query)
+    head = action if actions and not made.counts.results else f"{action}{_counted(made.counts)}"
     while True:
-        text = _text(action, made, points, sources, answers)
+        text = _text(head, points, sources, answers)
         if tokenizer.count(text) <= max_tokens or not (points or sources or answers):
             break
         if len(sources) > len(made.shown) or not points:
@@ -132,11 +137,19 @@ def _source(each: Shown | Listed, note: str) -> Source:
     )
 
 
-def _text(action: str, made: Budgeted, points: list[Point], sources: list[Source], answers: list[str]) -> str:
-    counts = made.counts
-    lines = [f"{MARK} {action}: {counts.results} results, {counts.shown} read"]
-    lines += [f"{MARK} the provider's own answer: {answer}" for answer in answers]
-    lines += [f"- {one_line(point.text)} [{point.citation}]" for point in points]
+def _uncited(text: str) -> str:
+    """Outside text in which no citation passes for ours."""
+    return text.replace("[art_", "\uff3bart_")
+
+
+def _counted(counts: Counts) -> str:
+    return f": {counts.results} {'result' if counts.results == 1 else 'results'}, {counts.shown} read"
+
+
+def _text(head: str, points: list[Point], sources: list[Source], answers: list[str]) -> str:
+    lines = [f"{MARK} {head}"]
+    lines += [f"{MARK} the provider's own answer: {_uncited(answer)}" for answer in answers]
+    lines += [f"- {_uncited(one_line(point.text))} [{point.citation}]" for point in points]
     if sources:
         lines.append(f"{MARK} sources")
         for source in sources:
@@ -192,7 +205,7 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
     match = _PREFIX.match(text)
     skip = lead + (match.end() if match else 0)
     kept = raw[skip:].rstrip(" \t\r\n\\")
-    letters = sum(map(str.isalpha, kept))
+    letters = len(kept.encode().translate(None, _NO_LETTERS)) if kept.isascii() else sum(map(str.isalpha, kept))
     least = _LEAST // _PAIR_OF if _WIDE.search(kept) else _LEAST
     if len(kept) < least or letters * 2 < len(kept) or "\ufffd" in kept:
         return None
@@ -208,8 +221,7 @@ def _scores(texts: list[str], query: str) -> list[float]:
         return [0.0] * len(texts)
     scanner = Scanner(asked.terms)
     scanner.feed("\n".join(texts).encode("utf-8", "replace"), last=True)
-    apart = [piece for text in texts for piece in (text, "", "", "")]  # a neighbour's words are not the sentence's
-    return Ranking(asked.terms, weigh(scanner.hits(), asked.terms)).of_texts(apart)[::4]
+    return Ranking(asked.terms, weigh(scanner.hits(), asked.terms)).of_texts_apart(texts)
 
 
 def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
@@ -217,20 +229,25 @@ def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
     order = sorted(sentences, key=lambda each: (-each.worth, each.owner, each.start))
     out: list[_Sentence] = []
     said: set[str] = set()
+    words_of: dict[str, set[str]] = {}
 
-    def take(candidates: list[_Sentence]) -> None:
+    def take(candidates: list[_Sentence]) -> bool:
         for each in candidates:
-            words = set(_WORD.findall(each.text.casefold()))
-            if each not in out and len(out) < POINTS and (not said or len(words & said) <= _SAID * len(words)):
+            words = words_of.get(each.text)
+            if words is None:
+                words = words_of[each.text] = set(_WORD.findall(each.text.casefold()))
+            if len(out) < POINTS and (not said or len(words & said) <= _SAID * len(words)) and each not in out:
                 out.append(each)
                 said.update(words)
-                return
+                return True
+        return False
 
     for owner in range(results):
         take([each for each in order if each.owner == owner])
     best = order[0].worth if order else 0.0
-    for _ in range(POINTS - len(out)):
-        take([each for each in order if each.worth >= _WORTH * best])
+    good = [each for each in order if each.worth >= _WORTH * best]
+    while len(out) < POINTS and take(good):
+        pass
     return out
 
 

@@ -22,6 +22,7 @@ _URL: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]{1,20}:)?//[^\s/]\S*")
 _FALSE_START: Final = 4_000_000
 """Characters of a string that is looked at for a document inside it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SHORT_NAME: Final = 64
 _NAMES: Final = 400
 """Names of one object that are compared."""
 _LISTED: Final = 2_000
@@ -31,7 +32,15 @@ _SIGNIFICANT: Final = 15
 
 def key(name: str) -> str:
     """A name as it is compared."""
+    return _known_key(name) if len(name) <= _SHORT_NAME else _key(name)
+
+
+def _key(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
+
+
+_known_key: Final = lru_cache(maxsize=2_048)(_key)
+"""The same of names that come again and again."""
 
 
 def folded(record: Record) -> Record:
@@ -93,6 +102,11 @@ def _child(value: object, name: str) -> Iterable[object]:
         return ()
     member = _first(record, name, missing=_MISSING)
     return () if member is _MISSING else (member,)
+
+
+def head(condition: str) -> str:
+    """The name that a path begins with, as it is compared; empty where it goes into a list."""
+    return _steps(condition.partition("==")[0])[0][0]
 
 
 _MISSING: Final = object()

@@ -84,8 +84,10 @@ class TokenMeter:
     multiples of a stride that doubles whenever there are more than 128. Memory stays under 256 KB + 96 KB.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, exact: int = EXACT_BYTES) -> None:
+        """Make a meter; `exact` is in bytes, for who needs less."""
         self._tokenizer = tokenizer
+        self._exact = exact
         self._size = 0
         self._whole: bytearray | None = bytearray()
         self._stride = SAMPLE_PIECE * 2
@@ -94,7 +96,7 @@ class TokenMeter:
     def feed(self, data: bytes) -> None:
         """Take the next bytes. Costs a copy of what is kept, never an encoding."""
         if self._whole is not None:
-            if self._size + len(data) <= EXACT_BYTES:
+            if self._size + len(data) <= self._exact:
                 self._whole += data
             else:
                 kept, self._whole, self._size = bytes(self._whole), None, 0

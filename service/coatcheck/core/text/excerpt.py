@@ -4,8 +4,9 @@ What comes back is a true prefix or suffix, whole in its UTF-8 sequences and gra
 asked when counted by itself. Encodes bounded slices only, however large the data: 100 MB cost what 10 KB cost.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Final
 
 import regex
@@ -111,6 +112,20 @@ def fit_tail(data: bytes, budget: int, tokenizer: Tokenizer, density: float = _B
     return data[start:], len(tokens) - before
 
 
+def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
+    """About how many tokens each of several texts is, from one encoding of all: a token less or more at either end."""
+    tokens = tokenizer.encode("".join(texts))
+    ends = list(accumulate(tokenizer.lengths(tokens)))
+    found: list[int] = []
+    size = before = 0
+    for text in texts:
+        size += len(text) if text.isascii() else len(text.encode())
+        count = bisect_right(ends, size)
+        found.append(max(1, count - before))
+        before = count
+    return found
+
+
 def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
     """`text` if it is at most `max_tokens`; otherwise as much of its start as fits with `…` after it; perhaps empty."""
     if max_tokens <= 0:
@@ -166,7 +181,7 @@ def _recounted(piece: bytes, budget: int, take: Callable[[int], bytes], tokenize
 
 def _tokens_of(tokens: list[int], size: int, tokenizer: Tokenizer) -> int:
     """How many of the tokens stand for the first `size` bytes, which end where one of them ends."""
-    return bisect_left(range(len(tokens)), size, key=lambda count: len(tokenizer.decode(tokens[:count])))
+    return bisect_left(list(accumulate(tokenizer.lengths(tokens), initial=0)), size)
 
 
 def _edges(data: bytes, at: int) -> list[int]:

@@ -83,12 +83,13 @@ class Chooser:
     def _best(self, order: list[int]) -> None:
         misses = windows = 0
         most = max(_FEWEST, self._tokens // _PER_WINDOW)
+        floor = _FLOOR * self._rated[order[0]].score if order else 0.0
         for place in order:
+            if misses >= _MISSES or self._rated[place].score < floor:
+                break
             alone = self._beside(place) == 0
             if alone and windows == most:
                 continue
-            if self._rated[place].score < _FLOOR * self._rated[order[0]].score or misses == _MISSES:
-                break
             if not self._take(place):
                 misses += 1
             elif alone:
@@ -134,7 +135,7 @@ class Chooser:
 
     def _beside(self, place: int) -> int:
         """How many of a unit's two neighbours are chosen."""
-        return sum(self._together(place, other) and other in self._chosen for other in (place - 1, place + 1))
+        return sum(other in self._chosen and self._together(place, other) for other in (place - 1, place + 1))
 
     def _cost(self, place: int) -> tuple[int, int]:
         cost = self._costs.get(place)

@@ -43,6 +43,8 @@ _PREFIXED: Final = 0.6
 """For the inside of a word in Arabic and Hebrew, which write articles and prepositions in front of it."""
 _HIDDEN: Final = 0.1
 """For what stands in a tag or a script."""
+_APART: Final = 2
+"""Ends of lines between texts that have nothing to do with each other: no word and no pair of words goes on there."""
 _LEAST_LENGTH: Final = 80
 """Bytes: shorter units are no better for being shorter."""
 _MOST_HITS: Final = 64
@@ -120,6 +122,20 @@ class Ranking:
             places.append((at, at + len(data) + 1))
             at += len(data) + 1
         return [rated.score for rated in self._of_part(0, Part(Place(0, 0, 0), b"\n".join(datas) + b"\n"), places, [])]
+
+    def of_texts_apart(self, texts: list[str]) -> list[float]:
+        """How well each of some texts that have nothing to do with each other answers."""
+        pieces: list[bytes] = []
+        places: list[tuple[int, int]] = []
+        at = 0
+        for text in texts:
+            pieces.append(text.encode("utf-8", "replace"))
+            places.append((at, at + len(pieces[-1]) + 1))
+            at += len(pieces[-1]) + _APART
+        if not places:
+            return []
+        own, _ = self._found((b"\n" * _APART).join(pieces) + b"\n" * _APART, places, [])
+        return [_together([times[number] for number in sorted(times)]) for times in own]
 
     def _of_part(
         self, number: int, part: Part, places: list[tuple[int, int]], hidden: list[tuple[int, int]]
@@ -238,6 +254,12 @@ def _headings(data: bytes, places: list[tuple[int, int]]) -> list[int]:
             last = number
         out.append(last if 0 < number - last <= _UNDER else -1)
     return out
+
+
+def _together(scores: list[float]) -> float:
+    """The sum of a unit's terms, higher the more there are together."""
+    there = sum(1 for score in scores if score)
+    return sum(scores) * (1 + _TOGETHER * max(there - 1, 0))
 
 
 def _with_neighbours(own: list[dict[int, float]], headings: list[int]) -> list[float]:

@@ -6,6 +6,7 @@ is still looked for. It ranks nothing and holds no bytes but the last few of a b
 """
 
 from array import array
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -64,7 +65,7 @@ class Finder:
         live = [term for number, term in enumerate(terms) if number not in without]
         ordered = sorted(live, key=lambda term: (-len(term.stem), term.stem))  # of two that begin alike, the longer
         pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
-        self._find = Scan(pattern, ignore_case=True).find if live else _nowhere
+        self._find = _compiled(pattern).find if live else _nowhere
 
     def next(self, data: bytes, at: int, end: int | None = None) -> tuple[int, tuple[int, ...]] | None:
         """The first place at or after `at` where terms begin, and the numbers of those terms."""
@@ -108,6 +109,12 @@ class Finder:
             self._known.clear()
         self._known[spelling] = numbers
         return numbers
+
+
+@lru_cache(maxsize=8)
+def _compiled(pattern: str) -> Scan:
+    """A pattern compiled: the same terms are looked for several times for one answer."""
+    return Scan(pattern, ignore_case=True)
 
 
 def _nowhere(data: bytes, start: int = 0, end: int | None = None) -> None:

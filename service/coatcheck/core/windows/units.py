@@ -46,10 +46,11 @@ _LF: Final = 0x0A
 def units(data: bytes, base: int) -> list[tuple[int, int]]:
     """Ranges that follow each other from the first byte to the last; positions count from `base`."""
     out: list[tuple[int, int]] = []
-    start = 0
-    for end in (*(match.end() for match in _END.finditer(data)), len(data)):
-        inside = end < len(data) and data[end - 1] != _LF
-        if end <= start or (inside and end - start < _SHORTEST):
+    start, size = 0, len(data)
+    ends = [match.end() for match in _END.finditer(data)]
+    ends.append(size)
+    for end in ends:
+        if end - start < _SHORTEST and (end <= start or (end < size and data[end - 1] != _LF)):
             continue
         while end - start > LONGEST:
             cut = _cut(data, start)

@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, f
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import tombstone_of
+from coatcheck.adapters.sql.changes.holds import holds_of
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many
@@ -36,7 +37,7 @@ class _State(NamedTuple):
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
 _STATE = select(*_COLUMNS).where(_HERE).with_for_update()
 _FULL = select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS).join_from(artifacts, blobs).where(_HERE)
-_MOVABLE = artifacts.c.pinned.is_(False) & artifacts.c.idle_ttl.is_not(None)
+_MOVABLE = artifacts.c.pinned.is_(False)
 _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
 _WANTED = func.unnest(bindparam("spaces", type_=Many(Text())), _NUMBERS).table_valued("space", "at").render_derived()
 # By their rows, as everybody locks them: no two replicas wait for each other in a circle.
@@ -64,14 +65,22 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
     if found is None:
         return tombstone_of(conn, change.namespace, change.number, change.now)
     row = _State._make(found)
-    if row.expires_at is not None and row.expires_at <= change.now:
-        return rows.gone(change.number, "expired", row.expires_at, row.tool_name)
     values = _patched(change, row)
+    if row.expires_at is not None and row.expires_at <= change.now and not _revives(conn, change, row, values):
+        return rows.gone(change.number, "expired", row.expires_at, row.tool_name)
     if values:
         conn.execute(_BY_SEQ.values(**values), {"row": row.seq})
         if "labels" in values:
             wait_for_index(conn, change.namespace, [row.seq])
     return rows.artifact(conn.execute(_FULL, here).one())
+
+
+def _revives(conn: Connection, change: PatchArtifact, row: _State, values: dict[str, Any]) -> bool:
+    """Whether a change brings back what has expired: only what a hold has kept, and only beyond this moment."""
+    if not change.revive or "expires_at" not in values or holds_of(conn, row.seq, change.now) is None:
+        return False
+    expires_at: datetime | None = values["expires_at"]
+    return expires_at is None or expires_at > change.now
 
 
 def _patched(change: PatchArtifact, row: _State) -> dict[str, Any]:
@@ -110,15 +119,23 @@ def apply_touch(conn: Connection, change: Touch) -> None:
         for moment in reads[namespace, number]:
             if read_at < moment and (expires_at is None or expires_at > moment):
                 read_at = moment
-                expires_at = expiry(row.created_at, moment, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
+                expires_at = _later(row, moment)
         if read_at != row.read_at:
             moved.append({"row": row.seq, "read": read_at, "expires": expires_at})
     if moved:
         conn.execute(_TOUCH, moved)
 
 
+def _later(row: _State, read_at: datetime) -> datetime | None:
+    """The expiry that a read gives: never an earlier one."""
+    if row.idle_ttl is None or row.expires_at is None:
+        return row.expires_at
+    moved = expiry(row.created_at, read_at, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
+    return row.expires_at if moved is None else max(moved, row.expires_at)
+
+
 def _movable(conn: Connection, wanted: Collection[tuple[str, int]]) -> Sequence[Any]:
-    """The rows of these that have an idle expiry: namespace, number, state."""
+    """The rows of these that are not pinned: namespace, number, state."""
     if conn.dialect.name != "sqlite":
         spaces, numbers = zip(*wanted, strict=True) if wanted else ((), ())
         return conn.execute(_READ_OF_ALL, {"spaces": spaces, "numbers": numbers}).all()

@@ -3,8 +3,8 @@
 Dead is final. The bytes themselves are the sweep's business, after a grace for readers that hold them.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from coatcheck.adapters.sql.changes import audit, holds, removed, session_usage, usage
 from coatcheck.adapters.sql.changes.unsettled import Unsettled
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.rows import Reason, gone
@@ -32,6 +33,8 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.core.artifact import Gone
+from coatcheck.core.audit import AuditLine, By
+from coatcheck.core.holds import Held
 from coatcheck.core.views import TEXT
 from coatcheck.ports import DeleteArtifact, DeleteSession, ExpireArtifacts
 
@@ -65,24 +68,32 @@ class Corpse(NamedTuple):
     number: int
     identity: bytes
     tool_name: str | None
+    session: str | None
     expires_at: datetime | None
     blob_seq: int
+    size: int
+    """Bytes of content."""
 
 
-_COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in Corpse._fields]
+_SIZE = select(blobs.c.size).where(blobs.c.seq == artifacts.c.blob_seq).correlate(artifacts).scalar_subquery()
+CORPSE: list[ColumnElement[Any]] = [
+    _SIZE.label(name) if name == "size" else artifacts.c[name] for name in Corpse._fields
+]
+"""The columns of a Corpse."""
 
 
 _ONE = (
-    select(*_COLUMNS)
+    select(*CORPSE)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update()
 )
 _OF_SESSION = (
-    select(*_COLUMNS)
+    select(*CORPSE)
     .where(
         artifacts.c.namespace == bindparam("namespace"),
         artifacts.c.session == bindparam("session"),
         is_live(),
+        holds.is_not_held(),
     )
     .order_by(artifacts.c.seq)
     .limit(bindparam("limit"))
@@ -104,8 +115,8 @@ _LOCK_ARTIFACTS = Prepared(
     .with_for_update()
 )
 _EXPIRED = (
-    select(*_COLUMNS)
-    .where(artifacts.c.expires_at <= by_now(NOW))
+    select(*CORPSE)
+    .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
     .order_by(artifacts.c.expires_at)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
@@ -123,10 +134,17 @@ _TOMBSTONE = union_all(
 )
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS)).returning(views.c.blob_seq))
-_REMOVE = delete(artifacts).where(among(artifacts.c.seq, _SEQS))
+_REMOVE = Prepared(
+    delete(artifacts).where(among(artifacts.c.seq, _SEQS), holds.is_not_held()).returning(artifacts.c.namespace)
+)
 _HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
 _LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
-_RELEASE = update(blobs).where(among(blobs.c.seq, _SEQS), blobs.c.dead_at.is_(None), is_unused()).values(dead_at=NOW)
+_RELEASE = (
+    update(blobs)
+    .where(among(blobs.c.seq, _SEQS), blobs.c.dead_at.is_(None), is_unused())
+    .values(dead_at=NOW)
+    .returning(blobs.c.namespace, blobs.c.stored_size)
+)
 
 
 _REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
@@ -154,7 +172,7 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
         conn.execute(_LOCK_BLOBS, {"seqs": sorted(held)}).all()
 
 
-def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | None:
+def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Held | None:
     """Bury one artifact."""
     key = {"namespace": change.namespace, "number": change.number}
     row = conn.execute(_ONE, key).first()
@@ -163,12 +181,18 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | None
     corpse = Corpse._make(row)
     if corpse.expires_at is not None and corpse.expires_at <= change.now:
         return gone(corpse.number, "expired", corpse.expires_at, corpse.tool_name)
-    _bury(conn, [corpse], "deleted", change.now, change.tombstone_until)
+    held = holds.holds_of(conn, corpse.seq, change.now)
+    if held is not None:
+        return held
+    bury(conn, [corpse], Death("deleted", change.now, change.tombstone_until, change.by))
     return True
 
 
-def apply_delete_session(conn: Connection, change: DeleteSession) -> int:
+def apply_delete_session(conn: Connection, change: DeleteSession) -> int | Held:
     """Bury live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
+    held = holds.holds_on(conn, change.namespace, change.session, change.now)
+    if held is not None:
+        return held
     rows = conn.execute(
         _OF_SESSION,
         {
@@ -178,13 +202,16 @@ def apply_delete_session(conn: Connection, change: DeleteSession) -> int:
             "limit": change.limit,
         },
     ).all()
-    return _bury(conn, _made(rows), "session_deleted", change.now, change.tombstone_until)
+    session_usage.drop(conn, change.namespace, change.session)
+    return bury(conn, _made(rows), Death("session_deleted", change.now, change.tombstone_until, change.by))
 
 
-def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
+def bury_expired(conn: Connection, change: ExpireArtifacts) -> list[Corpse]:
     """Bury what has expired, the longest overdue first."""
-    rows = conn.execute(_EXPIRED, {"now": change.now, "limit": change.limit}).all()
-    return _bury(conn, _made(rows), "expired", change.now, change.tombstone_until)
+    corpses = _made(conn.execute(_EXPIRED, {"now": change.now, "limit": change.limit}).all())
+    lives = change.tombstone_lives
+    bury(conn, corpses, Death("expired", change.now, change.tombstone_until, change.by, lives))
+    return corpses
 
 
 def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
@@ -205,7 +232,8 @@ def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
         # In a statement before: a writer that is about to share one of these blobs holds it, and must be waited for,
         # so that the next statement sees its artifact.
         conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
-    conn.execute(_RELEASE, {"seqs": held, "now": now})
+    for namespace, size in conn.execute(_RELEASE, {"seqs": held, "now": now}):
+        usage.count(conn, namespace, bytes_=-size)
 
 
 def hold(conn: Connection, seq: int) -> bool:
@@ -213,10 +241,18 @@ def hold(conn: Connection, seq: int) -> bool:
     return bool(_HOLD.rows(conn, {"seq": seq}))
 
 
-def remove(conn: Connection, seqs: Sequence[int]) -> list[int]:
-    """Take artifacts that are held away, with their views; answers which blobs the views had, to be released."""
+def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
+    """Take artifacts away whose rows are ours, with their views; answers which blobs the views had, to be released.
+
+    Raises Unsettled when a hold covers one of them after all: whoever chose them has not looked, or before it came.
+    """
+    holds.stand_by_now(conn)
     left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
-    conn.execute(_REMOVE, {"seqs": seqs})
+    gone = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
+    if len(gone) != len(seqs):
+        raise Unsettled
+    for namespace in set(gone):
+        usage.count(conn, namespace, artifacts=-gone.count(namespace))
     return left
 
 
@@ -224,9 +260,25 @@ def _made(rows: Sequence[Row[Any]]) -> list[Corpse]:
     return [Corpse._make(row) for row in rows]
 
 
-def _bury(conn: Connection, corpses: list[Corpse], reason: Reason, now: datetime, until: datetime) -> int:
+class Death(NamedTuple):
+    """Why artifacts are removed, when, by whom, and how long their tombstones stand."""
+
+    reason: Reason
+    now: datetime
+    until: datetime
+    by: By
+    lives: Mapping[str, timedelta] = {}
+    """How long the tombstones of some namespaces stand instead."""
+
+
+def bury(conn: Connection, corpses: list[Corpse], death: Death) -> int:
+    """Put tombstones in the place of artifacts whose rows this transaction holds; answers how many.
+
+    What an undo needs is kept, and the audit says what was removed, by whom and why.
+    """
     if not corpses:
         return 0
+    now, seqs = death.now, [corpse.seq for corpse in corpses]
     conn.execute(
         _ADD_TOMBSTONE[conn.dialect.name],
         [
@@ -234,15 +286,45 @@ def _bury(conn: Connection, corpses: list[Corpse], reason: Reason, now: datetime
                 "namespace": corpse.namespace,
                 "number": corpse.number,
                 "identity": corpse.identity,
-                "reason": reason,
+                "reason": death.reason,
                 # A sweep that comes late must not change the answer that every route gave since it expired.
-                "at": corpse.expires_at if reason == "expired" else now,
+                "at": corpse.expires_at if death.reason == "expired" else now,
                 "tool_name": corpse.tool_name,
-                "until": until,
+                "session": corpse.session,
+                "until": now + death.lives[corpse.namespace] if corpse.namespace in death.lives else death.until,
             }
             for corpse in corpses
         ],
     )
-    left = remove(conn, [corpse.seq for corpse in corpses])
+    removed.keep(conn, seqs, death.reason, now, death.by.run_id)
+    left = remove(conn, seqs, now)
     release(conn, [*left, *(corpse.blob_seq for corpse in corpses)], now)
+    _write_down(conn, corpses, death)
     return len(corpses)
+
+
+def _write_down(conn: Connection, corpses: list[Corpse], death: Death) -> None:
+    by_namespace: dict[str, list[Corpse]] = {}
+    for corpse in corpses:
+        by_namespace.setdefault(corpse.namespace, []).append(corpse)
+    for namespace, those in by_namespace.items():
+        note_removal(conn, namespace, death, [corpse.number for corpse in those], sum(corpse.size for corpse in those))
+
+
+def note_removal(conn: Connection, namespace: str, death: Death, numbers: Sequence[int], size: int) -> None:
+    """Have the audit say that artifacts were removed, of so many bytes of content together."""
+    by = death.by
+    audit.append(
+        conn,
+        AuditLine(
+            at=death.now,
+            action="artifact.removed",
+            actor=by.actor,
+            key_id=by.key_id,
+            namespace=namespace,
+            reason=death.reason,
+            run_id=by.run_id,
+            size=size,
+            numbers=tuple(numbers),
+        ),
+    )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.bury import release
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, uploads, views
@@ -25,7 +26,9 @@ def without_seq(table: Table) -> list[str]:
 
 
 _TAKE_INTENT = Prepared(
-    delete(uploads).where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
+    delete(uploads)
+    .where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
+    .returning(uploads.c.reserved)
 )
 _SAME_BYTES = Prepared(
     select(blobs.c.seq, *rows.BLOB_COLUMNS)
@@ -84,7 +87,10 @@ def take_intent(conn: Connection, ours: Ours) -> bool:
     """Use up the intent of our upload: the fence. True for inline bytes, which need none."""
     if ours.blob.placement == "inline":
         return True
-    return _TAKE_INTENT.run(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace}) == 1
+    taken = _TAKE_INTENT.rows(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace})
+    if taken:
+        usage.count(conn, ours.namespace, reserved=-taken[0][0])
+    return bool(taken)
 
 
 def settle(conn: Connection, ours: Ours) -> Settled:
@@ -96,6 +102,7 @@ def settle(conn: Connection, ours: Ours) -> Settled:
     settled = next((Settled(seq, blob, used=False) for seq, blob in same if not blob.condemned), None)
     if settled is None:
         settled = Settled(_add_blob(conn, ours, dead_at=None), ours.blob, used=True)
+        usage.count(conn, ours.namespace, bytes_=ours.blob.stored_size)
         if ours.blob.placement == "inline":
             _ADD_INLINE.run(conn, {"blob_seq": settled.seq, "namespace": ours.namespace, "stored": ours.inline})
     lost = [seq for seq, blob in same if blob.condemned]

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection, Text, bindparam, delete, func, select, tuple_, update
 
+from coatcheck.adapters.sql.changes import session_usage
 from coatcheck.adapters.sql.changes.bury import NOW, is_unused, is_used
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
 from coatcheck.adapters.sql.types import Many
@@ -84,8 +85,12 @@ def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
-    """Drop tombstones and idempotency keys that are over, and, uncounted, marks that nobody asks for any more."""
+    """Drop tombstones, idempotency keys and sessions' accounts that are over.
+
+    And, uncounted, marks that nobody asks for any more.
+    """
     if conn.dialect.name != "sqlite":
         conn.execute(_DROP_MARKS)
     limits = {"now": change.now, "limit": change.limit}
-    return sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
+    dropped = sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
+    return dropped + session_usage.drop_old(conn, change.now, change.limit)

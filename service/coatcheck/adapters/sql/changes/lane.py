@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, literal_column, null, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes import fold, store, views
+from coatcheck.adapters.sql.changes import fold, store, usage, views
 from coatcheck.adapters.sql.changes.place import PROBES, Numberer
+from coatcheck.adapters.sql.changes.room import no_room
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads
@@ -29,7 +30,7 @@ _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
 _TAKE_INTENTS = Prepared(
     delete(uploads)
     .where(uploads.c.namespace == _NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
-    .returning(uploads.c.blob_id)
+    .returning(uploads.c.blob_id, uploads.c.reserved)
 )
 _TAKEN = Prepared(
     select(artifacts.c.number, artifacts.c.identity, artifacts.c.seq, artifacts.c.expires_at)
@@ -97,6 +98,10 @@ class _Known(NamedTuple):
 def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> "list[store.Answer]":
     """Store artifacts of one namespace; an answer for each."""
     answers: dict[int, store.Answer] = {}
+    for at, change in enumerate(changes):
+        full = no_room(conn, change, number)
+        if full is not None:
+            answers[at] = full
     _take_intents(conn, changes, answers)
     new, there = _find_places(conn, changes, number, answers)
     _answer_those_there(conn, changes, there, answers)
@@ -120,11 +125,15 @@ def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Num
 
 
 def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: "dict[int, store.Answer]") -> None:
-    files = [(at, change) for at, change in enumerate(changes) if change.blob.placement != "inline"]
+    files = [
+        (at, change) for at, change in enumerate(changes) if at not in answers and change.blob.placement != "inline"
+    ]
     if not files:
         return
     ids = [change.blob.id for _, change in files]
-    ours = {row[0] for row in _TAKE_INTENTS.rows(conn, {"namespace": changes[0].namespace, "ids": ids})}
+    taken = _TAKE_INTENTS.rows(conn, {"namespace": changes[0].namespace, "ids": ids})
+    usage.count(conn, changes[0].namespace, reserved=-sum(reserved for _, reserved in taken))
+    ours = {blob_id for blob_id, _ in taken}
     for at, change in files:
         if change.blob.id in ours:
             ours.discard(change.blob.id)  # an intent is used up by the first who needs it
@@ -225,6 +234,8 @@ def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]
     _ADD_ARTIFACT.many(conn, artifact_rows)
     _ADD_VIEW.many(conn, view_rows)
     if new:
+        added = sum(row["stored_size"] for row in kept.blob_rows)
+        usage.count(conn, new[0].change.namespace, bytes_=added, artifacts=len(artifact_rows))
         wait_for_index(conn, new[0].change.namespace, [row["seq"] for row in artifact_rows])
 
 

@@ -4,13 +4,15 @@ What the caller must have done before: made the bytes durable. What it must do a
 `blob_used` says that they are referenced now.
 """
 
+import math
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import hold, release, remove, tombstone_of
+from coatcheck.adapters.sql.changes import holds, usage
+from coatcheck.adapters.sql.changes.bury import Death, hold, note_removal, release, remove, tombstone_of
 from coatcheck.adapters.sql.changes.fold import (
     bury_ours,
     heal,
@@ -21,6 +23,7 @@ from coatcheck.adapters.sql.changes.fold import (
     without_seq,
 )
 from coatcheck.adapters.sql.changes.place import Numberer, Place, find_place
+from coatcheck.adapters.sql.changes.room import no_room
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.changes.unsettled import Unsettled
 from coatcheck.adapters.sql.changes.views import add_view
@@ -28,12 +31,15 @@ from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
+from coatcheck.core.audit import SCHEDULE
 from coatcheck.core.expiry import expiry
+from coatcheck.core.quota import Full
 from coatcheck.ports import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreArtifact, Stored
 
 _LOOKS = 8
 """For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""
 
+_LIFE = ("ttl", "idle_ttl", "pinned", "read_at", "expires_at")
 _KEY = select(
     idempotency_keys.c.fingerprint,
     idempotency_keys.c.expires_at,
@@ -66,14 +72,24 @@ _REMOVE_TOMBSTONE = Prepared(
         tombstones.c.namespace == bindparam("namespace"), tombstones.c.number == bindparam("number")
     )
 )
+_BORN = select(artifacts.c.created_at).where(artifacts.c.seq == bindparam("seq"))
+_REVIVE = (
+    update(artifacts)
+    .where(artifacts.c.seq == bindparam("row"))
+    .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _LIFE})
+)
+_SIZE = select(blobs.c.size).where(blobs.c.seq == bindparam("seq"))
 _ADD_ARTIFACT = Prepared(insert(artifacts).returning(artifacts.c.seq), columns=without_seq(artifacts))
 
 
-Answer = Stored | Gone | Fenced | KeyReused | None
+Answer = Stored | Gone | Fenced | KeyReused | Full | None
 
 
 def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> Answer:
     """Store an artifact, or answer the one that is there."""
+    full = no_room(conn, change, number)
+    if full is not None:
+        return full
     if not take_intent(conn, payload_of(change)):
         return Fenced()
     return apply_fenced_store(conn, change, number)
@@ -180,7 +196,10 @@ def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | N
     if place.seq is not None:
         if not hold(conn, place.seq):
             return None
-        left = remove(conn, [place.seq])
+        if holds.holds_of(conn, place.seq, change.now) is not None:
+            return _revived(conn, change, place.seq)
+        left = remove(conn, [place.seq], change.now)
+        _note_expiry(conn, change, place)
     if place.buried is not None:
         _expect_unburied(conn, change, place.number)
         removed = _REMOVE_TOMBSTONE.run(conn, {"namespace": change.namespace, "number": place.number})
@@ -190,6 +209,7 @@ def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | N
     artifact = artifact_of(change, place.number, blob)
     row = artifact_row(change, artifact, place.number, blob_seq)
     seq: int = _ADD_ARTIFACT.rows(conn, row)[0][0]
+    usage.count(conn, change.namespace, artifacts=1)
     wait_for_index(conn, change.namespace, [seq])
     if change.text_view is not None:
         add_view(conn, change, change.text_view, seq)
@@ -199,6 +219,31 @@ def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | N
         release(conn, left, change.now)
     _expect_unburied(conn, change, place.number)
     return Stored(artifact, created=True, blob_used=used)
+
+
+def _revived(conn: Connection, change: StoreArtifact, seq: int) -> Stored | None:
+    """What has expired here and is held, living again as it was: a hold forbids to put another one in its place."""
+    created_at: datetime = conn.execute(_BORN, {"seq": seq}).scalar_one()
+    age = math.ceil((change.now - created_at).total_seconds())
+    ttl = None if change.ttl is None else age + change.ttl
+    conn.execute(
+        _REVIVE,
+        {
+            "row": seq,
+            "ttl": ttl,
+            "idle_ttl": change.idle_ttl,
+            "pinned": change.pinned,
+            "read_at": change.now,
+            "expires_at": expiry(created_at, change.now, ttl=ttl, idle_ttl=change.idle_ttl, pinned=change.pinned),
+        },
+    )
+    return _there(conn, change, seq, created=False)
+
+
+def _note_expiry(conn: Connection, change: StoreArtifact, place: Place) -> None:
+    """Say in the audit that what had expired here was removed before its sweep came: the same is stored again."""
+    size: int = conn.execute(_SIZE, {"seq": place.blob_seq}).scalar() or 0
+    note_removal(conn, change.namespace, Death("expired", change.now, change.now, SCHEDULE), [place.number], size)
 
 
 def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:

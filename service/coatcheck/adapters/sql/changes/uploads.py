@@ -2,17 +2,21 @@
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.bury import NOW
+from coatcheck.adapters.sql.changes.room import reserve
 from coatcheck.adapters.sql.tables import blobs, uploads
 from coatcheck.adapters.sql.words import by_now
+from coatcheck.core.quota import Full
 from coatcheck.ports import AbandonUpload, BeginUpload, ReapUploads, RenewUpload
 
 _ADD = insert(uploads)
 _ONE = (uploads.c.blob_id == bindparam("id")) & (uploads.c.namespace == bindparam("space"))
 _RENEW = update(uploads).where(_ONE).values(lease_until=bindparam("until", type_=uploads.c.lease_until.type))
-_REMOVE = delete(uploads).where(_ONE)
+_REMOVE = delete(uploads).where(_ONE).returning(uploads.c.reserved)
+_REMOVE_MANY = delete(uploads).where(_ONE)
 _LATE = (
-    select(uploads.c.blob_id, uploads.c.namespace, uploads.c.placement)
+    select(uploads.c.blob_id, uploads.c.namespace, uploads.c.placement, uploads.c.reserved)
     .where(uploads.c.lease_until < by_now(NOW))
     .order_by(uploads.c.lease_until)
     .limit(bindparam("limit"))
@@ -21,8 +25,11 @@ _LATE = (
 _ADD_BLOB = insert(blobs)
 
 
-def apply_begin(conn: Connection, change: BeginUpload) -> None:
-    """Record an intent."""
+def apply_begin(conn: Connection, change: BeginUpload) -> Full | None:
+    """Record an intent, with its reservation."""
+    full = reserve(conn, change)
+    if full is not None:
+        return full
     conn.execute(
         _ADD,
         {
@@ -30,8 +37,10 @@ def apply_begin(conn: Connection, change: BeginUpload) -> None:
             "namespace": change.namespace,
             "placement": change.placement,
             "lease_until": change.lease_until,
+            "reserved": change.reserve,
         },
     )
+    return None
 
 
 def apply_renew(conn: Connection, change: RenewUpload) -> bool:
@@ -42,7 +51,8 @@ def apply_renew(conn: Connection, change: RenewUpload) -> bool:
 
 def apply_abandon(conn: Connection, change: AbandonUpload) -> None:
     """Forget an intent."""
-    conn.execute(_REMOVE, {"id": change.blob_id, "space": change.namespace})
+    for reserved in conn.execute(_REMOVE, {"id": change.blob_id, "space": change.namespace}).scalars():
+        usage.count(conn, change.namespace, reserved=-reserved)
 
 
 def apply_reap(conn: Connection, change: ReapUploads) -> int:
@@ -50,7 +60,9 @@ def apply_reap(conn: Connection, change: ReapUploads) -> int:
     late = conn.execute(_LATE, {"now": change.now, "limit": change.limit}).all()
     if not late:
         return 0
-    conn.execute(_REMOVE, [{"id": blob_id, "space": namespace} for blob_id, namespace, _ in late])
+    conn.execute(_REMOVE_MANY, [{"id": blob_id, "space": namespace} for blob_id, namespace, _, _ in late])
+    for _, namespace, _, reserved in late:
+        usage.count(conn, namespace, reserved=-reserved)
     conn.execute(
         _ADD_BLOB,
         [
@@ -65,7 +77,7 @@ def apply_reap(conn: Connection, change: ReapUploads) -> int:
                 "frames": b"",
                 "dead_at": change.now,
             }
-            for blob_id, namespace, placement in late
+            for blob_id, namespace, placement, _ in late
         ],
     )
     return len(late)

@@ -1,0 +1,120 @@
+"""What compacting a request costs: CPU time and memory of the service, over HTTP, the first time and each time after.
+
+Beside it, in the same run, what reading and writing the same JSON once costs Python, and what counting its tokens once
+costs: whoever changes a body pays at least the first, whoever keeps it within a window the second. The first time
+everything is counted and stored; after that the history is known.
+"""
+
+import json
+import random
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from bench.throughput import text
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core.text.count import count_exact
+from support.service import Service, serving
+
+MIB = 1024**2
+ROUNDS = 3
+
+
+def history(rng: random.Random, outputs: int, size: int, spice: str = "") -> bytes:
+    """A research turn in the format of Chat Completions; `spice` is in every output."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Research this."}]
+    for n in range(outputs):
+        function = {"name": "read_page", "arguments": json.dumps({"url": f"https://example.org/{n}"})}
+        calls = [{"id": f"c{n}", "type": "function", "function": function}]
+        messages.append({"role": "assistant", "content": "Looking.", "tool_calls": calls})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text(rng, size).decode() + spice})
+    return json.dumps({"model": "gpt-5.6", "messages": messages}, ensure_ascii=False).encode()
+
+
+class Peak:
+    """The highest resident memory of a process while this is open."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.before = self.highest = process.memory_info().rss
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.002):
+            self.highest = max(self.highest, self._process.memory_info().rss)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def floor(body: bytes) -> float:
+    """Milliseconds of CPU to read and to write the same JSON."""
+    times: list[float] = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        json.dumps(json.loads(body))
+        times.append(1000 * (time.process_time() - began))
+    return min(times)
+
+
+def counting(body: bytes) -> float:
+    """Milliseconds of CPU to count the tokens of everything that is said."""
+    texts = [message["content"] for message in json.loads(body)["messages"]]
+    tokenizer = load_tokenizer()
+    began = time.process_time()
+    for each in texts:
+        _ = count_exact(each.encode(), tokenizer)
+    return 1000 * (time.process_time() - began)
+
+
+def compact(service: Service, body: bytes, session: str) -> tuple[float, float, int]:
+    """Milliseconds of the service's CPU, peak of memory above before in bytes, and bytes of the answer."""
+    process = psutil.Process(service.process.pid)
+    asked = b'{"session":"' + session.encode() + b'","policy":{"protect":"none"},"body":' + body + b"}"
+    before = process.cpu_times()
+    with Peak(process) as peak:
+        headers = {"content-type": "application/json"}
+        response = service.client.post("/v1/context/compact", content=asked, headers=headers)
+    after = process.cpu_times()
+    assert response.status_code == 200, response.text
+    spent = after.user + after.system - before.user - before.system
+    return 1000 * spent, peak.highest - peak.before, len(response.content)
+
+
+def run() -> None:
+    """Print the table."""
+    rng = random.Random(33)
+    bodies = {
+        "1 MB, 4 outputs of 250 KB": history(rng, 4, 250_000),
+        "1 MB, 250 outputs of 4 KB, all carded": history(rng, 250, 4_000),
+        "1 MB, 400 outputs of 2.5 KB that stay": history(rng, 400, 2_500),
+        "20 MB, 40 outputs of 500 KB": history(rng, 40, 500_000),
+        "20 MB, one output": history(rng, 1, 20_000_000),
+        "20 MB, one output with an emoji": history(rng, 1, 20_000_000, " \U0001f600"),
+        "20 MB, 8,000 outputs of 2.5 KB that stay": history(rng, 8_000, 2_500),
+    }
+    heads = f"{'floor':>6} {'count':>6} | {'first':>6} {'then':>5} ms | memory {'first':>5} {'then':>4} x | answer"
+    print(f"{'body':>40} | {heads}")
+    for number, (name, body) in enumerate(bodies.items()):
+        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
+            _ = compact(service, history(rng, 16, 100_000), "warm")
+            first = compact(service, body, f"s{number}")
+            later = [compact(service, body, f"s{number}") for _ in range(ROUNDS)]
+        then, held = min(each[0] for each in later), max(each[1] for each in later)
+        floors = f"{floor(body):6.0f} {counting(body):6.0f}"
+        memory = f"{first[1] / len(body):12.1f} {held / len(body):4.1f}"
+        print(f"{name:>40} | {floors} | {first[0]:6.0f} {then:5.0f}    | {memory}   | {first[2]:,}", flush=True)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,192 @@
+"""How long a plan takes among a million artifacts, and how fast expiry goes beside ingest, on both databases.
+
+Ratios against something of the same run mean more than the times themselves.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import secrets
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bench import expiry
+from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.schema import migrate
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.core.audit import SCHEDULE, By
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.retention import Job, Outcome, Scope, hourly_run
+from coatcheck.ports import ExpireArtifacts
+from coatcheck.usecases.plan_retention import PlanRetention
+from coatcheck.usecases.run_retention import RunRetention
+from coatcheck.usecases.trail import Trail
+from contract.making import store
+from support.postgres import running_postgres
+
+MANY = 1_000_000
+GRACE = timedelta(minutes=10)
+RATE = 1000
+SECONDS = 30
+CALLERS = 4
+
+
+def run() -> None:
+    """Print both tables."""
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"{'database':>12} | {'plan among a million':<28} | {'artifacts':>9} | {'s':>7}")
+        path = Path(folder) / "many.db"
+        migrate(sqlite_url(path))
+        expiry.fill_sqlite(path, MANY)
+        asyncio.run(_on_sqlite(path))
+        with running_postgres(Path(folder) / "postgres", durable=True) as server:
+            asyncio.run(_on_postgres(server))
+            asyncio.run(_rate(server))
+
+
+async def _on_sqlite(path: Path) -> None:
+    catalog = SqliteCatalog.open(path)
+    try:
+        await _plans("sqlite", catalog)
+    finally:
+        catalog.close()
+
+
+async def _on_postgres(server: Any) -> None:  # noqa: ANN401 - a server of the support
+    url = server.database()
+    migrate(url)
+    await asyncio.to_thread(expiry.fill_postgres, server, url, MANY)
+    catalog = await PostgresCatalog.open(url)
+    try:
+        await _plans("postgresql", catalog)
+    finally:
+        await catalog.close()
+
+
+def _new_id() -> str:
+    return new_blob_id(SystemClock().now(), secrets.token_bytes(10))
+
+
+async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either catalogue
+    clock = SystemClock()
+
+    async def now() -> datetime:
+        return clock.now()
+
+    plan = PlanRetention(catalog, clock, _new_id, grace=GRACE, settled=now)
+    runs = RunRetention(catalog, clock, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
+    everything = await _timed(
+        name, "everything of a namespace", lambda: plan(Job.NAMESPACE, Scope(namespace="default"))
+    )
+    await _timed(name, "what has expired", lambda: plan(Job.EXPIRE, Scope()))
+    await _timed(name, "a session", lambda: plan(Job.SESSION, Scope(namespace="default", session="s77")))
+    half = Scope(namespace="default", max_bytes=everything.live_bytes // 2)
+    await _timed(name, "half of it, evicted", lambda: plan(Job.EVICT, half))
+    began = time.perf_counter()
+    run = await runs.apply(everything.digest, confirm=True, by=By("bench"))
+    asked = time.perf_counter() - began
+    assert run.outcome is Outcome.RUNNING
+    await asyncio.sleep(10)
+    await runs.close(0.0)
+    run = await catalog.run(run.id)
+    took = time.perf_counter() - began - asked
+    print(f"{name:>12} | apply, until it has begun      | {run.planned:>9,} | {asked:7.2f}")
+    print(f"{name:>12} | removed of it, a second        | {run.artifacts / took:>9,.0f} |")
+    began = time.perf_counter()
+    verified = await Trail(catalog).verify()
+    assert verified.breach is None
+    print(f"{name:>12} | audit verified, lines           | {verified.lines:>9,} | {time.perf_counter() - began:7.2f}")
+
+
+async def _timed(name: str, what: str, make: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - a Plan
+    began = time.perf_counter()
+    plan = await make()
+    print(f"{name:>12} | {what:<28} | {plan.artifacts:>9,} | {time.perf_counter() - began:7.2f}", flush=True)
+    return plan
+
+
+# ------------------------------------------------------------------------------------------------- the rate
+
+
+async def _rate(server: Any) -> None:  # noqa: ANN401 - as above
+    """Ingest alone, then with RATE artifacts a second expiring, tidied by three replicas."""
+    print(f"\n{'postgresql, 3 replicas':>24} | {'ingests/s':>9} | p99 ms | expiries/s | most overdue s")
+    alone = await _round(server, expiring=False)
+    beside = await _round(server, expiring=True)
+    for name, (rate, p99, expired, overdue) in (("ingest alone", alone), ("ingest and expiry", beside)):
+        print(f"{name:>24} | {rate:9,.0f} | {p99:6.1f} | {expired:10,.0f} | {overdue:.1f}")
+    print(f"{'ratio':>24} | {beside[0] / alone[0]:9.2f} | {beside[1] / alone[1]:6.2f} |")
+
+
+async def _round(server: Any, *, expiring: bool) -> tuple[float, float, float, float]:  # noqa: ANN401 - as above
+    url = server.database()
+    migrate(url)
+    count = RATE * (SECONDS + 60)
+    # So many expire each second, from a minute ago to the end of the round.
+    await asyncio.to_thread(expiry.fill_postgres, server, url, 10_000, expired=count, apart=1_000_000 // RATE)
+    replicas = [await PostgresCatalog.open(url) for _ in range(3)]
+    stop = asyncio.Event()
+    try:
+        tidying = [asyncio.create_task(_expire(catalog, stop)) for catalog in replicas if expiring]
+        began = time.perf_counter()
+        watching = asyncio.create_task(_overdue(replicas[0], stop, after=SECONDS / 2))
+        times = await asyncio.gather(*(_ingest(replicas[n % 3], n, began + SECONDS) for n in range(CALLERS)))
+        took = time.perf_counter() - began
+        stop.set()
+        expired = sum(await asyncio.gather(*tidying))
+        overdue = await watching
+    finally:
+        for catalog in replicas:
+            await catalog.close()
+    all_times = sorted(itertools.chain.from_iterable(times))
+    p99 = 1000 * statistics.quantiles(all_times, n=100)[98]
+    return len(all_times) / took, p99, expired / took, overdue if expiring else 0.0
+
+
+async def _ingest(catalog: PostgresCatalog, caller: int, end: float) -> list[float]:
+    times: list[float] = []
+    for n in itertools.count():
+        now = catalog.clock.now()
+        content = hashlib.sha256(f"{caller} {n}".encode()).digest() * 100
+        change = store(content, namespace=f"space{caller}", now=now, blob_id=_new_id())
+        began = time.perf_counter()
+        if began >= end:
+            return times
+        await catalog.store_artifact(change)
+        times.append(time.perf_counter() - began)
+        await asyncio.sleep(0.02)  # a steady load, not all that there is room for
+    raise AssertionError
+
+
+async def _expire(catalog: PostgresCatalog, stop: asyncio.Event) -> int:
+    total = 0
+    while not stop.is_set():
+        now = catalog.clock.now()
+        by = By(SCHEDULE.actor, run_id=hourly_run("expire", now))
+        change = ExpireArtifacts(now=now, tombstone_until=now + timedelta(days=30), limit=500, by=by)
+        done = await catalog.expire_artifacts(change)
+        total += done
+        if done < change.limit:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), 0.5)
+    return total
+
+
+async def _overdue(catalog: PostgresCatalog, stop: asyncio.Event, *, after: float) -> float:
+    """The most that anything was overdue once what was overdue at the start has gone."""
+    began, most = time.perf_counter(), 0.0
+    while not stop.is_set():
+        found = await catalog.overdue(datetime.now(UTC), 1)  # noqa: TID251 - a benchmark's own clock
+        if found.oldest is not None and time.perf_counter() - began > after:
+            most = max(most, (datetime.now(UTC) - found.oldest).total_seconds())  # noqa: TID251 - as above
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), 1.0)
+    return most

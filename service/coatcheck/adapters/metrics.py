@@ -1,0 +1,225 @@
+"""The Meter port in Prometheus' format: counters as things happen, gauges read when somebody asks.
+
+A registry of its own, with nothing in it that a caller chooses: routes by their template, kinds, codes, jobs. No
+namespace, key or session. `docs/metrics.md` explains every name; a test compares the two.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from coatcheck.core.artifact import ENGINE, Kind
+from coatcheck.core.errors import Code
+
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_REQUEST_SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+_SHORT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_JOB_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0)
+_CHANGES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How things stand at this moment. Fields are the gauges' names without `coatcheck_`; None: not known."""
+
+    ingests_running: int = 0
+    ingests_waiting: int = 0
+    ingests_refused_total: int = 0
+    reads_waiting: int = 0
+    reads_refused_total: int = 0
+    fallback_payloads: int = 0
+    fallback_bytes: int = 0
+    catalog_silent: bool = False
+    blobs_silent: bool = False
+    extract_workers_started_total: int = 0
+    extract_workers_lost_total: int = 0
+    artifacts: int | None = None
+    stored_bytes: int | None = None
+    expired_artifacts: int | None = None
+    overdue_seconds: float | None = None
+    dead_blobs: int | None = None
+    dead_blob_bytes: int | None = None
+    census_age_seconds: float | None = None
+
+
+_SAID: Final = {
+    "ingests_running": "Payloads that are being taken in.",
+    "ingests_waiting": "Payloads that wait for a place to be taken in.",
+    "ingests_refused_total": "Payloads refused because too many were being taken in and too many waited.",
+    "reads_waiting": "Pieces of reading that wait for a thread.",
+    "reads_refused_total": "Pieces of reading refused because too many waited.",
+    "fallback_payloads": "Payloads that storage did not take and that wait in memory.",
+    "fallback_bytes": "Memory that they take.",
+    "catalog_silent": "1 while the catalogue does not answer.",
+    "blobs_silent": "1 while the blob store does not answer.",
+    "extract_workers_started_total": "Worker processes started that make text of pages and documents.",
+    "extract_workers_lost_total": "Such processes that died or were ended because of what they were given.",
+    "artifacts": "Artifacts, also those that have expired and are not buried yet.",
+    "stored_bytes": "Stored bytes that namespaces are charged with.",
+    "expired_artifacts": "Artifacts that have expired and are not buried yet, up to 10,000.",
+    "overdue_seconds": "For how long the oldest of them has been expired; 0 when there is none.",
+    "dead_blobs": "Blobs that nothing points at and that are not swept yet, up to 10,000.",
+    "dead_blob_bytes": "Their stored bytes.",
+    "census_age_seconds": "For how long ago the gauges that come from the catalogue are true.",
+}
+
+
+class Metrics:
+    """One process's numbers. Implements Meter."""
+
+    def __init__(self, version: str, standing: Callable[[], Standing]) -> None:
+        """Make them all, at zero; `standing` is asked at every rendering, and must not block."""
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        Gauge(
+            "coatcheck_build_info", "1; the release is in the labels.", ["version", "engine"], registry=registry
+        ).labels(version, str(ENGINE)).set(1)
+        self._requests = Counter(
+            "coatcheck_http_requests", "Answered requests.", ["route", "method", "status"], registry=registry
+        )
+        self._request_seconds = Histogram(
+            "coatcheck_http_request_seconds",
+            "From a request's head to the end of its answer.",
+            ["route", "method"],
+            buckets=_REQUEST_SECONDS,
+            registry=registry,
+        )
+        self._received = Counter("coatcheck_http_received_bytes", "Bytes of request bodies.", registry=registry)
+        self._problems = Counter("coatcheck_problems", "Callers told of a failure.", ["code"], registry=registry)
+        self._limited = Counter(
+            "coatcheck_rate_limited", "Requests refused for their caller's limits.", ["limit"], registry=registry
+        )
+        self._ingested = Counter("coatcheck_ingested", "Payloads taken in.", ["kind", "outcome"], registry=registry)
+        self._ingested_bytes = Counter("coatcheck_ingested_bytes", "Their bytes.", ["kind"], registry=registry)
+        self._cards = Counter("coatcheck_cards", "Payloads answered with a card.", ["kind"], registry=registry)
+        self._carded = Counter("coatcheck_carded_tokens", "Tokens of those payloads.", ["kind"], registry=registry)
+        self._shown = Counter("coatcheck_card_tokens", "Tokens of their cards.", ["kind"], registry=registry)
+        self._faults = Counter(
+            "coatcheck_storage_faults", "Calls that a store did not serve.", ["store", "code"], registry=registry
+        )
+        self._changes = Histogram(
+            "coatcheck_commit_changes", "Changes committed together.", buckets=_CHANGES, registry=registry
+        )
+        self._waited = Histogram(
+            "coatcheck_commit_wait_seconds",
+            "How long the first of them had waited.",
+            buckets=_SHORT_SECONDS,
+            registry=registry,
+        )
+        self._took = Histogram(
+            "coatcheck_commit_seconds", "How long the commit took.", buckets=_SHORT_SECONDS, registry=registry
+        )
+        self._runs = Counter("coatcheck_job_runs", "Rounds of upkeep.", ["job", "result"], registry=registry)
+        self._run_seconds = Histogram(
+            "coatcheck_job_seconds", "How long they took.", ["job"], buckets=_JOB_SECONDS, registry=registry
+        )
+        self._tidied = Counter("coatcheck_tidied", "Rows that upkeep removed.", ["what"], registry=registry)
+        self._lag = Histogram(
+            "coatcheck_event_loop_lag_seconds",
+            "How late the event loop came back to what was due.",
+            buckets=_SHORT_SECONDS,
+            registry=registry,
+        )
+        registry.register(_Reading(standing))
+        # Looking a label up costs more than counting.
+        self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
+        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Everything, in the format that fits an Accept field best, and that format's media type."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self.registry), media_type
+
+    def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
+        """See Meter."""
+        key = (route, method, status // 100)
+        found = self._answered.get(key)
+        if found is None:
+            named = method if method in _METHODS else "other"
+            counted = self._requests.labels(route, named, f"{status // 100}xx")
+            found = counted, self._request_seconds.labels(route, named)
+            if named == method:  # other methods' names are callers', and as many as they like
+                self._answered[key] = found
+        found[0].inc()
+        found[1].observe(seconds)
+        if received:
+            self._received.inc(received)
+
+    def problem(self, code: Code) -> None:
+        """See Meter."""
+        self._problems.labels(code).inc()
+
+    def limited(self, what: str) -> None:
+        """See Meter."""
+        self._limited.labels(what).inc()
+
+    def ingested(self, kind: Kind, outcome: str, size: int, tokens: int, shown: int | None) -> None:
+        """See Meter."""
+        found = self._kinds.get((kind, outcome))
+        if found is None:
+            counters = (self._ingested_bytes, self._cards, self._carded, self._shown)
+            counted = self._ingested.labels(kind, outcome)
+            found = self._kinds[kind, outcome] = (counted, *(counter.labels(kind) for counter in counters))
+        counted, taken, cards, carded, told = found
+        counted.inc()
+        taken.inc(size)
+        if shown is not None:
+            cards.inc()
+            carded.inc(tokens)
+            told.inc(shown)
+
+    def refused(self, store: str, code: Code) -> None:
+        """See Meter."""
+        self._faults.labels(store, code).inc()
+
+    def committed(self, changes: int, waited: float, took: float) -> None:
+        """See Meter."""
+        self._changes.observe(changes)
+        self._waited.observe(waited)
+        self._took.observe(took)
+
+    def ran(self, job: str, result: str, seconds: float) -> None:
+        """See Meter."""
+        self._runs.labels(job, result).inc()
+        self._run_seconds.labels(job).observe(seconds)
+
+    def tidied(self, what: str, rows: int) -> None:
+        """See Meter."""
+        self._tidied.labels(what).inc(rows)
+
+    def lagged(self, seconds: float) -> None:
+        """See Meter."""
+        self._lag.observe(max(0.0, seconds))
+
+
+class _Reading(Collector):
+    """What is looked up when somebody asks."""
+
+    def __init__(self, standing: Callable[[], Standing]) -> None:
+        self._standing = standing
+
+    def collect(self) -> Iterable[Metric]:
+        """See Collector."""
+        now = self._standing()
+        for field, said in _SAID.items():
+            value: float | None = getattr(now, field)
+            if value is None:
+                continue
+            name = f"coatcheck_{field}"
+            if field.endswith("_total"):
+                yield CounterMetricFamily(name.removesuffix("_total"), said, value)
+            else:
+                yield GaugeMetricFamily(name, said, float(value))
+
+    def describe(self) -> Iterable[Metric]:
+        """Names and kinds, for the registry, also of what is not known at the moment."""
+        for field, said in _SAID.items():
+            name = f"coatcheck_{field}"
+            if field.endswith("_total"):
+                yield CounterMetricFamily(name.removesuffix("_total"), said)
+            else:
+                yield GaugeMetricFamily(name, said)

@@ -1,0 +1,73 @@
+"""The rules of redaction, read from the file that is shipped and compiled when they are first needed."""
+
+import re
+import threading
+from importlib import resources
+from typing import Final
+
+from coatcheck.core.redact.find import Finder
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.rules import RuleSet, read_rules
+
+FILE: Final = "gitleaks.toml"
+VERSION: Final = "8.26.0"
+SHA256: Final = "3eb264d56dee9a912a9052bca611bdaa00fe9d63f99ec0d339feced4391e7266"
+"""Of the file, which `maintenance/update_redaction_rules.py` writes."""
+_LEAST_START: Final = 4
+"""Letters by which the beginning of a secret is known."""
+
+
+class Masks:
+    """Makes the one mask of a process, at most once."""
+
+    def __init__(self, rules: str = "") -> None:
+        """Make it; `rules` are names of rules to use beside the usual ones, and not to use with `-` before them.
+
+        Raises:
+            ValueError: a name that no rule has.
+        """
+        names = [name.strip() for name in rules.split(",") if name.strip()]
+        self._off = tuple(name[1:] for name in names if name.startswith("-"))
+        self._asked = tuple(name for name in names if not name.startswith("-"))
+        self._lock = threading.Lock()
+        self._mask: Mask | None = None
+        if names:
+            _known(self.rules(), (*self._off, *self._asked))
+
+    def rules(self) -> RuleSet:
+        """The rules, compiled anew."""
+        return read_rules(rules_text(), asked=self._asked, off=self._off)
+
+    def __call__(self) -> Mask:
+        """The mask; the first call takes about 0.2 seconds of computing."""
+        with self._lock:
+            if self._mask is None:
+                rules = self.rules()
+                self._mask = Mask(Finder(rules), _starts(rules))
+            return self._mask
+
+
+def rules_text() -> str:
+    """The shipped configuration."""
+    return resources.files("coatcheck.core.redact").joinpath(FILE).read_text(encoding="utf-8")
+
+
+def _starts(rules: RuleSet) -> tuple[str, ...]:
+    """What secrets begin with that are known by their own letters."""
+    found: set[str] = set()
+    for rule in rules.rules:
+        if rule.named or rule.own:
+            continue
+        plain = re.sub(r"\(\?i\)|\\b|\(\?:|\(|\\(?=[.-])", "", rule.source)
+        for word in rule.keywords:
+            text = word.decode()
+            if len(text) >= _LEAST_START and plain.lower().startswith(text):
+                found.add(text)
+    return tuple(sorted(found))
+
+
+def _known(rules: RuleSet, names: tuple[str, ...]) -> None:
+    known = {*rules.names, *(left.rule for left in rules.left_out)}
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise ValueError(f"There is no redaction rule named {', '.join(wrong)}.")

@@ -1,0 +1,220 @@
+"""Holds: placed, released, and a condition of every statement that deletes.
+
+The condition alone would lose a race on PostgreSQL: a statement that began before a hold was committed does not see it.
+So whoever deletes takes a lock that is shared by all who delete, before any other lock, and who places a hold takes it
+alone: the hold waits until the deletes that have begun are over, and those that begin later see it. Deletes never wait
+for each other, and they wait for a hold for as long as its insert takes. SQLite has one writer and needs nothing.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+)
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import audit
+from coatcheck.adapters.sql.changes.unsettled import Unsettled
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.tables import artifacts, holds, tombstones
+from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core import ids
+from coatcheck.core.artifact import Gone
+from coatcheck.core.audit import AuditLine, By, Detail
+from coatcheck.core.holds import NAMED, Held, Hold
+from coatcheck.ports import PlaceHold, ReleaseHold
+
+_NOW: Final = bindparam("now", type_=UtcDateTime)
+_LOCK: Final = 0x636F6174  # "coat": the one advisory lock by which deletes and holds meet
+_SHARE = Prepared(select(func.pg_advisory_xact_lock_shared(_LOCK)))
+_SHARE_NOW = Prepared(select(func.pg_try_advisory_xact_lock_shared(_LOCK)))
+_ALONE = Prepared(select(func.pg_advisory_xact_lock(_LOCK)))
+_STANDING_BY: Final = "coatcheck.standing_by"
+_LASTS = or_(holds.c.until.is_(None), holds.c.until > _NOW)
+
+
+def is_not_held() -> ColumnElement[bool]:
+    """Whether no hold covers an artifact's row at `:now`. For every statement that deletes artifacts."""
+    return and_(*(~exists().where(covers).correlate(artifacts) for covers in _covering()))
+
+
+def _covering() -> list[ColumnElement[bool]]:
+    """Three conditions with an index each: of one with alternatives PostgreSQL makes a scan of all holds."""
+    here = (holds.c.namespace == artifacts.c.namespace) & _LASTS
+    return [
+        here & (holds.c.number == artifacts.c.number),
+        here & holds.c.number.is_(None) & (holds.c.session == artifacts.c.session),
+        here & holds.c.number.is_(None) & holds.c.session.is_(None),
+    ]
+
+
+def begin(conn: Connection) -> None:
+    """A new transaction has begun: it stands by for nothing yet."""
+    conn.info[_STANDING_BY] = False
+
+
+def stand_by(conn: Connection) -> None:
+    """Wait for holds that are being placed. The first thing that a transaction does which will delete."""
+    if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
+        _SHARE.rows(conn, {})
+        conn.info[_STANDING_BY] = True
+
+
+def stand_by_now(conn: Connection) -> None:
+    """The same in a transaction that may have locks already, and so must not wait.
+
+    Raises Unsettled while a hold is being placed.
+    """
+    if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
+        if not _SHARE_NOW.rows(conn, {})[0][0]:
+            raise Unsettled
+        conn.info[_STANDING_BY] = True
+
+
+_COVER_THIS = [
+    select(holds.c.id)
+    .join_from(holds, artifacts, and_(covers))
+    .where(artifacts.c.seq == bindparam("seq", type_=BigInteger()))
+    for covers in _covering()
+]
+_OF_ONE = [Prepared(statement) for statement in _COVER_THIS]
+_NAMESPACE = bindparam("namespace", type_=Text())
+_SESSION = bindparam("session", type_=Text())
+_WHOLE = select(holds.c.id).where(
+    holds.c.namespace == _NAMESPACE, _LASTS, holds.c.number.is_(None), holds.c.session.is_(None)
+)
+_OF_SESSION = select(holds.c.id).where(
+    holds.c.namespace == _NAMESPACE, _LASTS, holds.c.number.is_(None), holds.c.session == _SESSION
+)
+_BY_NUMBER = (
+    select(holds.c.id)
+    .join_from(holds, artifacts, (artifacts.c.namespace == holds.c.namespace) & (artifacts.c.number == holds.c.number))
+    .where(holds.c.namespace == _NAMESPACE, _LASTS)
+)
+_SESSIONS = select(holds.c.id).where(
+    holds.c.namespace == _NAMESPACE,
+    _LASTS,
+    holds.c.number.is_(None),
+    exists().where(artifacts.c.namespace == holds.c.namespace, artifacts.c.session == holds.c.session),
+)
+
+
+def holds_of(conn: Connection, seq: int, now: datetime) -> Held | None:
+    """The holds that cover one artifact's row."""
+    found = {row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})}
+    return _held(found)
+
+
+def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> Held | None:
+    """The holds that cover a whole session, or without one a whole namespace."""
+    at = {"namespace": namespace, "now": now}
+    found = set(conn.execute(_WHOLE, at).scalars())
+    if session is not None:
+        found |= set(conn.execute(_OF_SESSION, at | {"session": session}).scalars())
+    return _held(found)
+
+
+def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> Held | None:
+    """The holds that cover something there is in a session, or without one in a namespace."""
+    at = {"namespace": namespace, "now": now}
+    whole = holds_on(conn, namespace, session, now)
+    found = set(whole.holds if whole is not None else ())
+    if session is None:
+        found |= set(conn.execute(_BY_NUMBER.limit(NAMED), at).scalars())
+        found |= set(conn.execute(_SESSIONS.limit(NAMED), at).scalars())
+    else:
+        mine = _BY_NUMBER.where(artifacts.c.session == _SESSION).limit(NAMED)
+        found |= set(conn.execute(mine, at | {"session": session}).scalars())
+    return _held(found)
+
+
+def _held(found: set[str]) -> Held | None:
+    return Held(tuple(sorted(found)[:NAMED])) if found else None
+
+
+_ARTIFACT = (
+    # No lock: nobody deletes while we are alone.
+    select(artifacts.c.seq).where(
+        artifacts.c.namespace == _NAMESPACE, artifacts.c.number == bindparam("number", type_=BigInteger())
+    )
+)
+_TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name).where(
+    tombstones.c.namespace == _NAMESPACE,
+    tombstones.c.number == bindparam("number", type_=BigInteger()),
+    tombstones.c.until > _NOW,
+)
+_ADD = insert(holds)
+_ONE = select(*holds.c).where(holds.c.id == bindparam("id")).with_for_update()
+_REMOVE = delete(holds).where(holds.c.id == bindparam("id"))
+
+
+def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
+    """Place a hold, behind the deletes that are under way."""
+    hold = change.hold
+    if conn.dialect.name != "sqlite":
+        _ALONE.rows(conn, {})
+    if hold.number is not None:
+        at = {"namespace": hold.namespace, "number": hold.number}
+        if conn.execute(_ARTIFACT, at).first() is None:
+            buried = conn.execute(_TOMBSTONE, at | {"now": hold.at}).first()
+            return None if buried is None else rows.gone(hold.number, *buried)
+    conn.execute(_ADD, {name: getattr(hold, name) for name in hold.__struct_fields__})
+    line = _line(hold, "hold.placed", change.by, hold.at)
+    audit.append(conn, line)
+    return True
+
+
+def apply_release(conn: Connection, change: ReleaseHold) -> Hold | None:
+    """Release a hold."""
+    found = conn.execute(_ONE, {"id": change.id}).first()
+    if found is None:
+        return None
+    hold = hold_of(found)
+    if change.namespace is not None and hold.namespace != change.namespace:
+        return None
+    conn.execute(_REMOVE, {"id": change.id})
+    audit.append(conn, _line(hold, "hold.released", change.by, change.now))
+    return hold
+
+
+def _line(hold: Hold, action: str, by: By, at: datetime) -> AuditLine:
+    details: dict[str, Detail] = {"hold": hold.id, "until": None if hold.until is None else hold.until.isoformat()}
+    if hold.session is not None:
+        details["session"] = hold.session
+    if hold.number is not None:
+        details["artifact"] = ids.render(hold.number)
+    return AuditLine(
+        at=at,
+        action=action,
+        actor=by.actor,
+        key_id=by.key_id,
+        run_id=by.run_id,
+        namespace=hold.namespace,
+        reason=hold.reason,
+        details=details,
+    )
+
+
+def hold_of(row: Any) -> Hold:  # noqa: ANN401 - a row of `holds`
+    """A hold from its row."""
+    return Hold(**{name: getattr(row, name) for name in Hold.__struct_fields__})
+
+
+def list_holds(conn: Connection, namespace: str | None, after: str, limit: int) -> list[Hold]:
+    """Holds by ID, behind one."""
+    statement = select(*holds.c).where(holds.c.id > after).order_by(holds.c.id).limit(limit)
+    if namespace is not None:
+        statement = statement.where(holds.c.namespace == namespace)
+    return [hold_of(row) for row in conn.execute(statement)]

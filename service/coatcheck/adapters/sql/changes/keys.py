@@ -1,0 +1,106 @@
+"""Keys and namespaces made, revoked, disabled; each with its line in the audit, in the same transaction.
+
+No row is removed or made valid again: a revoked key stays one for ever.
+"""
+
+from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql.changes.audit import append
+from coatcheck.adapters.sql.key_rows import KEY_COLUMNS, info_of, namespace_of, scopes_column
+from coatcheck.adapters.sql.tables import keys, namespaces
+from coatcheck.core.artifact import Caller
+from coatcheck.core.audit import AuditLine, Detail
+from coatcheck.core.keys import EVERYWHERE, KeyInfo, NamespaceInfo
+from coatcheck.ports import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+
+_ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
+_REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))
+_NAMESPACE = select(namespaces).where(namespaces.c.namespace == bindparam("name")).with_for_update()
+_ADD = {
+    "sqlite": sqlite.insert(keys).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(keys).on_conflict_do_nothing(),
+}
+_MAKE = {
+    "sqlite": sqlite.insert(namespaces).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(namespaces).on_conflict_do_nothing(),
+}
+
+
+def apply_make_key(conn: Connection, change: MakeKey) -> None:
+    """Keep a key, and have its namespace."""
+    info = change.info
+    if info.namespace != EVERYWHERE:
+        apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
+    made = conn.execute(
+        _ADD[conn.dialect.name],
+        {
+            "id": info.id,
+            "namespace": info.namespace,
+            "name": info.name,
+            "scopes": scopes_column(info.scopes),
+            "session_prefix": info.session_prefix,
+            "digest": change.digest,
+            "created_at": info.created_at,
+            "expires_at": info.expires_at,
+            "revoked_at": None,
+            "requests_per_minute": info.requests_per_minute,
+            "bytes_per_minute": info.bytes_per_minute,
+        },
+    )
+    if not made.rowcount:
+        # Made already, by this very change, if the answer to its commit was lost; two keys never draw the same bytes.
+        if conn.execute(select(keys.c.digest).where(keys.c.id == info.id)).scalar_one() != change.digest:
+            raise RuntimeError("a key's ID was drawn twice")
+        return
+    _tell(conn, "key.created", info, change.by)
+
+
+def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
+    """Refuse a key from now on."""
+    row = conn.execute(_ONE, {"key_id": change.key_id}).first()
+    if row is None or change.namespace not in {None, row.namespace}:
+        return None
+    if row.revoked_at is not None:
+        return info_of(row)
+    conn.execute(_REVOKE.values(revoked_at=change.now), {"key_id": change.key_id})
+    found = conn.execute(_ONE, {"key_id": change.key_id}).one()
+    info = info_of(found)
+    _tell(conn, "key.revoked", info, change.by)
+    return info
+
+
+def apply_make_namespace(conn: Connection, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
+    """Have a namespace of this name."""
+    values = {"namespace": change.name, "created_at": change.now, "disabled_at": None}
+    if not conn.execute(_MAKE[conn.dialect.name], values).rowcount:
+        return namespace_of(conn.execute(_NAMESPACE, {"name": change.name}).one()), False
+    _tell_of_namespace(conn, "namespace.created", change)
+    return NamespaceInfo(name=change.name, created_at=change.now, disabled_at=None), True
+
+
+def apply_switch_namespace(conn: Connection, change: SwitchNamespace) -> NamespaceInfo | None:
+    """Disable a namespace, or enable it again."""
+    row = conn.execute(_NAMESPACE, {"name": change.name}).first()
+    if row is None:
+        return None
+    if (row.disabled_at is not None) is change.disabled:
+        return namespace_of(row)
+    at = change.now if change.disabled else None
+    conn.execute(update(namespaces).where(namespaces.c.namespace == change.name).values(disabled_at=at))
+    _tell_of_namespace(conn, "namespace.disabled" if change.disabled else "namespace.enabled", change)
+    return NamespaceInfo(name=change.name, created_at=row.created_at, disabled_at=at)
+
+
+def _tell(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
+    details: dict[str, Detail] = {"key": info.id, "name": info.name, "scopes": scopes_column(info.scopes)}
+    if info.session_prefix is not None:
+        details["session_prefix"] = info.session_prefix
+    at = info.revoked_at or info.created_at
+    namespace = None if info.namespace == EVERYWHERE else info.namespace
+    append(conn, AuditLine(at=at, action=action, actor=by.name, key_id=by.key_id, namespace=namespace, details=details))
+
+
+def _tell_of_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
+    by = change.by
+    append(conn, AuditLine(at=change.now, action=action, actor=by.name, key_id=by.key_id, namespace=change.name))

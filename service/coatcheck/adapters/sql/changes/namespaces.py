@@ -1,0 +1,46 @@
+"""The mark of a namespace that is being deleted: nothing is stored in it while the mark is there.
+
+It is set when no hold covers the namespace itself, and taken away when the namespace is empty.
+"""
+
+from sqlalchemy import Connection, Text, bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql.changes import audit
+from coatcheck.adapters.sql.changes.holds import holds_on, stand_by_now
+from coatcheck.adapters.sql.tables import usage
+from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core.audit import AuditLine
+from coatcheck.core.holds import Held
+from coatcheck.ports import MarkNamespace
+
+_NAMESPACE = bindparam("space", type_=Text())
+_ZERO = {"bytes": 0, "artifacts": 0, "reserved": 0}
+_STATE = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE).with_for_update()
+_MARK = update(usage).where(usage.c.namespace == _NAMESPACE).values(deleting_at=bindparam("mark", type_=UtcDateTime))
+
+
+def apply_mark(conn: Connection, change: MarkNamespace) -> bool | Held:
+    """Begin to delete a namespace, or stop."""
+    stand_by_now(conn)
+    if change.deleting:
+        held = holds_on(conn, change.namespace, None, change.now)
+        if held is not None:
+            return held
+        insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
+        conn.execute(insert(usage).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO})
+    before = conn.execute(_STATE, {"space": change.namespace}).scalar()
+    if (before is not None) == change.deleting:
+        return False
+    conn.execute(_MARK, {"space": change.namespace, "mark": change.now if change.deleting else None})
+    by = change.by
+    line = AuditLine(
+        at=change.now,
+        action="namespace.deletion_begun" if change.deleting else "namespace.deletion_ended",
+        actor=by.actor,
+        key_id=by.key_id,
+        namespace=change.namespace,
+        run_id=by.run_id,
+    )
+    audit.append(conn, line)
+    return True

@@ -1,0 +1,271 @@
+"""Runs as rows: begun, carried on part by part, ended; and the schedule's rounds summed up by the hour.
+
+A part moves the run's place in the transaction that buries its artifacts. So whoever carries a run on, after a crash or
+beside another, does each part once; and what was counted is what was removed.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import BigInteger, Connection, Text, bindparam, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql import run_rows
+from coatcheck.adapters.sql.changes import audit, holds
+from coatcheck.adapters.sql.changes.bury import CORPSE, Corpse, Death, bury, bury_expired
+from coatcheck.adapters.sql.changes.retention_words import belongs, values_of
+from coatcheck.adapters.sql.rows import Reason
+from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
+from coatcheck.adapters.sql.types import Many
+from coatcheck.adapters.sql.words import among
+from coatcheck.core.audit import SCHEDULE, AuditLine, By, Detail, unpack_numbers
+from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
+from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
+from coatcheck.core.retention.runs import JobState, Outcome, Run, hourly_run
+from coatcheck.ports import ExpireArtifacts
+
+_LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
+_OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)
+_LEFT = (
+    select(*run_rows.COLUMNS)
+    .where(
+        runs.c.outcome == Outcome.RUNNING.value, runs.c.lease_until <= bindparam("now", type_=runs.c.lease_until.type)
+    )
+    .order_by(runs.c.lease_until)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_PART = select(plan_parts.c.namespace, plan_parts.c.numbers, plans.c.criteria).where(
+    plan_parts.c.plan_id == plans.c.id, plans.c.id == bindparam("plan"), plan_parts.c.part == bindparam("part")
+)
+_THESE = (
+    artifacts.c.namespace == bindparam("namespace", type_=Text()),
+    among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+)
+# By their rows, as everybody locks them.
+_CORPSES = {
+    job: select(*CORPSE).where(*_THESE, *belongs(job), holds.is_not_held()).order_by(artifacts.c.seq).with_for_update()
+    for job in REMOVING
+}
+_REASONS: Final[dict[Job, Reason]] = {
+    Job.EXPIRE: "expired",
+    Job.EVICT: "evicted",
+    Job.SESSION: "session_deleted",
+    Job.NAMESPACE: "deleted",
+    Job.LOST: "deleted",
+}
+
+
+def apply_begin_run(conn: Connection, change: BeginRun) -> Run:
+    """Begin a run, or answer the one that is at the same plan."""
+    run = change.run
+    if run.plan_id is not None:
+        # Of two at once the second waits here, and then sees the first one's run.
+        conn.execute(select(plans.c.id).where(plans.c.id == run.plan_id).with_for_update()).all()
+        found = conn.execute(_OF_PLAN, {"plan": run.plan_id}).first()
+        if found is not None:
+            return run_rows.run_of(found)
+    conn.execute(insert(runs), run_rows.values_of(run) | {"worker": change.worker, "lease_until": change.lease_until})
+    _tell(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan_digest})
+    return run
+
+
+def apply_claim(conn: Connection, change: ClaimRun) -> Run | None:
+    """Take up a run that was left."""
+    found = conn.execute(_LEFT, {"now": change.now}).first()
+    if found is None:
+        return None
+    run = run_rows.run_of(found)
+    conn.execute(update(runs).where(runs.c.id == run.id), {"worker": change.worker, "lease_until": change.lease_until})
+    return run
+
+
+def apply_batch(conn: Connection, change: RemoveBatch) -> Run | None:
+    """Carry out one part of a run, unless that was done already."""
+    found = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if found is None:
+        return None
+    run = run_rows.run_of(found)
+    if run.outcome is not Outcome.RUNNING or run.next_part != change.part or change.part >= run.parts:
+        return run
+    corpses = _corpses(conn, run, change)
+    reason = _REASONS[Job(run.job)]
+    by = By(run.actor, run.key_id, run.id)
+    bury(conn, corpses, Death(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    late = [change.now - each.expires_at for each in corpses if each.expires_at is not None and reason == "expired"]
+    oldest = max((delta.total_seconds() for delta in late), default=0.0)
+    moved = msgspec.structs.replace(
+        run,
+        next_part=change.part + 1,
+        artifacts=run.artifacts + len(corpses),
+        bytes=run.bytes + sum(each.size for each in corpses),
+        oldest_overdue=max(run.oldest_overdue, oldest),
+        updated_at=change.now,
+    )
+    conn.execute(
+        update(runs).where(runs.c.id == run.id),
+        run_rows.values_of(moved) | {"worker": change.worker, "lease_until": change.lease_until},
+    )
+    return moved
+
+
+def _corpses(conn: Connection, run: Run, change: RemoveBatch) -> list[Corpse]:
+    part = conn.execute(_PART, {"plan": run.plan_id, "part": change.part}).first()
+    if part is None:
+        return []
+    criteria = msgspec.json.decode(part.criteria, type=Criteria)
+    values: dict[str, Any] = {
+        "namespace": part.namespace,
+        "numbers": unpack_numbers(part.numbers),
+        "now": change.now,
+        **values_of(criteria),
+    }
+    return [Corpse._make(row) for row in conn.execute(_CORPSES[criteria.job], values)]
+
+
+def apply_end(conn: Connection, change: EndRun) -> Run | None:
+    """Write down how a run ended."""
+    found = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if found is None:
+        return None
+    run = run_rows.run_of(found)
+    if run.outcome is not Outcome.RUNNING:
+        return run
+    ended = msgspec.structs.replace(
+        run,
+        outcome=change.outcome,
+        detail=change.detail,
+        finished_at=change.now,
+        updated_at=change.now,
+        bytes=run.bytes + change.bytes,
+        items=run.items + change.items,
+        busy_seconds=run.busy_seconds + change.busy_seconds,
+    )
+    conn.execute(update(runs).where(runs.c.id == run.id), run_rows.values_of(ended))
+    details: dict[str, Detail] = {"artifacts": ended.artifacts, "bytes": ended.bytes, "items": ended.items}
+    _tell(conn, ended, f"run.{change.outcome.value}", change.now, details)
+    return ended
+
+
+def _tell(conn: Connection, run: Run, action: str, at: datetime, details: dict[str, Detail]) -> None:
+    line = AuditLine(
+        at=at,
+        action=action,
+        actor=run.actor,
+        key_id=run.key_id,
+        namespace=run.scope.namespace,
+        reason=run.job,
+        run_id=run.id,
+        details=details if run.scope.session is None else {**details, "session": run.scope.session},
+    )
+    audit.append(conn, line)
+
+
+# ---------------------------------------------------------------------------------------------- the schedule
+
+_ADDED = ("artifacts", "bytes", "items", "busy_ms")
+
+
+def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
+    insert_into = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = insert_into(runs)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[runs.c.id],
+        set_={
+            **{name: runs.c[name] + new[name] for name in _ADDED},
+            "oldest_overdue": run_rows.larger(dialect, runs.c.oldest_overdue, new.oldest_overdue),
+            "updated_at": run_rows.larger(dialect, runs.c.updated_at, new.updated_at),
+        },
+    )
+
+
+_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+
+
+def add_round(conn: Connection, run: Run) -> None:
+    """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
+    conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
+
+
+def scheduled(job: str, now: datetime, **counts: float) -> Run:
+    """A round, or a part of one, as an hour's run."""
+    return msgspec.structs.replace(
+        Run(
+            id=hourly_run(job, now),
+            job=job,
+            scope=run_rows.EVERYWHERE,
+            actor=SCHEDULE.actor,
+            started_at=now,
+            updated_at=now,
+            outcome=Outcome.FINISHED,
+        ),
+        **counts,
+    )
+
+
+def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
+    """Bury what has expired, and count it to its run in the same transaction."""
+    corpses = bury_expired(conn, change)
+    if corpses and change.by.run_id is not None:
+        late = [(change.now - each.expires_at).total_seconds() for each in corpses if each.expires_at is not None]
+        counts = scheduled(
+            "expire",
+            change.now,
+            artifacts=len(corpses),
+            bytes=sum(each.size for each in corpses),
+            oldest_overdue=max(late, default=0.0),
+        )
+        add_round(conn, msgspec.structs.replace(counts, id=change.by.run_id))
+    return len(corpses)
+
+
+def apply_round(conn: Connection, change: NoteRound) -> None:
+    """Add a round to its hour."""
+    add_round(
+        conn,
+        scheduled(
+            change.job,
+            change.now,
+            items=change.items,
+            bytes=change.bytes,
+            busy_seconds=change.busy_seconds,
+            oldest_overdue=change.oldest_overdue,
+        ),
+    )
+
+
+_JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
+
+
+def apply_set_job(conn: Connection, change: SetJob) -> JobState:
+    """Pause, resume, or change how often."""
+    state = _state(conn, change.name)
+    interval = state.interval if change.interval is None else (change.interval or None)
+    paused = state.paused if change.paused is None else change.paused
+    changed = {"paused": paused, "interval": interval, "changed_by": change.by.actor, "changed_at": change.now}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), changed)
+    line = AuditLine(
+        at=change.now,
+        action="job.changed",
+        actor=change.by.actor,
+        key_id=change.by.key_id,
+        reason=change.name,
+        details={"paused": paused, "interval": interval},
+    )
+    audit.append(conn, line)
+    return msgspec.structs.replace(state, **changed)
+
+
+def apply_mark_job(conn: Connection, change: MarkJob) -> None:
+    """Write down when a job ran last."""
+    _state(conn, change.name)
+    marked = {"last_at": change.now, "last_outcome": change.outcome, "last_detail": change.detail}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), marked)
+
+
+def _state(conn: Connection, name: str) -> JobState:
+    insert_into = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
+    conn.execute(insert_into(jobs).on_conflict_do_nothing(), {"name": name, "paused": False})
+    return run_rows.job_of(conn.execute(_JOB, {"job": name}).one())

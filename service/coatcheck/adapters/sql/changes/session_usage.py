@@ -1,0 +1,114 @@
+"""Accounts of sessions: added to a session at a time in one transaction, dropped with their session or by age."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, func, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql.tables import session_usage
+from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core.session_usage import SessionUsage, Spent
+from coatcheck.ports import AddSessionUsage
+
+_LIFE: Final = timedelta(days=90)
+_SUMS: Final = (
+    "artifacts",
+    "raw_tokens",
+    "given_tokens",
+    "reads",
+    "read_tokens",
+    "compactions",
+    "unsent_tokens",
+)
+_GAUGES: Final = ("persisted_tokens", "transient_tokens")
+_T = session_usage.c
+
+
+def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement = insert(session_usage).values(
+        {column.name: bindparam(column.name, type_=column.type) for column in session_usage.c}
+    )
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=session_usage.primary_key,
+        set_={
+            **{name: _T[name] + new[name] for name in _SUMS},
+            **{name: func.coalesce(new[name], _T[name]) for name in _GAUGES},
+            "at": new.at,
+            "batch": new.batch,
+        },
+        where=_T.batch != new.batch,
+    )
+
+
+_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+_ACCOUNT = select(*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at).where(
+    _T.namespace == bindparam("namespace"), _T.session == bindparam("session")
+)
+_DROP = delete(session_usage).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
+_BEFORE: dict[str, ColumnElement[Any]] = {
+    "sqlite": bindparam("before", type_=UtcDateTime),
+    # A wrong clock of a replica must not drop what is new.
+    "postgresql": func.clock_timestamp() - _LIFE,
+}
+
+
+def _drop_old(dialect: str) -> Executable:
+    old = (
+        select(_T.namespace, _T.session)
+        .where(_T.at <= _BEFORE[dialect])
+        .order_by(_T.at)
+        .limit(bindparam("limit"))
+        .with_for_update(skip_locked=True)
+    )
+    those = tuple_(_T.namespace, _T.session).in_(select(old.cte("over_now")))
+    return delete(session_usage).where(those).returning(_T.session)
+
+
+_DROP_OLD = {dialect: _drop_old(dialect) for dialect in _BEFORE}
+
+
+def apply_add(conn: Connection, change: AddSessionUsage) -> None:
+    """Add to accounts, in the order of their keys, so that no two replicas wait for each other in a circle."""
+    rows = [
+        {
+            "namespace": namespace,
+            "session": session,
+            **{name: getattr(spent, name) for name in (*_SUMS, *_GAUGES)},
+            "since": change.at,
+            "at": change.at,
+            "batch": change.batch,
+        }
+        for namespace, session, spent in sorted(change.sessions, key=_key)
+    ]
+    if rows:
+        conn.execute(_ADD[conn.dialect.name], rows)
+
+
+def _key(of: tuple[str, str, Spent]) -> tuple[str, str]:
+    return of[0], of[1]
+
+
+def account(conn: Connection, namespace: str, session: str) -> SessionUsage | None:
+    """The account of a session."""
+    row = conn.execute(_ACCOUNT, {"namespace": namespace, "session": session}).first()
+    if row is None:
+        return None
+    spent = Spent(**{name: row[at] for at, name in enumerate((*_SUMS, *_GAUGES))})
+    return SessionUsage(spent=spent, since=row.since, at=row.at)
+
+
+def drop(conn: Connection, namespace: str, session: str) -> None:
+    """Drop the account of a session that is deleted."""
+    conn.execute(_DROP, {"namespace": namespace, "session": session})
+
+
+def drop_old(conn: Connection, now: datetime, limit: int) -> int:
+    """Drop accounts that nobody has written to for long; answers how many."""
+    dialect = conn.dialect.name
+    values: dict[str, object] = {"limit": limit}
+    if dialect == "sqlite":
+        values["before"] = now - _LIFE
+    return len(conn.execute(_DROP_OLD[dialect], values).all())

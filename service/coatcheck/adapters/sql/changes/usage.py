@@ -1,0 +1,249 @@
+"""What each namespace holds: summed while a transaction is under way, written once a namespace at its end.
+
+Every statement that adds or buries a blob or an artifact says so here, in the same transaction; so the sums are those
+of the rows, whatever is undone or tried again. The row of a namespace is locked last, behind everything but the audit's
+head, and for the commit alone: replicas that store in one namespace wait for each other no longer than that.
+
+Limits are looked at before anything is changed, without a lock. That nobody has taken the room meanwhile is a condition
+of the statement that writes the sum; where it does not hold, the transaction is made again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql.changes.unsettled import Unsettled
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, uploads, usage
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.quota import Full, Room, Usage
+
+_SUMS: Final = "coatcheck.usage"
+_ANY: Final = 2**62
+"""More than there can be."""
+_NAMESPACE = bindparam("namespace", type_=Text())
+_SEEN = Prepared(
+    select(usage.c.bytes, usage.c.artifacts, usage.c.reserved, usage.c.deleting_at).where(
+        usage.c.namespace == _NAMESPACE
+    )
+)
+_ADDED = [usage.c.bytes, usage.c.artifacts, usage.c.reserved]
+
+
+def _big(name: str) -> Any:  # noqa: ANN401 - a parameter of no particular type
+    return bindparam(name, type_=BigInteger())
+
+
+def _add(dialect: str) -> Prepared:
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    values = {column.name: _big(column.name) for column in _ADDED}
+    statement = insert(usage).values(namespace=_NAMESPACE, **values)
+    fits = (usage.c.bytes + usage.c.reserved <= _big("most_bytes")) & (usage.c.artifacts <= _big("most_artifacts"))
+    return Prepared(
+        statement.on_conflict_do_update(
+            index_elements=[usage.c.namespace],
+            set_={column.name: column + statement.excluded[column.name] for column in _ADDED},
+            where=fits,
+        ).returning(usage.c.deleting_at)
+    )
+
+
+_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+
+
+@dataclass
+class _Sum:
+    """What a transaction does to one namespace."""
+
+    bytes: int = 0
+    artifacts: int = 0
+    reserved: int = 0
+    stores: bool = False
+    """Whether it adds an artifact."""
+    seen: Usage | None = None
+    """What the row said when a limit was looked at."""
+    claimed_bytes: int = 0
+    """The most that the changes which were let in may add."""
+    claimed_artifacts: int = 0
+    room: Room = field(default_factory=Room)
+
+
+class NamespaceClosing(Exception):  # noqa: N818 - not an error of storage: the one change that it is for answers it
+    """Something was to be stored in a namespace that is being deleted."""
+
+
+def count(conn: Connection, namespace: str, *, bytes_: int = 0, artifacts: int = 0, reserved: int = 0) -> None:
+    """Say what the transaction that is under way adds to a namespace, or takes from it."""
+    sums = _sums(conn).setdefault(namespace, _Sum())
+    sums.bytes += bytes_
+    sums.artifacts += artifacts
+    sums.reserved += reserved
+    sums.stores = sums.stores or artifacts > 0
+
+
+def begin(conn: Connection) -> None:
+    """Forget the sums of a transaction that was taken back."""
+    _sums(conn).clear()
+
+
+def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> None:
+    """Write the sums. Behind all other changes, before the audit's lines.
+
+    Raises Unsettled when another replica has taken the room that a limit left; NamespaceClosing.
+    """
+    waiting = {namespace: sums for namespace, sums in _sums(conn).items() if _changes(sums)}
+    _sums(conn).clear()
+    if not waiting:
+        return
+    namespaces = sorted(waiting)
+    # The namespaces of a group come one after the other, and their rows are wanted now, when nothing else is.
+    enter(conn, namespaces[0] if len(namespaces) == 1 else None)
+    add = _ADD[conn.dialect.name]
+    for namespace in namespaces:
+        sums = waiting[namespace]
+        values = {"bytes": sums.bytes, "artifacts": sums.artifacts, "reserved": sums.reserved}
+        written = add.rows(conn, {"namespace": namespace, **values, **_most(sums)})
+        if not written:
+            raise Unsettled
+        if sums.stores and written[0][0] is not None:
+            raise NamespaceClosing(namespace)
+
+
+def _changes(sums: _Sum) -> bool:
+    return bool(sums.bytes or sums.artifacts or sums.reserved or sums.stores or sums.seen is not None)
+
+
+def _most(sums: _Sum) -> dict[str, int]:
+    """What the row may say at most for the limits that were looked at to hold still."""
+    if sums.seen is None:
+        return {"most_bytes": _ANY, "most_artifacts": _ANY}
+    seen, room = sums.seen, sums.room
+    left_bytes = _ANY if room.max_bytes is None else room.max_bytes - sums.claimed_bytes
+    left_artifacts = _ANY if room.max_artifacts is None else room.max_artifacts - sums.claimed_artifacts
+    return {
+        "most_bytes": max(seen.bytes + seen.reserved, left_bytes),
+        "most_artifacts": max(seen.artifacts, left_artifacts),
+    }
+
+
+def claim(conn: Connection, namespace: str, room: Room, *, bytes_: int, artifacts: int = 0) -> Full | None:
+    """Take room for a change before anything of it is done; the refusal where there is not enough."""
+    sums = _sums(conn).setdefault(namespace, _Sum())
+    if sums.seen is None:
+        sums.seen = seen(conn, namespace)
+    sums.room = room
+    now = Usage(
+        namespace=namespace,
+        # What the transaction has freed counts; what it has added was claimed, which is never less.
+        bytes=sums.seen.bytes + min(sums.bytes, 0) + sums.claimed_bytes,
+        artifacts=sums.seen.artifacts + min(sums.artifacts, 0) + sums.claimed_artifacts,
+        reserved=sums.seen.reserved + min(sums.reserved, 0),
+        deleting_at=sums.seen.deleting_at,
+    )
+    full = Full(usage=now, room=room, bytes=bytes_, artifacts=artifacts)
+    if (bytes_ and full.over_bytes) or (artifacts and full.over_artifacts):
+        return full
+    sums.claimed_bytes += bytes_
+    sums.claimed_artifacts += artifacts
+    return None
+
+
+def seen(conn: Connection, namespace: str) -> Usage:
+    """What the row of a namespace says now."""
+    found = _SEEN.rows(conn, {"namespace": namespace})
+    if not found:
+        return Usage(namespace=namespace)
+    bytes_, artifacts_, reserved, deleting_at = found[0]
+    return Usage(namespace=namespace, bytes=bytes_, artifacts=artifacts_, reserved=reserved, deleting_at=deleting_at)
+
+
+def closing(namespace: str) -> CoatcheckError:
+    """The refusal to store in a namespace that is being deleted."""
+    return CoatcheckError(
+        Code.NAMESPACE_DELETING,
+        f"The namespace {namespace} is being deleted, so that nothing is stored in it. Use another one.",
+    )
+
+
+def _sums(conn: Connection) -> dict[str, _Sum]:
+    sums: dict[str, _Sum] = conn.info.setdefault(_SUMS, {})
+    return sums
+
+
+# ---------------------------------------------------------------------------------------------- the truth
+
+
+def _counted(namespace: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    """What the rows of a namespace come to: bytes, artifacts, reservations."""
+    live = select(func.coalesce(func.sum(blobs.c.stored_size), 0)).where(
+        blobs.c.namespace == namespace, blobs.c.dead_at.is_(None)
+    )
+    there = select(func.count()).select_from(artifacts).where(artifacts.c.namespace == namespace)
+    open_ = select(func.coalesce(func.sum(uploads.c.reserved), 0)).where(uploads.c.namespace == namespace)
+    return [select_.scalar_subquery() for select_ in (live, there, open_)]
+
+
+_SPACES = (
+    select(blobs.c.namespace)
+    .union(select(artifacts.c.namespace), select(uploads.c.namespace), select(usage.c.namespace))
+    .subquery()
+)
+_BYTES = (
+    select(blobs.c.namespace, func.sum(blobs.c.stored_size).label("n"))
+    .where(blobs.c.dead_at.is_(None))
+    .group_by(blobs.c.namespace)
+    .subquery()
+)
+_THERE = select(artifacts.c.namespace, func.count().label("n")).group_by(artifacts.c.namespace).subquery()
+_OPEN = select(uploads.c.namespace, func.sum(uploads.c.reserved).label("n")).group_by(uploads.c.namespace).subquery()
+# One statement: it sees one moment, and so no sum that is about to be written.
+_RECOUNT = (
+    select(
+        _SPACES.c.namespace,
+        *(func.coalesce(column, 0) for column in (usage.c.bytes, usage.c.artifacts, usage.c.reserved)),
+        *(func.coalesce(table.c.n, 0) for table in (_BYTES, _THERE, _OPEN)),
+    )
+    .select_from(_SPACES)
+    .outerjoin(usage, usage.c.namespace == _SPACES.c.namespace)
+    .outerjoin(_BYTES, _BYTES.c.namespace == _SPACES.c.namespace)
+    .outerjoin(_THERE, _THERE.c.namespace == _SPACES.c.namespace)
+    .outerjoin(_OPEN, _OPEN.c.namespace == _SPACES.c.namespace)
+    .order_by(_SPACES.c.namespace)
+)
+_CORRECT = update(usage).values(
+    bytes=_counted(usage.c.namespace)[0],
+    artifacts=_counted(usage.c.namespace)[1],
+    reserved=_counted(usage.c.namespace)[2],
+)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A namespace whose sums are not those of its rows."""
+
+    said: Usage
+    true: Usage
+
+
+def drifted(conn: Connection) -> list[Drift]:
+    """Count every row, and answer where the sums differ. For checks: it reads whole tables."""
+    found: list[Drift] = []
+    for namespace, *numbers in conn.execute(_RECOUNT):
+        said = Usage(namespace=namespace, bytes=numbers[0], artifacts=numbers[1], reserved=numbers[2])
+        true = Usage(namespace=namespace, bytes=int(numbers[3]), artifacts=numbers[4], reserved=int(numbers[5]))
+        if said != true:
+            found.append(Drift(said, true))
+    return found
+
+
+def correct(conn: Connection) -> None:
+    """Make the sums those of the rows. Only while nobody stores."""
+    insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
+    zero = {"bytes": 0, "artifacts": 0, "reserved": 0}
+    absent = [{"namespace": drift.true.namespace, **zero} for drift in drifted(conn)]
+    if absent:
+        conn.execute(insert(usage).on_conflict_do_nothing(), absent)
+    conn.execute(_CORRECT)

@@ -1,0 +1,99 @@
+"""How keys and namespaces read in their rows, and the questions about them.
+
+A question about a key is of no namespace: it is what tells which one.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Text, bindparam, select, tuple_
+
+from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.tables import keys, namespaces
+from coatcheck.adapters.sql.types import Many, UtcDateTime
+from coatcheck.adapters.sql.words import among
+from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
+
+KEY_COLUMNS: list[ColumnElement[Any]] = [column for column in keys.c if column.name != "digest"]
+"""What `info_of` reads."""
+_FIND = Prepared(
+    select(*KEY_COLUMNS, keys.c.digest, namespaces.c.disabled_at)
+    .join_from(keys, namespaces, namespaces.c.namespace == keys.c.namespace, isouter=True)
+    .where(among(keys.c.id, bindparam("ids", type_=Many(Text()))))
+)
+_ANY = Prepared(select(keys.c.id).limit(1))
+_PLACE = select(keys.c.created_at).where(keys.c.id == bindparam("before"))  # of the listed namespace's alone
+_NEWEST = select(*KEY_COLUMNS).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(bindparam("most"))
+_BEHIND = tuple_(keys.c.created_at, keys.c.id) < tuple_(
+    bindparam("at", type_=UtcDateTime), bindparam("before", type_=Text())
+)
+_NAMESPACES = (
+    select(namespaces)
+    .where(namespaces.c.namespace > bindparam("after"))
+    .order_by(namespaces.c.namespace)
+    .limit(bindparam("most"))
+)
+
+
+def scopes_column(scopes: Collection[str]) -> str:
+    """Scopes as one text."""
+    return " ".join(sorted(scopes))
+
+
+def info_of(row: Row[Any]) -> KeyInfo:
+    """A key from KEY_COLUMNS."""
+    return _info(tuple(row))
+
+
+def _info(columns: tuple[Any, ...]) -> KeyInfo:
+    key_id, namespace, name, scopes, session_prefix, created_at, expires_at, revoked_at, requests, size = columns
+    return KeyInfo(
+        id=key_id,
+        namespace=namespace,
+        name=name,
+        scopes=tuple(scopes.split()),
+        session_prefix=session_prefix,
+        created_at=created_at,
+        expires_at=expires_at,
+        revoked_at=revoked_at,
+        requests_per_minute=requests,
+        bytes_per_minute=size,
+    )
+
+
+def namespace_of(row: Row[Any]) -> NamespaceInfo:
+    """A namespace from its row."""
+    return NamespaceInfo(name=row.namespace, created_at=row.created_at, disabled_at=row.disabled_at)
+
+
+def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
+    """The keys of these IDs, and whether their namespaces are disabled."""
+    found = _FIND.rows(conn, {"ids": sorted(ids)})
+    return {row[0]: KeyRow(_info(row[:-2]), row[-2], row[-1]) for row in found}
+
+
+def any_key(conn: Connection) -> bool:
+    """Whether a key was ever made."""
+    return bool(_ANY.rows(conn, {}))
+
+
+def list_keys(conn: Connection, namespace: str | None, before: str | None, limit: int) -> list[KeyInfo]:
+    """Keys, newest first."""
+    statement, place = _NEWEST, _PLACE
+    if namespace is not None:
+        statement, place = (each.where(keys.c.namespace == namespace) for each in (statement, place))
+    values: dict[str, Any] = {"most": limit}
+    if before is not None:
+        at: datetime | None = conn.execute(place, {"before": before}).scalar_one_or_none()
+        if at is None:
+            return []
+        statement = statement.where(_BEHIND)
+        values |= {"at": at, "before": before}
+    return [info_of(row) for row in conn.execute(statement, values)]
+
+
+def list_namespaces(conn: Connection, after: str, limit: int, only: str | None) -> list[NamespaceInfo]:
+    """Namespaces behind a name."""
+    statement = _NAMESPACES if only is None else _NAMESPACES.where(namespaces.c.namespace == only)
+    return [namespace_of(row) for row in conn.execute(statement, {"after": after, "most": limit})]

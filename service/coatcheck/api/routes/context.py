@@ -1,0 +1,90 @@
+"""Contexts of models: a request body made smaller, how full one is, and what a session's tokens came to."""
+
+import asyncio
+from typing import Any
+
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from msgspec import UNSET
+
+from coatcheck.api import context_docs as docs
+from coatcheck.api.asking import caller, require_json
+from coatcheck.api.body import body_too_large, content_length, open_body
+from coatcheck.api.context_fields import CompactAsk, MeasureAsk
+from coatcheck.api.context_views import compact_view, usage_view
+from coatcheck.api.fields import NoAsk
+from coatcheck.api.json_body import BOM, decode_aside, mend
+from coatcheck.api.offers import checked_labels, duration, plain
+from coatcheck.api.query import read_query
+from coatcheck.api.room import Room
+from coatcheck.api.routes.artifacts import USAGE, session_of
+from coatcheck.api.routes.ingest import MENDED
+from coatcheck.api.services import Desk
+from coatcheck.api.views import answer
+from coatcheck.usecases.carded import Keep
+from coatcheck.usecases.compact import Body
+from coatcheck.usecases.compact import CompactAsk as Asked
+
+
+@post("/v1/context/compact", status_code=200, opt={"doc": docs.COMPACT})
+async def compact_context(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Make a request body smaller."""
+    with desk.budget.room() as room:
+        data = (await _whole(request, desk, room)).removeprefix(BOM)
+        asked, mended = await decode_aside(data, CompactAsk)
+        decodable = await asyncio.to_thread(mend, data) if mended else None
+        body = Body(data, asked.body, "body", decodable)
+        ask = Asked(
+            policy=asked.policy.policy(),
+            format=asked.format,
+            keep=Keep(
+                session=plain(asked.session, "session"),
+                labels=checked_labels(asked.labels),
+                ttl=asked.ttl if asked.ttl is UNSET else duration(asked.ttl, "ttl"),
+                idle_ttl=asked.idle_ttl if asked.idle_ttl is UNSET else duration(asked.idle_ttl, "idle_ttl"),
+                pinned=asked.pin,
+            ),
+            ask=asked.ask(),
+            notices=(MENDED,) if mended else (),
+        )
+        del data, decodable, asked
+        made = await desk.services.compact(caller(request.scope), body, ask)
+        del body
+    return answer(compact_view(made))
+
+
+@post("/v1/context/measure", status_code=200, opt={"doc": docs.MEASURE})
+async def measure_context(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Say how full a context is."""
+    with desk.budget.room() as room:
+        data = await _whole(request, desk, room)
+        asked, _ = await decode_aside(data, MeasureAsk)
+        del data
+        ask = asked.ask(outputs_stay=asked.outputs_stay)
+        session = plain(asked.session, "session")
+        measured = await desk.services.measure(
+            caller(request.scope), asked.body, ask, asked.policy.policy(), named=asked.format, session=session
+        )
+    return answer(measured)
+
+
+@get("/v1/sessions/{session:path}", opt={"doc": docs.USAGE, "path": f"/v1/sessions/{{session}}{USAGE}"})
+async def get_session_usage(
+    request: Request[Any, Any, Any], desk: NamedDependency[Desk], session: FromPath[str]
+) -> Response[bytes]:
+    """What a session's tokens came to."""
+    scope = request.scope
+    read_query(scope, NoAsk)
+    name = session_of(scope, session, suffix=USAGE)
+    return answer(usage_view(name, await desk.services.tell_usage(caller(scope), name)))
+
+
+async def _whole(request: Request[Any, Any, Any], desk: Desk, room: Room) -> bytes:
+    scope, limit = request.scope, desk.limits.json_body
+    read_query(scope, NoAsk)
+    require_json(scope)
+    length = content_length(scope)
+    if length is not None and length > limit:
+        raise body_too_large(limit)
+    return await open_body(scope, request.receive, desk.limits).whole(limit, room)

@@ -1,0 +1,53 @@
+"""Keys for an administrator at the command line: directly in the database, also while a service runs on it."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.bootstrap import embedded
+from coatcheck.bootstrap.stores import is_embedded
+from coatcheck.ports import Clock, Keys
+from coatcheck.settings import Settings
+from coatcheck.usecases.keys import AdministerKeys
+
+_FEW = Limits(connections=1)
+
+
+@asynccontextmanager
+async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
+    """The verbs about keys over the database that the settings name. An embedded one is made where there is none.
+
+    Raises:
+        CoatcheckError: what keeps the store from being opened; `schema_outdated`.
+    """
+    opening = _embedded(Path(settings.data)) if is_embedded(settings) else _scale(settings.database_url)
+    async with opening as (keys, clock):
+        yield AdministerKeys(keys, clock, secrets.token_bytes)
+
+
+@asynccontextmanager
+async def _embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
+    await asyncio.to_thread(embedded.migrate, root)
+    with embedded.explained(root):
+        catalog = await asyncio.to_thread(SqliteCatalog.beside, root / embedded.DATABASE)
+    try:
+        await catalog.ready()
+        yield catalog, SystemClock()
+    finally:
+        await asyncio.to_thread(catalog.close)
+
+
+@asynccontextmanager
+async def _scale(url: str) -> AsyncGenerator[tuple[Keys, Clock]]:
+    catalog = await PostgresCatalog.open(url, limits=_FEW)
+    try:
+        await catalog.ready()
+        yield catalog, catalog.clock
+    finally:
+        await catalog.close()

@@ -1,0 +1,120 @@
+"""Retention, put together: plan, run, undo, the audit; and runs that were interrupted, taken up again."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+from coatcheck.bootstrap.stores import Store, is_embedded
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.retention import Job
+from coatcheck.jobs.schedule import rounds
+from coatcheck.settings import Settings
+from coatcheck.usecases.administer_retention import AdministerRetention
+from coatcheck.usecases.agenda import Agenda
+from coatcheck.usecases.audit import Audit
+from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.plan_retention import PlanRetention
+from coatcheck.usecases.policies import Policies
+from coatcheck.usecases.run_retention import Chore, Chores, RunRetention
+from coatcheck.usecases.tidy import Tidy
+from coatcheck.usecases.trail import Trail
+from coatcheck.usecases.undo_removal import UndoRemoval
+
+_RESUME_SECONDS: Final = 5.0
+"""Between two looks for runs that were interrupted."""
+_LAST_SECONDS: Final = 5.0
+"""For which a run may go on when the service stops; it is taken up again wherever it was left."""
+
+
+def retention_desk(
+    settings: Settings, store: Store, places: IngestPlaces, tidy: Tidy, policies: Policies, agenda: Agenda
+) -> AdministerRetention:
+    """Everything that administers retention."""
+    grace = timedelta(seconds=settings.grace_seconds)
+
+    def new_id() -> str:
+        return new_blob_id(store.clock.now(), secrets.token_bytes(10))
+
+    plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, settled=tidy.settled)
+    run = RunRetention(
+        store.catalog,
+        store.clock,
+        plan,
+        new_id,
+        me=secrets.token_hex(8),
+        tombstone_life=timedelta(seconds=settings.tombstone_ttl),
+        lives=policies.tombstone_lives,
+        chores=_chores(store, tidy, grace),
+        alone=is_embedded(settings),
+    )
+    undo = UndoRemoval(store.catalog, places, store.open_content, grace=grace)
+    return AdministerRetention(
+        retention=store.catalog,
+        accounts=store.catalog,
+        clock=store.clock,
+        planning=plan,
+        running=run,
+        undoing=undo,
+        trail=Trail(store.catalog),
+        agenda=agenda,
+    )
+
+
+@asynccontextmanager
+async def retaining(desk: AdministerRetention) -> AsyncGenerator[None]:
+    """Take up what was interrupted, for as long as the service runs; on leaving, let go of what is under way."""
+    stop = asyncio.Event()
+    resuming = asyncio.create_task(
+        rounds("taking up runs", desk.running.resume, _RESUME_SECONDS, stop), name="taking up runs"
+    )
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait([resuming])
+        await desk.running.close(_LAST_SECONDS)
+
+
+def when_due(agenda: Agenda, lead: Callable[[], Awaitable[bool]] | None) -> Callable[[], Awaitable[bool]]:
+    """Whether to index now: unless that is paused, and only one of several processes."""
+
+    async def now() -> bool:
+        return await agenda.runs("index") and (lead is None or await lead())
+
+    return now
+
+
+def _chores(store: Store, tidy: Tidy, grace: timedelta) -> Chores:
+    audit = Audit(
+        store.catalog,
+        store.blobs,
+        store.open_content,
+        store.clock,
+        examinations=store.examinations,
+        texts=store.catalog,
+    )
+
+    async def sweep() -> Chore:
+        _, size = await store.catalog.items(Job.SWEEP, store.clock.now() - grace)
+        removed = await tidy.sweep()
+        return Chore(items=removed, bytes=size if removed else 0)
+
+    async def purge() -> Chore:
+        return Chore(items=await tidy.purge())
+
+    async def check(*, digests: bool) -> Chore:
+        audited = await audit(digests=digests)
+        wrong = [f for f in audited.findings if not f.repaired]
+        said = f"looked at {audited.blobs:,} blobs of {audited.content:,} bytes; {len(wrong):,} findings"
+        first = f"; the first: {wrong[0].what}: {wrong[0].detail}" if wrong else ""
+        return Chore(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
+
+    return {
+        Job.SWEEP: sweep,
+        Job.PURGE: purge,
+        Job.STORAGE: lambda: check(digests=False),
+        Job.VERIFY: lambda: check(digests=True),
+    }

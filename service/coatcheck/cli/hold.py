@@ -1,0 +1,93 @@
+"""`coatcheck hold`: forbid to delete an artifact, a session or a namespace; list, release. Asks a running service."""
+
+import json
+from typing import Any
+
+import click
+
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.holds import check_hold_id
+
+_HOLDS = "/v1/admin/holds"
+_PAGE = 200
+
+
+@click.group()
+def hold() -> None:
+    """Forbid that artifacts are deleted, by anybody and by any route."""
+
+
+@hold.command()
+@click.option("--reason", required=True, help="Why; it is shown to whoever may not delete.")
+@click.option("--artifact", help="Hold this artifact.")
+@click.option("--session", help="Hold this session, and what comes into it.")
+@click.option("--namespace", help="In this namespace (the key's own); with neither of the above, all of it.")
+@click.option("--all", "everything", is_flag=True, help="Hold the whole namespace.")
+@click.option("--until", help="From when on it holds no more: 2027-01-31T00:00:00Z.")
+@click.option("--ttl", help="The same, counted from now: 90d.")
+@service_options
+def add(
+    everything: bool,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **asked: str | None,
+) -> None:
+    """Place a hold on an artifact, on a session or, with --all, on a namespace."""
+    named = [name for name in ("artifact", "session") if asked[name] is not None]
+    if len(named) + everything != 1:
+        fail(Exit.WRONG, "name what to hold: one of --artifact, --session and --all.")
+    body = {name: value for name, value in asked.items() if value is not None}
+    with connect(service, key) as client:
+        found = ask(lambda: client.post(_HOLDS, json=body), client)
+    click.echo(json.dumps(found, indent=2) if as_json else _shown(found))
+
+
+@hold.command("list")
+@click.option("--namespace", help="Only those of this one.")
+@service_options
+def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """List the holds, also those whose time is over."""
+    asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
+    found: list[dict[str, Any]] = []
+    with connect(service, key) as client:
+        while True:
+            page = ask(lambda: client.get(_HOLDS, params=asked), client)
+            found += page["items"]
+            if page["next"] is None:
+                break
+            asked["cursor"] = page["next"]
+    if as_json:
+        click.echo(json.dumps({"items": found}, indent=2))
+        return
+    for each in found:
+        click.echo(_shown(each))
+    if not found:
+        click.echo("Nothing is held.", err=True)
+
+
+@hold.command()
+@click.argument("hold_id")
+@service_options
+def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -> None:
+    """Release the hold with the ID HOLD_ID."""
+    try:
+        check_hold_id(hold_id)
+    except CoatcheckError as error:
+        fail(Exit.WRONG, error.detail)
+    with connect(service, key) as client:
+        found = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client)
+    click.echo(json.dumps(found, indent=2) if as_json else f"Released: {_shown(found)}")
+
+
+def _shown(found: dict[str, Any]) -> str:
+    if found["artifact"] is not None:
+        what = found["artifact"]
+    elif found["session"] is not None:
+        what = f"session {found['session']!r}"
+    else:
+        what = "everything"
+    until = "" if found["until"] is None else f", until {found['until']}"
+    return f"{found['id']}  {what} in {found['namespace']}{until}: {found['reason']} (by {found['by']}, {found['at']})"

@@ -1,0 +1,69 @@
+"""`hook claude-code`: as the hook's address, for a host that runs a command; it also sees what the host has cut.
+
+Over some 30,000 characters the host writes a shell's output to a file on this machine and hands a hook the beginning
+with the file's name. A service must not open files that a request names; this command, which the host itself has
+started, may. Refuses to cost the host anything: whatever goes wrong is told on standard error, nothing is printed, and
+it ends with 0.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+import httpx
+
+from coatcheck.cli.exits import Exit
+from coatcheck.cli.talk import service_settings
+from coatcheck.client import Client, Retries, ServiceError
+
+SECONDS: Final = 10.0
+_LARGEST: Final = 24 * 1024**2
+"""Bytes of a file that are handed over: what fits into a request as JSON."""
+_SHELLS: Final = frozenset({"Bash", "PowerShell"})
+_CUT: Final = ("persistedOutputPath", "persistedOutputSize")
+
+Object = dict[str, Any]
+
+
+@click.group()
+def hook() -> None:
+    """Answer hooks of agents' hosts."""
+
+
+@hook.command("claude-code")
+@click.option("--url", "service", help="Where the service is (COATCHECK_URL).")
+@click.option("--key", help="Key to present (COATCHECK_KEY).")
+@click.option("--label", multiple=True, help="A label; may be given several times.")
+@click.option("--ttl", help="How long to keep it: seconds, or 30m, 12h, 7d.")
+@click.option("--card-tokens", type=int, help="Budget of a card (600).")
+@click.option("--inline-tokens", type=int, help="Size up to which a text stays as it is (1000).")
+def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **asked: Any) -> None:  # noqa: ANN401
+    """Read a PostToolUse event from standard input, and print what replaces the tool's output, if anything does."""
+    try:
+        settings = service_settings(service, key)
+    except SystemExit:
+        sys.exit(Exit.NOTHING)  # 2 would have the host show the mistake to its model
+    try:
+        event = _whole(json.load(sys.stdin))
+        with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
+            answer = client.answer_hook(event, labels=label, **asked)
+    except (ServiceError, ValueError, OSError, httpx.HTTPError) as e:
+        click.echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
+        return
+    if answer:
+        click.echo(json.dumps(answer))
+
+
+def _whole(event: Object) -> Object:
+    """The event with all of an output that the host has cut; as it is where its file is not there, or too large."""
+    response = event.get("tool_response")
+    if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):
+        return event
+    told = cast("Object", response)
+    path = told.get(_CUT[0])
+    if not isinstance(path, str) or not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
+        return event
+    kept = {name: value for name, value in told.items() if name not in _CUT}
+    return {**event, "tool_response": {**kept, "stdout": Path(path).read_text("utf-8", "replace")}}

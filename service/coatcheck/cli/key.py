@@ -1,0 +1,211 @@
+"""`coatcheck key`: make, list and revoke keys, directly in the database or, with --url, through a running service.
+
+Directly, whoever may open the database is its administrator: so is the first key made. It works beside a running
+service, which sees the change with its next request.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from coatcheck.cli.asked import end, settings_for
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.talk import ask, connect
+from coatcheck.core.artifact import EVERY_SCOPE, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import ADMIN, EVERYWHERE
+from coatcheck.core.rates import Rates
+
+if TYPE_CHECKING:
+    from coatcheck.core.keys import KeyInfo
+    from coatcheck.usecases.keys import AdministerKeys
+
+T = TypeVar("T")
+_HERE = Caller(name="command line")
+_USUAL = ("delete", "ingest", "read")
+_PAGE = 200
+
+
+def _where(command: Callable[..., None]) -> Callable[..., None]:
+    command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    command = click.option("--key", help="With --url: the key to present (COATCHECK_KEY).")(command)
+    command = click.option("--url", "service", help="Ask a running service instead of opening the database.")(command)
+    return click.option("--data", metavar="DIR", help="Directory of the embedded store.")(command)
+
+
+@click.group()
+def key() -> None:
+    """Make, list and revoke keys."""
+
+
+@key.command()
+@click.argument("name")
+@click.option("--namespace", help="Whose key it is (default); '*': one that administers all namespaces.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(sorted(EVERY_SCOPE)),
+    help="What it allows; may be given again (ingest, read, delete; of '*': admin).",
+)
+@click.option("--session-prefix", help="Only sessions whose names begin with this exist for the key.")
+@click.option("--ttl", help="How long it is good: 90d, 12h (for ever).")
+@click.option("--requests-per-minute", "requests", type=click.IntRange(0), help="0: no limit (as configured).")
+@click.option("--bytes-per-minute", "size", type=click.IntRange(0), help="0: no limit (as configured).")
+@_where
+def create(
+    name: str,
+    namespace: str | None,
+    scopes: tuple[str, ...],
+    session_prefix: str | None,
+    ttl: str | None,
+    requests: int | None,
+    size: int | None,
+    data: str | None,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Make a key called NAME and print it. It is shown this once and kept nowhere."""
+    rates = Rates(requests=requests, bytes=size)
+    terms = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
+    if service is not None:
+        asked = {"name": name, "namespace": namespace, "scopes": terms, "session_prefix": session_prefix, "ttl": ttl}
+        asked |= {"requests_per_minute": requests, "bytes_per_minute": size}
+        with connect(service, key) as client:
+            made = ask(lambda: client.post("/v1/admin/keys", json=asked), client)
+    else:
+        made = _directly(data, lambda keys: _create(keys, name, namespace, terms, session_prefix, ttl, rates))
+    if as_json:
+        click.echo(json.dumps(made, indent=2))
+        return
+    click.echo(f"Key {made['id']}, which is shown this once: {_terms(made)}.", err=True)
+    click.echo(made["key"])
+
+
+@key.command("list")
+@click.option("--namespace", help="Only keys of this one.")
+@_where
+def list_(namespace: str | None, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """List keys, newest first, also those that do not serve any more."""
+    if service is not None:
+        found = _listed(service, key, namespace)
+    else:
+        found = _directly(data, lambda keys: _all(keys, namespace))
+    if as_json:
+        click.echo(json.dumps({"items": found}, indent=2))
+        return
+    for each in found:
+        click.echo(f"{each['id']}  {each['name']}: {_terms(each)}")
+    if not found:
+        click.echo("No key has been made.", err=True)
+
+
+@key.command()
+@click.argument("key_id")
+@_where
+def revoke(key_id: str, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """Refuse the key with the ID KEY_ID from now on, everywhere."""
+    if service is not None:
+        with connect(service, key) as client:
+            found = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client)
+    else:
+        found = _directly(data, lambda keys: _revoke(keys, key_id))
+    click.echo(json.dumps(found, indent=2) if as_json else f"Key {found['id']} ({found['name']}) is revoked.")
+
+
+def _plain(key_id: str) -> str:
+    """An ID that may become part of a path."""
+    if not key_id.isalnum() or not key_id.isascii():
+        fail(Exit.WRONG, "a key's ID is letters and digits: what stands between `ck_live_` and the next `_`.")
+    return key_id
+
+
+def _terms(found: dict[str, Any]) -> str:
+    parts = [f"namespace {found['namespace']}", "may " + ", ".join(found["scopes"])]
+    if found["session_prefix"] is not None:
+        parts.append(f"sessions {found['session_prefix']!r}…")
+    if found["revoked_at"] is not None:
+        parts.append(f"revoked {found['revoked_at']}")
+    elif found["expires_at"] is not None:
+        parts.append(f"until {found['expires_at']}")
+    return "; ".join(parts)
+
+
+def _listed(service: str, key: str | None, namespace: str | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
+    with connect(service, key) as client:
+        while True:
+            page = ask(lambda: client.get("/v1/admin/keys", params=asked), client)
+            found += page["items"]
+            if page["next"] is None:
+                return found
+            asked["cursor"] = page["next"]
+
+
+async def _create(
+    keys: "AdministerKeys",
+    name: str,
+    namespace: str | None,
+    scopes: tuple[str, ...],
+    session_prefix: str | None,
+    ttl: str | None,
+    rates: Rates,
+) -> dict[str, Any]:
+    from coatcheck.api.durations import seconds  # noqa: PLC0415 - the client commands must start quickly
+
+    life = None if ttl is None else seconds(ttl, "ttl")
+    info, secret = await keys.create(
+        _HERE,
+        namespace=namespace,
+        name=name,
+        scopes=scopes,
+        session_prefix=session_prefix,
+        life=None if life is None else timedelta(seconds=life),
+        rates=rates,
+    )
+    return _shown(info) | {"key": secret.reveal()}
+
+
+async def _all(keys: "AdministerKeys", namespace: str | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    before: str | None = None
+    while True:
+        page = await keys.list(_HERE, namespace=namespace, before=before, limit=_PAGE)
+        found += map(_shown, page.items)
+        before = page.before
+        if before is None:
+            return found
+
+
+async def _revoke(keys: "AdministerKeys", key_id: str) -> dict[str, Any]:
+    return _shown(await keys.revoke(_HERE, key_id))
+
+
+def _shown(info: "KeyInfo") -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415 - as above
+
+    return msgspec.to_builtins(info)
+
+
+def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]") -> T:
+    """The answer of some work on the database itself; or the end of the command."""
+    from coatcheck.bootstrap import open_keys  # noqa: PLC0415 - as above
+
+    settings = settings_for(data)
+
+    async def done() -> T:
+        async with open_keys(settings) as keys:
+            return await work(keys)
+
+    try:
+        return asyncio.run(done())
+    except CoatcheckError as error:
+        if error.code is Code.KEY_NOT_FOUND:
+            fail(Exit.ABSENT, error.detail)
+        end(error)

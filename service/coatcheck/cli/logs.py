@@ -1,0 +1,102 @@
+"""What the log looks like: lines of text, or one JSON object a line. Set up once, before anything is opened.
+
+No text of a payload comes into it. Our own messages name IDs, codes, sizes and routes; of an exception the type and the
+places are shown, its words only where its kind is known to speak of the system and not of what was handed over. What
+other libraries say about what they were given is not shown at all.
+"""
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from typing_extensions import override
+
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.settings import Settings
+
+_QUIET: Final = {"alembic": logging.WARNING, "uvicorn.error": logging.WARNING, "opentelemetry": logging.ERROR}
+"""Loggers that speak of every step, or of every try; what goes wrong is shown."""
+_SILENT: Final = ("mcp", "pypdf", "httpx", "httpcore", "multipart", "charset_normalizer", "asyncio", "litestar")
+"""Loggers that quote what they were given."""
+_SPEAKS_OF_THE_SYSTEM: Final = (
+    CoatcheckError,
+    OSError,
+    ImportError,
+    AttributeError,
+    NameError,
+    MemoryError,
+    RecursionError,
+    NotImplementedError,
+)
+"""Exceptions whose words are not made of data. RuntimeError is not among them: libraries raise it for anything."""
+
+
+def set_up(settings: Settings) -> None:
+    """Log to standard error as the settings say. Calling it again replaces what was set up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if settings.log_format == "json" else TextLines())
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    level = logging.getLogger().level
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(max(least, level))
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    wanted = settings.access_log or level <= logging.DEBUG
+    logging.getLogger("coatcheck.access").setLevel(logging.INFO if wanted else logging.WARNING)
+
+
+class TextLines(logging.Formatter):
+    """For people."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    @override
+    def formatException(self, ei: Any) -> str:
+        """The types and places of an exception and of what it came from."""
+        return told(ei[1])
+
+
+class JsonLines(logging.Formatter):
+    """For programs: `at`, `level`, `logger`, `message`, then the facts that a record brings, then `exception`."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": getattr(record, "plain", None) or record.getMessage(),
+        }
+        facts: dict[str, Any] = getattr(record, "facts", {})
+        line |= {name: value for name, value in facts.items() if name not in line}
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = told(record.exc_info[1])
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def told(error: BaseException | None) -> str:
+    """An exception as it may be logged: places, types, and words where those are of the system."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        places = "".join(traceback.format_tb(error.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{places}{_named(error)}")
+        if error.__cause__ is not None:
+            error = error.__cause__
+        else:
+            error = None if error.__suppress_context__ else error.__context__
+    return "\n\nwhich came from:\n\n".join(parts)
+
+
+def _named(error: BaseException) -> str:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(error, _SPEAKS_OF_THE_SYSTEM) and not isinstance(error, UnicodeError):
+        return f"{name}: {error}"
+    return f"{name} (its words are not shown: they may be a payload's)"

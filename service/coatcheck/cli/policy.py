@@ -1,0 +1,169 @@
+"""`coatcheck policy`: what is decided for all payloads: list, show, set, remove, explain. Through a running service."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+import httpx
+
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.core.policy import FIELDS, PARTS
+
+_POLICIES = "/v1/admin/policies"
+_SIZES = ("max_bytes", "max_artifacts", "max_artifact_bytes")
+_COUNTS = ("card_tokens", "inline_tokens")
+_UNITS = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
+_NONE = frozenset({"none", "null", "forever"})
+
+
+def _scope(command: Callable[..., None]) -> Callable[..., None]:
+    for part in reversed(PARTS):
+        command = click.option(f"--{part}", help=f"Only for this {part} of the namespace.")(command)
+    return click.option("--namespace", help="For this namespace (the key's own); '*': for all of them.")(command)
+
+
+@click.group()
+def policy() -> None:
+    """Decide how long payloads are kept, how much a namespace holds, and what models are shown."""
+
+
+@policy.command("list")
+@click.option("--namespace", help="Only what concerns this one.")
+@service_options
+def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """List the policies."""
+    with connect(service, key) as client:
+        found = ask(lambda: client.get(_POLICIES, params=_given(namespace=namespace)), client)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for each in found["items"]:
+        click.echo(f"{_name(each['scope'])}: {_terms(each['policy'])}")
+    if not found["items"]:
+        click.echo("No policy has been set: the settings hold.", err=True)
+
+
+@policy.command()
+@_scope
+@service_options
+def show(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
+    """Show a scope's policy and the versions before it."""
+    with connect(service, key) as client:
+        found = ask(lambda: client.get(f"{_POLICIES}/history", params=_given(**scope)), client)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(_name(found["scope"]))
+    for each in found["versions"]:
+        terms = "removed" if each["policy"] is None else _terms(each["policy"])
+        click.echo(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
+
+
+@policy.command("set")
+@_scope
+@click.option("--replace", is_flag=True, help="Take back what is not named here.")
+@click.argument("fields", nargs=-1, required=True, metavar="FIELD=VALUE...")
+@service_options
+def set_(
+    fields: tuple[str, ...],
+    replace: bool,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **scope: str | None,
+) -> None:
+    """Decide FIELDs of a scope, such as ttl=7d max_bytes=10gib evict=least_recently_read; FIELD= takes one back.
+
+    Times are seconds or 30m, 12h, 7d, forever; sizes take kib, mib, gib; none is no limit.
+    """
+    changes = dict(_field(each) for each in fields)
+    with connect(service, key) as client:
+        before: dict[str, Any] = {} if replace else _current(client, scope)
+        wanted = {name: value for name, value in (before | changes).items() if value != ""}
+        body = _given(**scope) | {"policy": wanted}
+        found = ask(lambda: client.put(_POLICIES, json=body), client)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(f"{_name(found['scope'])}: {_terms(found['policy'])} (version {found['version']})")
+
+
+@policy.command()
+@_scope
+@service_options
+def remove(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
+    """Remove a scope's policy."""
+    with connect(service, key) as client:
+        found = ask(lambda: client.delete(_POLICIES, params=_given(**scope)), client)
+    shown = f"{_name(found['scope'])}: no policy (version {found['version']})"
+    click.echo(json.dumps(found, indent=2) if as_json else shown)
+
+
+@policy.command()
+@click.option("--namespace", help="Of this namespace (the key's own).")
+@click.option("--session", help="In this session.")
+@click.option("--kind", help="Of this kind.")
+@click.option("--tool", "tool_name", help="From this tool.")
+@click.option("--label", multiple=True, help="With this label; may be given several times.")
+@service_options
+def explain(service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+    """Say what holds for a payload, and which scope says each part of it."""
+    with connect(service, key) as client:
+        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**asked)), client)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for each in found["sources"]:
+        click.echo(f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})")
+    if not found["sources"]:
+        click.echo("No policy says anything of it: the settings hold.", err=True)
+
+
+def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
+    """The scope's policy as it is; empty when it has none."""
+
+    def send() -> httpx.Response:
+        response = client.get(f"{_POLICIES}/history", params=_given(**scope))
+        never = response.status_code == 404  # noqa: PLR2004 - it never had one
+        return httpx.Response(200, json={"versions": [{"policy": None}]}) if never else response
+
+    policy_now: dict[str, Any] | None = ask(send, client)["versions"][0]["policy"]
+    return policy_now or {}
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or name not in FIELDS:
+        fail(Exit.WRONG, f"{text!r} is not FIELD=VALUE with a FIELD of {', '.join(FIELDS)}.")
+    if value.lower() in _NONE:
+        return name, None
+    if value and name in (*_SIZES, *_COUNTS):
+        return name, _size(name, value)
+    return name, int(value) if value.isascii() and value.isdecimal() else value
+
+
+def _size(name: str, value: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", value.lower())
+    if found is None or found[2] not in _UNITS:
+        fail(Exit.WRONG, f"{name}={value}: give a whole number, for bytes with kib, mib, gib or tib, or none.")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _given(**asked: Any) -> dict[str, Any]:  # noqa: ANN401 - options
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _name(scope: dict[str, str]) -> str:
+    part = next((f"/{name}={value}" for name, value in scope.items() if name != "namespace"), "")
+    return f"{scope['namespace']}{part}"
+
+
+def _terms(found: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_value(value)}" for name, value in found.items())
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,32 @@
+"""`coatcheck redaction`: the rules by which secrets are found, and those that are not used, with the reasons."""
+
+import json
+
+import click
+
+from coatcheck.cli.asked import settings_for
+from coatcheck.cli.exits import Exit, fail
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def redaction(as_json: bool) -> None:
+    """List the redaction rules in use, and what is left out and why. Whether they are used is for policies to say."""
+    from coatcheck.adapters.redaction_rules import VERSION, Masks  # noqa: PLC0415 - client commands start quickly
+
+    current = settings_for(None)
+    try:
+        rules = Masks(current.redaction_rules).rules()
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
+    left = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
+    if as_json:
+        made = {"gitleaks": VERSION, "default": current.redaction, "rules": list(rules.names), "left_out": left}
+        click.echo(json.dumps(made, indent=2))
+        return
+    click.echo(f"{len(rules.names)} rules of gitleaks {VERSION} and ours. Without a policy: {current.redaction}.")
+    for name in rules.names:
+        click.echo(f"  {name}")
+    click.echo("Left out:")
+    for each in left:
+        click.echo(f"  {each['rule']}: {each['why']}")

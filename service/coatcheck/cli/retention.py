@@ -1,0 +1,150 @@
+"""`coatcheck retention`: plan, apply, look at runs and the schedule, undo. Asks a running service.
+
+Prints what a tired reader needs: what will go and why, how much, what to type next. Removes nothing by itself.
+"""
+
+import json
+import time
+from typing import Any, Final
+
+import click
+
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.retention_text import plan_text, run_line, run_text, status_text, undone_text
+from coatcheck.cli.talk import ask, connect, service_options
+
+_BASE: Final = "/v1/admin/retention"
+_WAIT: Final = 20
+_PAUSE: Final = 1.0
+_JOBS: Final = ("expire", "evict", "session", "namespace", "lost", "sweep", "purge", "storage", "verify")
+
+
+@click.group()
+def retention() -> None:
+    """Rehearse removals, carry them out, look at what was done, and undo it."""
+
+
+@retention.command()
+@click.argument("job", type=click.Choice(_JOBS))
+@click.option("--namespace", help="Only in this one.")
+@click.option("--session", help="For the job session: which one.")
+@click.option("--max-bytes", type=click.IntRange(0), help="For evict: bytes of content that may stay.")
+@click.option("--max-artifacts", type=click.IntRange(0), help="For evict: artifacts that may stay.")
+@service_options
+def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope: str | int | None) -> None:
+    """Say what JOB would remove now, and why. Removes nothing."""
+    body = {"job": job} | {name: value for name, value in scope.items() if value is not None}
+    with connect(service, key) as client:
+        found = ask(lambda: client.post(f"{_BASE}/plan", json=body), client)
+    click.echo(json.dumps(found, indent=2) if as_json else plan_text(found))
+
+
+@retention.command()
+@click.argument("digest")
+@click.option("--confirm", is_flag=True, help="Yes, more than 20 % of the live bytes may go.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
+@service_options
+def apply(digest: str, confirm: bool, no_wait: bool, service: str | None, key: str | None, as_json: bool) -> None:
+    """Carry out the plan with this DIGEST, and wait for its end."""
+    body = {"digest": digest, "confirm": confirm, "wait": 0 if no_wait else _WAIT}
+    with connect(service, key) as client:
+        run = ask(lambda: client.post(f"{_BASE}/apply", json=body), client)
+        while run["outcome"] == "running" and not no_wait:
+            if not as_json:
+                click.echo(f"  {run['artifacts']:,} of {run['planned']:,} removed ...", err=True)
+            time.sleep(_PAUSE)
+            run = ask(lambda: client.get(f"{_BASE}/runs/{run['id']}"), client)  # noqa: B023 - asked at once
+    click.echo(json.dumps(run, indent=2) if as_json else run_text(run))
+    if run["outcome"] == "failed" or (run["job"] in {"storage", "verify"} and run["items"]):
+        raise SystemExit(Exit.NOTHING)
+
+
+@retention.command()
+@click.argument("run_id", required=False)
+@click.option("--job", help="Only runs of this job.")
+@click.option("--outcome", type=click.Choice(("running", "finished", "failed")), help="Only runs that stand like this.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="How many.")
+@service_options
+def runs(run_id: str | None, limit: int, service: str | None, key: str | None, as_json: bool, **where: str) -> None:
+    """List what was done, the latest first; or show the run RUN_ID."""
+    with connect(service, key) as client:
+        if run_id is not None:
+            one = ask(lambda: client.get(f"{_BASE}/runs/{run_id}"), client)
+            click.echo(json.dumps(one, indent=2) if as_json else run_text(one))
+            return
+        params: dict[str, Any] = {"limit": limit} | {name: value for name, value in where.items() if value}
+        found = ask(lambda: client.get(f"{_BASE}/runs", params=params), client)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for run in found["items"]:
+        click.echo(run_line(run))
+    if not found["items"]:
+        click.echo("No runs: nothing had to be done.", err=True)
+
+
+@retention.command()
+@service_options
+def status(service: str | None, key: str | None, as_json: bool) -> None:
+    """Say what is overdue, how the schedule stands, and what is under way. Exit code 1: something is wrong."""
+    with connect(service, key) as client:
+        found = ask(lambda: client.get(f"{_BASE}/status"), client)
+    click.echo(json.dumps(found, indent=2) if as_json else status_text(found))
+    if any(job["last_outcome"] == "failed" for job in found["jobs"]):
+        raise SystemExit(Exit.NOTHING)
+
+
+@retention.command()
+@click.argument("job", type=click.Choice(("expire", "reap", "sweep", "purge", "index")))
+@click.option("--pause", "paused", flag_value=True, type=bool, default=None, help="Stop it until it is resumed.")
+@click.option("--resume", "paused", flag_value=False, type=bool, help="Let it run again.")
+@click.option("--interval", type=click.IntRange(0, 86_400), help="Seconds between two rounds; 0: as the settings say.")
+@service_options
+def job(
+    job: str, paused: bool | None, interval: int | None, service: str | None, key: str | None, as_json: bool
+) -> None:
+    """Pause, resume or pace JOB of the schedule."""
+    if paused is None and interval is None:
+        fail(Exit.WRONG, "say what to change: --pause, --resume or --interval.")
+    body: dict[str, Any] = {} if paused is None else {"paused": paused}
+    if interval is not None:
+        body["interval"] = interval or None
+    with connect(service, key) as client:
+        found = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client)
+    pace = "as the settings say" if found["interval"] is None else f"every {found['interval']} s"
+    said = f"{job} is paused." if found["paused"] else f"{job} runs, {pace}."
+    click.echo(json.dumps(found, indent=2) if as_json else said)
+
+
+@retention.command()
+@click.argument("artifacts", nargs=-1)
+@click.option("--run", help="Everything that this run has removed.")
+@click.option("--namespace", help="Whose the artifacts were; absent: the key's own.")
+@click.option("--ttl", help="How long what has expired shall live now: 7d.")
+@service_options
+def undo(
+    artifacts: tuple[str, ...],
+    run: str | None,
+    namespace: str | None,
+    ttl: str | None,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Bring back ARTIFACTS, or what a run has removed, while their bytes are there. Exit code 1: not all came back."""
+    if (run is None) == (not artifacts):
+        fail(Exit.WRONG, "name artifact IDs, or a run with --run.")
+    body = {"namespace": namespace, "ttl": ttl, "artifacts": artifacts, "run": run}
+    body = {name: value for name, value in body.items() if value}
+    total: dict[str, Any] = {"restored": [], "there": [], "failed": []}
+    with connect(service, key) as client:
+        while True:
+            part = ask(lambda: client.post(f"{_BASE}/undo", json=body), client)
+            for name in total:
+                total[name] += part[name]
+            if part["next"] is None:
+                break
+            body["cursor"] = part["next"]
+    click.echo(json.dumps(total, indent=2) if as_json else undone_text(total))
+    if total["failed"] or not (total["restored"] or total["there"]):
+        raise SystemExit(Exit.NOTHING)

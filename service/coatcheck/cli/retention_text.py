@@ -1,0 +1,209 @@
+"""Plans, runs and audit lines as text for a terminal, at any hour: the point first, figures with their units."""
+
+from typing import Any, Final
+
+Node = dict[str, Any]
+_KIB: Final = 1024
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_MOST_ROWS: Final = 6
+
+
+def size(count: int) -> str:
+    """Bytes for people: 1.4 GiB."""
+    value, unit = float(count), 0
+    while value >= _KIB and unit < len(_UNITS) - 1:
+        value, unit = value / _KIB, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def when(moment: str | None) -> str:
+    """A moment to the second, in UTC."""
+    return "-" if moment is None else moment[:19].replace("T", " ") + "Z"
+
+
+def lasting(seconds: float) -> str:
+    """A time for people: 3 h 12 min."""
+    whole = round(seconds)
+    if whole < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for length, name, part, smaller in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= length:
+            rest = whole % length // part
+            return f"{whole // length} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def scope_text(scope: Node) -> str:
+    """Where a job works."""
+    where = "all namespaces" if scope["namespace"] is None else f"namespace {scope['namespace']}"
+    return where if scope["session"] is None else f"session {scope['session']} of {where}"
+
+
+def plan_text(plan: Node) -> str:
+    """What a plan would do, and what to type next."""
+    count, items = plan["artifacts"], plan["items"]
+    lines = [f"Plan: {plan['job']}: {scope_text(plan['scope'])}"]
+    if not count and not items:
+        lines += ["  NOTHING to remove.", f"  Looked for: {plan['why']}."]
+        return "\n".join([*lines, *_held(plan)])
+    if plan["job"] in {"storage", "verify"}:
+        lines.append(f"  WILL LOOK AT {items:,} blobs, {size(plan['bytes'])}. Removes nothing.")
+    elif items:
+        lines.append(f"  WILL REMOVE {items:,} of: {plan['why']}. {size(plan['bytes'])}.")
+    else:
+        share = f"{plan['share']:.1%} of the {size(plan['live_bytes'])} there are"
+        lines.append(
+            f"  WILL REMOVE {count:,} of {plan['live_artifacts']:,} artifacts: {size(plan['bytes'])}, {share}."
+        )
+        lines.append(f"  Why these: {plan['why']}.")
+    lines += _held(plan)
+    if plan["oldest_overdue_seconds"]:
+        lines.append(f"  The longest overdue expired {lasting(plan['oldest_overdue_seconds'])} ago.")
+    for title, name in (
+        ("by kind", "by_kind"),
+        ("by tool", "by_tool"),
+        ("by session", "by_session"),
+        ("by age", "by_age"),
+    ):
+        lines += _table(title, plan[name])
+    if plan["samples"]:
+        lines.append("  the largest")
+        lines += [f"    {_sample(sample)}" for sample in plan["samples"][:_MOST_ROWS]]
+    confirm = " --confirm" if plan["needs_confirm"] else ""
+    lines += ["", f"Nothing has been done yet. To do it, until {when(plan['valid_until'])}:"]
+    lines.append(f"  coatcheck retention apply {plan['digest']}{confirm}")
+    if plan["needs_confirm"]:
+        lines.append(f"--confirm is needed because this is {plan['share']:.1%} of all bytes: more than 20 %.")
+    return "\n".join(lines)
+
+
+def _held(plan: Node) -> list[str]:
+    return [f"  {plan['held']:,} more are HELD and will stay."] if plan["held"] else []
+
+
+def _table(title: str, groups: list[Node]) -> list[str]:
+    if not groups or (len(groups) == 1 and not groups[0]["name"]):
+        return []
+    shown = groups[:_MOST_ROWS]
+    width = max(len(_name(group)) for group in shown)
+    rows = [f"    {_name(group):<{width}}  {group['artifacts']:>10,}  {size(group['bytes']):>10}" for group in shown]
+    rest = groups[_MOST_ROWS:]
+    if rest:
+        left, left_bytes = sum(group["artifacts"] for group in rest), sum(group["bytes"] for group in rest)
+        rows.append(f"    {f'and {len(rest)} more':<{width}}  {left:>10,}  {size(left_bytes):>10}")
+    return [f"  {title}", *rows]
+
+
+def _name(group: Node) -> str:
+    return str(group["name"])[:60] or "(none)"
+
+
+def _sample(sample: Node) -> str:
+    named = [sample["kind"], sample["tool_name"], sample["session"] and f"session {sample['session'][:40]}"]
+    said = ", ".join(str(each) for each in named if each)
+    return f"{sample['id']}  {size(sample['bytes']):>10}  {when(sample['created_at'])}  {said}"
+
+
+def run_line(run: Node) -> str:
+    """A run in one line."""
+    done = f"{run['artifacts']:,} artifacts" if run["artifacts"] or not run["items"] else f"{run['items']:,} items"
+    flag = "" if run["outcome"] == "finished" else f"  {run['outcome'].upper()}"
+    return (
+        f"{when(run['started_at'])}  {run['id']}  {run['job']:<9}  {done}, {size(run['bytes'])}, "
+        f"by {run['actor']}, {scope_text(run['scope'])}{flag}"
+    )
+
+
+def run_text(run: Node) -> str:
+    """What a run has done."""
+    words = {"finished": "DONE", "failed": "FAILED", "running": "STILL RUNNING"}
+    lines = [f"{words[run['outcome']]}: {run['job']}: {scope_text(run['scope'])}"]
+    if run["plan"] is not None and run["planned"]:
+        lines.append(
+            f"  Removed {run['artifacts']:,} of the {run['planned']:,} planned artifacts, {size(run['bytes'])}."
+        )
+    elif run["artifacts"]:
+        lines.append(f"  Removed {run['artifacts']:,} artifacts, {size(run['bytes'])}.")
+    elif run["items"]:
+        lines.append(f"  {run['items']:,} items, {size(run['bytes'])}.")
+    if run["detail"]:
+        lines.append(f"  {run['detail']}")
+    if run["oldest_overdue_seconds"]:
+        lines.append(f"  The longest overdue was {lasting(run['oldest_overdue_seconds'])} late.")
+    end = "" if run["finished_at"] is None else f", ended {when(run['finished_at'])}"
+    lines.append(f"  Run {run['id']}, by {run['actor']}, began {when(run['started_at'])}{end}.")
+    if run["artifacts"] and run["outcome"] != "failed":
+        lines.append(f"To bring it back, within the grace of the sweep: coatcheck retention undo --run {run['id']}")
+    if run["outcome"] == "running":
+        lines.append(f"It goes on by itself. To look again: coatcheck retention runs {run['id']}")
+    return "\n".join(lines)
+
+
+def status_text(found: Node) -> str:
+    """How retention stands."""
+    late = found["oldest_overdue_seconds"]
+    overdue = "nothing" if not found["expired"] else f"{found['expired']:,} artifacts, the oldest by {lasting(late)}"
+    lines = [
+        f"Overdue:     {overdue} (answered as gone all the same)",
+        f"To be swept: {found['dead_blobs']:,} blobs, {size(found['dead_bytes'])}",
+    ]
+    if found["artifacts"] is not None:
+        lines.append(f"There are:   {found['artifacts']:,} artifacts, {size(found['stored_bytes'])} stored")
+    lines.append("Schedule:")
+    for job in found["jobs"]:
+        pace = "" if job["interval"] is None else f", every {job['interval']} s"
+        state = f"PAUSED by {job['changed_by']}" if job["paused"] else "on"
+        last = "not run yet" if job["last_at"] is None else f"last {when(job['last_at'])}: {job['last_outcome']}"
+        failed = f": {job['last_detail']}" if job["last_outcome"] == "failed" else ""
+        lines.append(f"  {job['name']:<7} {state}{pace}, {last}{failed}")
+    lines.append(f"Under way:   {len(found['running'])} runs")
+    lines += [f"  {run_line(run)}" for run in found["running"]]
+    return "\n".join(lines)
+
+
+def undone_text(found: Node) -> str:
+    """What an undo did."""
+    if not any(found.values()):
+        return "Nothing to bring back: it is back already, or its grace has passed and its bytes were swept."
+    lines = [f"Brought back {len(found['restored']):,} artifacts."]
+    if found["there"]:
+        lines.append(f"{len(found['there']):,} were there already.")
+    if found["failed"]:
+        lines.append(f"{len(found['failed']):,} COULD NOT be brought back:")
+        lines += [f"  {each['id']}: {each['detail']}" for each in found["failed"][:_MOST_ROWS]]
+        if len(found["failed"]) > _MOST_ROWS:
+            lines.append(f"  and {len(found['failed']) - _MOST_ROWS:,} more; --json names them all.")
+    return "\n".join(lines)
+
+
+def line_text(line: Node) -> str:
+    """A line of the audit."""
+    about = f"  {line['count']:,} artifacts, {size(line['bytes'])}" if line["count"] else ""
+    where = "" if line["namespace"] is None else f" in {line['namespace']}"
+    reason = f" ({line['reason']})" if line["reason"] else ""
+    run = "" if line["run"] is None else f"  {line['run']}"
+    details = "".join(f"  {name}={value}" for name, value in line["details"].items())
+    return (
+        f"{line['seq']:>8}  {when(line['at'])}  {line['actor']}: {line['action']}{reason}{where}{about}{details}{run}"
+    )
+
+
+def verified_text(found: Node) -> str:
+    """What a verification found, and how far it can be trusted."""
+    if not found["whole"]:
+        breach = found["breach"]
+        return "\n".join(
+            [
+                f"THE AUDIT IS NOT WHOLE, from line {breach['line']} on ({breach['what']}): {breach['detail']}.",
+                f"Lines 1 to {found['lines']:,} are as they were written. Before anything else, copy the database.",
+            ]
+        )
+    lines = [f"The audit is whole: {found['lines']:,} lines, {when(found['first_at'])} to {when(found['last_at'])}."]
+    if found["compared_with"] is None:
+        lines.append(
+            "Not compared with a head that was kept elsewhere: who can write to the database could have rewritten all "
+            "of it. Keep this head where they cannot, and verify with --head next time:"
+        )
+    else:
+        lines.append("It goes on from the head that you gave. Keep this one for the next time:")
+    return "\n".join([*lines, f"  {found['head']}"])

@@ -1,0 +1,49 @@
+"""`coatcheck usage`: what namespaces hold, and what they may hold. Through a running service."""
+
+import json
+from typing import Any
+
+import click
+
+from coatcheck.cli.asked import size_of
+from coatcheck.cli.talk import ask, connect, service_options
+
+_PAGE = 200
+
+
+@click.command()
+@click.option("--namespace", help="Only this one.")
+@service_options
+def usage(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
+    """Show what namespaces hold: artifacts, stored bytes, and the limits of their policies."""
+    asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
+    found: list[dict[str, Any]] = []
+    with connect(service, key) as client:
+        while True:
+            page = ask(lambda: client.get("/v1/admin/usage", params=asked), client)
+            found += page["items"]
+            if page["next"] is None:
+                break
+            asked["cursor"] = page["next"]
+    if as_json:
+        click.echo(json.dumps({"items": found}, indent=2))
+        return
+    for each in found:
+        click.echo(_shown(each))
+    if not found:
+        click.echo("Nothing was ever stored.", err=True)
+
+
+def _shown(found: dict[str, Any]) -> str:
+    most, count = found["max_bytes"], found["max_artifacts"]
+    parts = [
+        f"{found['artifacts']:,} artifacts" + ("" if count is None else f" of {count:,}"),
+        size_of(found["bytes"]) + ("" if most is None else f" of {size_of(most)}"),
+    ]
+    if found["reserved"]:
+        parts.append(f"{size_of(found['reserved'])} reserved by uploads")
+    if most is not None or count is not None:
+        parts.append("evicts what was read longest ago" if found["evict"] != "off" else "refuses when full")
+    if found["deleting_at"] is not None:
+        parts.append(f"being deleted since {found['deleting_at']}")
+    return f"{found['namespace']}: {', '.join(parts)}"

@@ -1,0 +1,96 @@
+"""What an HTTP answer means: the value that was asked for, or the error. Pure.
+
+An answer that is no problem of Coatcheck's own (a proxy's page, another service) is an error, too, and says who
+answered.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from coatcheck.client.asks import Ask
+from coatcheck.client.errors import UNEXPECTED, UNREACHABLE, ServiceError
+from coatcheck.client.results import Verdict
+from coatcheck.client.retry import AGAIN, seconds
+
+T = TypeVar("T")
+
+_SHOWN: Final = 200
+"""Characters of a foreign answer that an error repeats."""
+_CALLERS: Final = frozenset({400, 401, 403, 404, 405, 409, 410, 415, 422})
+"""Statuses that say that the request is wrong, or may not be made: nothing that an excerpt would answer."""
+_PAYLOADS: Final = frozenset({"secret_refused"})
+"""Refusals because of what is in a payload, which an agent cannot know before."""
+
+
+def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *, url: str) -> T:
+    """The value of an answer.
+
+    Args:
+        status: of the answer.
+        headers: of the answer, by lower-case names.
+        data: its body.
+        kind: what was asked for.
+        url: who was asked, for errors.
+
+    Raises:
+        ServiceError: the service's problem, or `unexpected_answer`.
+    """
+    if not 200 <= status < 300:  # noqa: PLR2004 - success (RFC 9110)
+        raise problem(status, headers, data, url=url)
+    if kind is type(None):
+        return None  # pyright: ignore[reportReturnType] - T is None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise ServiceError(UNEXPECTED, f"{url} answered {status}, but not as this client expects: {e}.") from e
+
+
+def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -> ServiceError:
+    """The error that an answer is."""
+    after = seconds(headers.get("retry-after"), headers.get("date"))
+    try:
+        said = msgspec.json.decode(data, type=dict[str, Any])
+        code, detail = str(said.pop("code")), str(said.pop("detail"))
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        shown = data[:_SHOWN].decode("utf-8", "replace")
+        detail = f"{url} answered {status}, but not as Coatcheck does: {shown!r}"
+        return ServiceError(UNEXPECTED, detail, status=status, retry_after=after)
+    return ServiceError(code, detail, status=status, extra=said, retry_after=after)
+
+
+def sent_headers(ask: Ask[Any], size: int | None) -> list[tuple[str, str]]:
+    """What goes with a request; `size` announces a streamed body's bytes."""
+    return list(ask.headers) if size is None else [*ask.headers, ("content-length", str(size))]
+
+
+def unreachable(url: str, error: Exception) -> ServiceError:
+    """Nobody answered, or the connection broke."""
+    why = str(error) or type(error).__name__
+    return ServiceError(UNREACHABLE, f"Coatcheck at {url} cannot be reached: {why}.")
+
+
+def worth_repeating(error: ServiceError) -> bool:
+    """Whether the same request may succeed a little later."""
+    return error.code == UNREACHABLE or error.status in AGAIN
+
+
+def stands_in(error: ServiceError) -> bool:
+    """Whether a put that ended so is answered by an excerpt: what failed is the service, or this payload alone."""
+    return error.code in _PAYLOADS or error.status not in _CALLERS
+
+
+def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:
+    """What became of quotations."""
+    return msgspec.convert(answer["results"], tuple[Verdict, ...])
+
+
+def declared(answer: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Tools as a provider wants them declared."""
+    return tuple(answer["tools"])
+
+
+def is_gone(error: ServiceError) -> bool:
+    """Whether an artifact is not there any more."""
+    return error.code in {"artifact_gone", "artifact_not_found"}

@@ -1,0 +1,259 @@
+"""Every request of the client as a value: what to send, how to read the answer, whether it may be sent twice. Pure.
+
+Both clients send what is made here; neither knows a path. Nothing is checked that the service checks: its words are
+better, and they are passed on.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from coatcheck.client import results
+from coatcheck.client.results import Members
+
+T = TypeVar("T")
+
+Json = Any
+"""Whatever is JSON."""
+
+Content = str | bytes | Sequence[Any] | Mapping[str, Any]
+"""Text, bytes, parts as a provider writes them, or a provider's whole tool result."""
+Ttl = int | str | None
+"""Seconds, text such as `12h`, or None for ever."""
+AS_JSON: Final = 4 * 1024**2
+"""Characters up to which text is sent as JSON; longer text is sent as it is."""
+
+
+class Said(TypedDict, total=False):
+    """What may be said of a payload; the OpenAPI document has every field's meaning and bounds."""
+
+    media_type: str | None
+    tool_name: str | None
+    tool_call_id: str | None
+    session: str | None
+    url: str | None
+    title: str | None
+    kind: str | None
+    labels: Sequence[str]
+    query: str | None
+    ttl: Ttl
+    idle_ttl: Ttl
+    pin: bool
+    card_tokens: int | None
+    inline_tokens: int | None
+    oversize: Literal["reject", "keep_ends"]
+
+
+class Ask(Struct, Generic[T], frozen=True, kw_only=True):
+    """One request."""
+
+    method: str
+    path: str
+    answer: type[T]
+    params: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    again: bool = True
+    """Whether it may be sent again when nobody knows what became of it."""
+
+
+def put(content: Content, said: Said, key: str) -> Ask[results.Receipt]:
+    """Text and parts as JSON, bytes and long text as they are."""
+    if isinstance(content, bytes):
+        return raw(content, said, key)
+    if isinstance(content, str) and len(content) > AS_JSON:
+        return raw(content.encode("utf-8", "replace"), said, key)
+    return _post("/v1/artifacts", {"content": content, **_fields(said)}, results.Receipt, key=key)
+
+
+def raw(content: bytes | None, said: Said, key: str) -> Ask[results.Receipt]:
+    """The payload as the body; None where it is streamed."""
+    media_type = said.get("media_type")
+    kind = () if media_type is None else (("content-type", media_type),)
+    return Ask(
+        method="POST",
+        path="/v1/artifacts/raw",
+        answer=results.Receipt,
+        params=_params(said, but=("media_type",)),
+        headers=(*kind, ("idempotency-key", key)),
+        body=content,
+    )
+
+
+def describe(artifact_id: str) -> Ask[results.Described]:
+    """Metadata and card."""
+    return _get(artifact_id, "", results.Described)
+
+
+def card(artifact_id: str, tokens: int | None, query: str | None) -> Ask[results.CardText]:
+    """The card at another budget, or for a question."""
+    return _get(artifact_id, "/card", results.CardText, tokens=tokens, query=query)
+
+
+def read(artifact_id: str, asked: Mapping[str, Any]) -> Ask[results.Read]:
+    """A range."""
+    return _get(artifact_id, "/read", results.Read, **asked)
+
+
+def search(artifact_id: str, asked: Mapping[str, Any]) -> Ask[results.Found]:
+    """Lines that match."""
+    return _get(artifact_id, "/search", results.Found, **asked)
+
+
+def windows(artifact_id: str, asked: Mapping[str, Any]) -> Ask[results.Passages]:
+    """Passages that answer."""
+    return _get(artifact_id, "/windows", results.Passages, **asked)
+
+
+def values(artifact_id: str, asked: Mapping[str, Any]) -> Ask[results.Values]:
+    """Values by path."""
+    return _get(artifact_id, "/json", results.Values, **asked)
+
+
+def outline(artifact_id: str, asked: Mapping[str, Any]) -> Ask[results.Outline]:
+    """What is where."""
+    return _get(artifact_id, "/outline", results.Outline, **asked)
+
+
+def listing(asked: Mapping[str, Any]) -> Ask[results.Listing]:
+    """A page of artifacts."""
+    return Ask(method="GET", path="/v1/artifacts", answer=results.Listing, params=_params(asked))
+
+
+def patch(
+    artifact_id: str,
+    ttl: Ttl | UnsetType,
+    idle_ttl: Ttl | UnsetType,
+    pin: bool | UnsetType,
+    labels: Sequence[str] | UnsetType,
+) -> Ask[results.Artifact]:
+    """Change what may change."""
+    said = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
+    fields = {name: value for name, value in said.items() if value is not UNSET}
+    return _post(_at(artifact_id), fields, results.Artifact, method="PATCH")
+
+
+def delete(artifact_id: str) -> Ask[None]:
+    """Delete one."""
+    return Ask(method="DELETE", path=_at(artifact_id), answer=type(None))
+
+
+def delete_session(session: str) -> Ask[Members]:
+    """Delete all of a session."""
+    return Ask(method="DELETE", path=f"/v1/sessions/{quote(session, safe='')}", answer=Members)
+
+
+def tools(form: str, *, strict: bool, listing_too: bool) -> Ask[Members]:
+    """Declarations."""
+    params = _params({"format": form, "strict": strict or None, "listing": listing_too or None})
+    return Ask(method="GET", path="/v1/tools", answer=Members, params=params)
+
+
+def call(body: Json, form: str | None, max_tokens: int | None) -> Ask[Json]:
+    """A model's call, or several."""
+    params = _params({"format": form, "max_tokens": max_tokens})
+    return _post("/v1/tools/call", body, cast("type[Json]", Any), params=params)
+
+
+def search_results(response: Json, asked: Mapping[str, Any], key: str) -> Ask[results.SearchResults]:
+    """A provider's response."""
+    return _post("/v1/search-results", {"response": response, **_fields(asked)}, results.SearchResults, key=key)
+
+
+def verify(quotes: Iterable[Mapping[str, Any]], citation: str | None) -> Ask[Members]:
+    """Quotations."""
+    body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
+    return _post("/v1/citations/verify", body, Members)
+
+
+def compact(body: Json, asked: Mapping[str, Any]) -> Ask[results.Compacted]:
+    """A history."""
+    return _post("/v1/context/compact", {"body": body, **_fields(asked)}, results.Compacted)
+
+
+def measure(body: Json, asked: Mapping[str, Any]) -> Ask[Members]:
+    """How full a context is."""
+    return _post("/v1/context/measure", {"body": body, **_fields(asked)}, Members)
+
+
+def hook(event: Json, asked: Mapping[str, Any]) -> Ask[Members]:
+    """What Claude Code's hook hands over."""
+    return _post("/v1/hooks/claude-code", event, Members, params=_params(asked))
+
+
+def ready() -> Ask[Members]:
+    """Whether the service serves."""
+    return Ask(method="GET", path="/health/ready", answer=Members, again=False)
+
+
+def content_path(artifact_id: str) -> str:
+    """Where the bytes are."""
+    return f"{_at(artifact_id)}/content"
+
+
+def content_params(view: str | None, section: str | None) -> tuple[tuple[str, str], ...]:
+    """Which bytes."""
+    return _params({"view": view, "section": section})
+
+
+_NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
+"""Where null says something."""
+
+
+def _at(artifact_id: str) -> str:
+    return f"/v1/artifacts/{quote(artifact_id, safe='')}"
+
+
+def _get(artifact_id: str, end: str, answer: type[T], **asked: Json) -> Ask[T]:
+    return Ask(method="GET", path=f"{_at(artifact_id)}{end}", answer=answer, params=_params(asked))
+
+
+def _post(
+    path: str,
+    body: Json,
+    answer: type[T],
+    *,
+    key: str | None = None,
+    params: tuple[tuple[str, str], ...] = (),
+    method: str = "POST",
+) -> Ask[T]:
+    headers = (("content-type", "application/json"), *((("idempotency-key", key),) if key is not None else ()))
+    return Ask(method=method, path=path, answer=answer, params=params, headers=headers, body=encoded(body))
+
+
+def encoded(value: Json) -> bytes:
+    """A value as JSON. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, go as escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=_json).encode()
+
+
+def _json(value: object) -> Json:
+    return msgspec.to_builtins(value)
+
+
+def _fields(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said: null where it says something, everything else that is not null."""
+    return {name: value for name, value in asked.items() if value is not None or name in _NULLABLE}
+
+
+def _params(asked: Mapping[str, Any], but: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
+    """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere."""
+    found: list[tuple[str, str]] = []
+    for name, value in asked.items():
+        if name in but or (value is None and name not in _NULLABLE):
+            continue
+        if value is None:
+            found.append((name, "forever"))
+        elif isinstance(value, bool):
+            found.append((name, "true" if value else "false"))
+        elif isinstance(value, str | int | float):
+            found.append((name, str(value)))
+        else:
+            found += [(name, str(one)) for one in value]
+    return tuple(found)

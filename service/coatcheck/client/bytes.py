@@ -1,0 +1,119 @@
+"""Payloads that are sent, and contents that are fetched, in pieces."""
+
+import base64
+import hashlib
+import mimetypes
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from coatcheck.client.asks import Said
+from coatcheck.client.errors import UNEXPECTED, ServiceError
+from coatcheck.client.fallback import Ends
+
+PIECE: Final = 256 * 1024
+_DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
+
+
+def pieces_of(payload: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
+    """The payload in pieces, wherever it comes from."""
+    read = getattr(payload, "read", None)
+    if read is None:
+        yield from payload
+        return
+    while piece := read(PIECE):
+        yield piece
+
+
+class Watched:
+    """Pieces that are remembered, in part, while they pass."""
+
+    def __init__(self, pieces: Iterator[bytes], room: int) -> None:
+        """`room`: bytes of each end to remember."""
+        self._pieces = pieces
+        self.ends = Ends(room)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Pass them on."""
+        for piece in self._pieces:
+            self.ends.feed(piece)
+            yield piece
+
+    def drained(self) -> Ends:
+        """The ends of the whole payload: what was not passed on is read now."""
+        for piece in self._pieces:
+            self.ends.feed(piece)
+        return self.ends
+
+
+def ends_of_file(path: Path, room: int) -> Ends:
+    """The ends of a file, without reading what lies between."""
+    ends = Ends(room)
+    with path.open("rb") as file:
+        ends.feed(file.read(2 * room))
+        size = file.seek(0, 2)
+        if size > ends.size:
+            file.seek(max(size - room, room))
+            ends.tail = file.read(room)
+            ends.size = size
+    return ends
+
+
+def said_of_file(path: Path, said: Said) -> Said:
+    """What the file's name says, where the caller said nothing."""
+    known: Said = {"title": path.name}
+    media_type = mimetypes.guess_type(path.name)[0]
+    if media_type is not None:
+        known["media_type"] = media_type
+    return {**known, **said}
+
+
+def size_of(opened: BinaryIO) -> int | None:
+    """Bytes of an open file; None for one that is made up as it is read."""
+    return os.fstat(opened.fileno()).st_size or None
+
+
+class Arriving:
+    """A content on its way in, perhaps over several connections: how to go on, and whether all of it is right."""
+
+    def __init__(self) -> None:
+        """Before the first byte."""
+        self.done = 0
+        self._etag: str | None = None
+        self._digest: str | None = None
+        self._sum = hashlib.sha256()
+
+    def headers(self) -> dict[str, str]:
+        """What to ask with: the rest, if it is still the rest of the same bytes (RFC 9110 section 13.1.5)."""
+        plain = {"accept-encoding": "identity", "accept": "*/*"}
+        if self.done == 0 or self._etag is None:
+            return plain
+        return {**plain, "range": f"bytes={self.done}-", "if-range": self._etag}
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """An answer begins.
+
+        Raises:
+            ServiceError: `unexpected_answer` when it does not go on where the last one broke off.
+        """
+        if self.done and status != 206:  # noqa: PLR2004 - partial content
+            raise ServiceError(UNEXPECTED, "The content changed while it was downloaded. Start again.", status=status)
+        self._etag = headers.get("etag")
+        found = _DIGEST.search(headers.get("repr-digest", ""))
+        self._digest = found[1] if found else None
+
+    def feed(self, piece: bytes) -> None:
+        """Bytes arrived."""
+        self.done += len(piece)
+        self._sum.update(piece)
+
+    def finish(self) -> None:
+        """All arrived.
+
+        Raises:
+            ServiceError: `digest_mismatch` when these are not the bytes that were stored.
+        """
+        if self._digest is not None and base64.b64encode(self._sum.digest()).decode() != self._digest:
+            raise ServiceError("digest_mismatch", "The bytes were changed on their way. Download again.")

@@ -1,0 +1,71 @@
+"""How a client is set up: checked once, used by both clients."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Final, Literal, cast
+
+import httpx
+from msgspec import Struct
+
+from coatcheck.client.asks import Said
+from coatcheck.client.retry import Retries
+
+DEFAULT_URL: Final = "http://127.0.0.1:8321"
+CONNECT_SECONDS: Final = 5.0
+OnUnreachable = Literal["excerpt", "raise"]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What stays the same from request to request."""
+
+    url: str
+    headers: dict[str, str]
+    timeout: float
+    retries: Retries
+    on_unreachable: OnUnreachable
+    said: Said
+    """What is said of every payload, unless a put says otherwise."""
+
+
+def options(
+    url: str,
+    key: str | None,
+    *,
+    timeout: float,
+    retries: Retries | None,
+    on_unreachable: OnUnreachable,
+    said: Mapping[str, object],
+) -> Options:
+    """Check a setup.
+
+    Raises:
+        ValueError: for what is no URL of a service, or no key.
+    """
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as e:
+        raise ValueError(f"{url!r} is not a URL: {e}.") from e
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(f"{url!r} is not the URL of a service. It looks like {DEFAULT_URL}")
+    if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key and key):
+        raise ValueError("The key holds characters that no key has, or none.")
+    headers = {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
+    given = {name: value for name, value in said.items() if value is not None}
+    return Options(
+        url=url.rstrip("/"),
+        headers=headers,
+        timeout=timeout,
+        retries=retries or Retries(),
+        on_unreachable=on_unreachable,
+        said=cast("Said", given),
+    )
+
+
+def timeouts(setup: Options) -> httpx.Timeout:
+    """Seconds without progress; connecting has its own, shorter time."""
+    return httpx.Timeout(setup.timeout, connect=min(CONNECT_SECONDS, setup.timeout))
+
+
+def new_key() -> str:
+    """An idempotency key of its own for one put."""
+    return uuid.uuid4().hex

@@ -1,0 +1,270 @@
+"""What the service answers, as values. Members that this release does not know are passed over.
+
+Tokens are of o200k_base. What is unknown is None. See the OpenAPI document of the service for every member's meaning.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+Members = dict[str, Any]
+"""A JSON object whose members the OpenAPI document names."""
+
+
+class Warned(Struct, frozen=True):
+    """Something to know although the request succeeded."""
+
+    code: str
+    message: str
+
+
+class Tokens(Struct, frozen=True):
+    """A token count."""
+
+    count: int
+    exact: bool
+    encoding: str = "o200k_base"
+
+
+class Card(Struct, frozen=True, kw_only=True):
+    """What a card says, for programs."""
+
+    id: str
+    kind: str
+    size: int
+    chars: int
+    lines: int
+    tokens: Tokens
+    engine: int
+    media_type: str | None = None
+    title: str | None = None
+    url: str | None = None
+    canonical_url: str | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    text: Members | None = None
+    sha256: str | None = None
+    markers: tuple[Members, ...] = ()
+    shape: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    excerpts: tuple[Members, ...] = ()
+    omitted: tuple[Members, ...] = ()
+    dropped: int = 0
+    dropped_at: int = 0
+    next: Members | None = None
+    redacted: str = ""
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What a put answers. `text` is what to put into the tool result, whatever became of the payload."""
+
+    id: str | None
+    """The artifact ID; None when the service could not be reached."""
+    stored: bool
+    """False: it cannot be read back, at least not now; `warnings` says why, and so does `text`."""
+    inline: bool
+    """Whether `text` is the payload itself."""
+    text: str
+    tokens: int
+    """Of `text`; an estimate when the service could not be reached."""
+    card: Card | None
+    """None when the service could not be reached."""
+    expires_at: datetime | None = None
+    """When it is gone; None: kept for ever, or not stored."""
+    warnings: tuple[Warned, ...] = ()
+
+
+class Size(Struct, frozen=True, kw_only=True):
+    """How large a payload is."""
+
+    bytes: int
+    chars: int
+    lines: int
+    tokens: Tokens
+    dropped_bytes: int = 0
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    """An artifact's metadata."""
+
+    id: str
+    kind: str
+    media_type: str | None
+    tool_name: str | None
+    tool_call_id: str | None
+    session: str | None
+    url: str | None
+    title: str | None
+    labels: tuple[str, ...]
+    size: Size
+    utf8: bool
+    sha256: str
+    created_at: datetime
+    expires_at: datetime | None
+    ttl: int | None
+    idle_ttl: int | None
+    pinned: bool
+
+
+class CardText(Struct, frozen=True, kw_only=True):
+    """A card at some budget."""
+
+    id: str
+    text: str
+    tokens: int
+    card: Card
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """An artifact's metadata and its card."""
+
+    artifact: Artifact
+    text: str
+    tokens: int
+    card: Card
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """A page of artifacts, newest first; `next` is the cursor of the page after it, None on the last."""
+
+    items: tuple[Artifact, ...]
+    next: str | None
+    partial: bool = False
+
+
+class ReadNext(Struct, frozen=True, kw_only=True):
+    """Where a read goes on."""
+
+    cursor: str
+    offset: int
+    unit: str
+    bytes: int
+
+
+class Read(Struct, frozen=True, kw_only=True):
+    """A part of an artifact."""
+
+    id: str
+    view: str
+    section: Members | None
+    unit: str
+    text: str
+    window: Members
+    total: Members
+    tokens: int
+    complete: bool
+    cut: str
+    next: ReadNext | None
+    encoding: str = "utf-8"
+    partial: bool = False
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """The lines that match a pattern."""
+
+    id: str
+    view: str
+    section: Members | None
+    text: str
+    message: str | None
+    matches: tuple[Members, ...]
+    windows: tuple[Members, ...]
+    shown: int
+    total: int | None
+    at_least: int
+    tokens: int
+    complete: bool
+    stopped: str
+    next: Members | None
+
+
+class Passages(Struct, frozen=True, kw_only=True):
+    """The passages that answer a question."""
+
+    id: str
+    view: str
+    section: Members | None
+    text: str
+    tokens: int
+    windows: tuple[Members, ...]
+    terms: tuple[str, ...]
+    missing: tuple[str, ...]
+    searched: Members
+    partial: bool
+    stopped: str
+    notices: tuple[str, ...]
+
+
+class Values(Struct, frozen=True, kw_only=True):
+    """What a path selects in a JSON artifact."""
+
+    id: str
+    text: str
+    tokens: int
+    values: tuple[Members, ...]
+    total: int
+    total_exact: bool
+    complete: bool
+    stopped: str
+    next: str | None
+    partial: bool
+    notices: tuple[str, ...]
+    message: str | None
+
+
+class Outline(Struct, frozen=True, kw_only=True):
+    """What is in an artifact, and where."""
+
+    id: str
+    view: str
+    section: Members | None
+    kind: str
+    text: str
+    tokens: int
+    entries: tuple[Members, ...]
+    total: int
+    total_exact: bool
+    next: int | None
+    looked: Members
+    partial: bool
+    notices: tuple[str, ...]
+    message: str | None
+
+
+class SearchResults(Struct, frozen=True, kw_only=True):
+    """A web search within its budget: `text` for this turn, `summary` for those after it."""
+
+    id: str
+    stored: bool
+    text: str
+    tokens: int
+    payload: Members
+    content: str | list[Any]
+    summary: Members
+    provider: str
+    query: str
+    results: tuple[Members, ...]
+    listed: tuple[Members, ...]
+    folded: tuple[Members, ...]
+    counts: Members
+    unknown: tuple[str, ...]
+    limits: Members
+    warnings: tuple[Warned, ...]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What became of one quotation: what was found, or the problem of asking."""
+
+    checked: Members | None = None
+    problem: Members | None = None
+
+
+class Compacted(Struct, frozen=True, kw_only=True):
+    """A request body with cards and markers in place of what was large, and what was done to it."""
+
+    body: Any
+    report: Members
+    meters: Members
+    payloads: tuple[Members, ...]
+    warnings: tuple[Warned, ...] = ()

@@ -1,0 +1,122 @@
+"""Requests on the wire for code that waits: attempts, pauses, contents in pieces. Knows no verb of the service."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import httpx
+
+from coatcheck.client import answers
+from coatcheck.client.asks import Ask
+from coatcheck.client.bytes import Arriving, Watched
+from coatcheck.client.course import Doubt
+from coatcheck.client.errors import ServiceError
+from coatcheck.client.options import Options, timeouts
+
+T = TypeVar("T")
+
+
+class Sending:
+    """The connections of one client."""
+
+    def __init__(self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None]) -> None:
+        self._setup = setup
+        self._sleep = sleep
+        self._doubt = Doubt()
+        self._http = httpx.Client(headers=setup.headers, timeout=timeouts(setup), transport=transport, trust_env=False)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def send(self, ask: Ask[T]) -> T:
+        """The answer of a request, after as many attempts as it takes.
+
+        Raises:
+            ServiceError: how the last attempt ended.
+        """
+        return self.repeat(lambda: self.once(ask), again=ask.again)
+
+    def repeat(self, attempt: Callable[[], T], *, again: bool) -> T:
+        """The same for an attempt that is more than a request."""
+        course = self._doubt.course(self._setup.retries)
+        while True:
+            try:
+                answer = attempt()
+            except ServiceError as e:
+                wait = course.after(e, again=again)
+                if wait is None:
+                    raise
+            else:
+                course.answered()
+                return answer
+            self._sleep(wait)
+
+    def once_read(self, ask: Ask[T], watched: Watched) -> T:
+        """The answer to what can be read once: sent again only while nothing of it was read."""
+        course = self._doubt.course(self._setup.retries)
+        while True:
+            try:
+                answer = self.once(ask, iter(watched))
+            except ServiceError as e:
+                wait = course.after(e, again=watched.ends.size == 0)
+                if wait is None:
+                    raise
+            else:
+                course.answered()
+                return answer
+            self._sleep(wait)
+
+    def once(self, ask: Ask[T], pieces: Iterator[bytes] | None = None, size: int | None = None) -> T:
+        """One attempt.
+
+        Raises:
+            ServiceError: how it ended.
+        """
+        url = self._setup.url
+        try:
+            response = self._http.request(
+                ask.method,
+                url + ask.path,
+                params=httpx.QueryParams(ask.params),
+                headers=answers.sent_headers(ask, size),
+                content=ask.body if pieces is None else pieces,
+            )
+        except httpx.HTTPError as e:
+            raise answers.unreachable(url, e) from e
+        return answers.read(response.status_code, response.headers, response.content, ask.answer, url=url)
+
+    def stream(self, path: str, params: tuple[tuple[str, str], ...]) -> Iterator[bytes]:
+        """A content in pieces, over as many connections as it takes.
+
+        Raises:
+            ServiceError: how the last attempt ended, `digest_mismatch` at the end.
+        """
+        arriving, course = Arriving(), self._doubt.course(self._setup.retries)
+        while True:
+            try:
+                for piece in self._pieces(path, params, arriving):
+                    course.answered()
+                    yield piece
+            except ServiceError as e:
+                wait = course.after(e)
+                if wait is None:
+                    raise
+            else:
+                arriving.finish()
+                return
+            self._sleep(wait)
+
+    def _pieces(self, path: str, params: tuple[tuple[str, str], ...], arriving: Arriving) -> Iterator[bytes]:
+        url = self._setup.url
+        try:
+            with self._http.stream(
+                "GET", url + path, params=httpx.QueryParams(params), headers=arriving.headers()
+            ) as response:
+                if not response.is_success:
+                    raise answers.problem(response.status_code, response.headers, response.read(), url=url)
+                arriving.answered(response.status_code, response.headers)
+                for piece in response.iter_raw():
+                    arriving.feed(piece)
+                    yield piece
+        except httpx.HTTPError as e:
+            raise answers.unreachable(url, e) from e

@@ -1,0 +1,310 @@
+"""API keys: how one is made and read, what it may hold, and which caller it makes of whoever presents it.
+
+`ck_live_<key id>_<secret><checksum>`: the ID is public and finds the row; the secret has 256 random bits, so that one
+SHA-256 protects it as well as a slow hash would; the checksum tells a mistyped or cut key from an unknown one without
+asking the database. Only the SHA-256 of the whole text is kept. It makes no randomness and reads no clock, and no
+value here shows a secret by its `repr`.
+"""
+
+import hashlib
+import hmac
+import re
+import zlib
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import EVERY_SCOPE, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.rates import MOST, Rates
+
+PREFIX: Final = "ck_live_"
+ID_BYTES: Final = 8
+"""Random bytes behind a key's ID."""
+SECRET_BYTES: Final = 32
+"""Random bytes behind a key's secret."""
+ADMIN: Final = "admin"
+EVERYWHERE: Final = "*"
+"""As a key's namespace: none of its own. Such a key administers, and names a namespace where that needs one."""
+NAME_LENGTH: Final = 200
+SESSION_LENGTH: Final = 256
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID: Final = 11
+"""Digits of 64 bits in base 62."""
+_SECRET: Final = 43
+"""Digits of 256 bits."""
+_CHECK: Final = 6
+"""Digits of a CRC-32."""
+_SHAPE: Final = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})_([0-9A-Za-z]{{{_SECRET}}})([0-9A-Za-z]{{{_CHECK}}})")
+_IN_TEXT: Final = re.compile(rf"{PREFIX}[0-9A-Za-z_]*")
+KEY_ID: Final = re.compile(rf"[0-9A-Za-z]{{{_ID}}}")
+NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+"""A namespace's name. It is part of the names of S3 objects, so that no other characters are allowed."""
+
+
+class Key(Struct, frozen=True):
+    """A presented key: which one it says it is, and what its row must say for it to be that one."""
+
+    id: str
+    digest: bytes
+    """SHA-256 of its text."""
+
+
+class Secret:
+    """A new key's text. It is shown to whoever asked for the key, once, and to nobody by accident."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    __str__ = __repr__
+
+
+class KeyInfo(Struct, frozen=True, kw_only=True):
+    """What may be known of a key by those who administer it. Keys are never removed, so that this stays true."""
+
+    id: str
+    namespace: str
+    name: str
+    scopes: tuple[str, ...]
+    session_prefix: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    """The moment from which it is refused; None: never."""
+    revoked_at: datetime | None
+    requests_per_minute: int | None = None
+    """Requests that it may be used for; None: as many as the settings say, 0: as many as it likes."""
+    bytes_per_minute: int | None = None
+    """Bytes that may be sent with it; None and 0 as above."""
+
+    @property
+    def rates(self) -> Rates | None:
+        """What it says of how much it may be used; None: nothing."""
+        if self.requests_per_minute is None and self.bytes_per_minute is None:
+            return None
+        return Rates(requests=self.requests_per_minute, bytes=self.bytes_per_minute)
+
+
+class KeyRow(Struct, frozen=True):
+    """A key as it is kept."""
+
+    info: KeyInfo
+    digest: bytes
+    disabled_at: datetime | None = None
+    """Since when its namespace is disabled."""
+
+
+class NamespaceInfo(Struct, frozen=True, kw_only=True):
+    """A tenant."""
+
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None
+    """Since when its keys are refused; None: they are not."""
+
+
+def make(key_id: bytes, secret: bytes) -> tuple[Key, Secret]:
+    """A key of random bytes: `ID_BYTES` and `SECRET_BYTES` of them."""
+    if len(key_id) != ID_BYTES or len(secret) != SECRET_BYTES:
+        raise ValueError("a key is made of 8 and 32 random bytes")
+    name = _base62(int.from_bytes(key_id, "big"), _ID)
+    body = f"{PREFIX}{name}_{_base62(int.from_bytes(secret, 'big'), _SECRET)}"
+    text = body + _checksum(body)
+    return Key(name, _digest(text)), Secret(text)
+
+
+def parse(text: str) -> Key:
+    """Read a presented key.
+
+    Raises:
+        CoatcheckError: `unauthenticated`, without repeating a character of it, for what is no key or was mistyped.
+    """
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        raise unauthenticated(
+            f"What was presented is not a key of this service. A key begins with {PREFIX} and is used as it was given."
+        )
+    if not hmac.compare_digest(_checksum(text[:-_CHECK]), found[3]):
+        raise unauthenticated("The key was mistyped or cut: its checksum does not fit. Copy it again, whole.")
+    return Key(found[1], _digest(text))
+
+
+def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
+    """Who presents a key at this moment, by the row that its ID found.
+
+    Only who has the secret is told why the key does not serve any more.
+
+    Raises:
+        CoatcheckError: `unauthenticated`; `forbidden` while the namespace is disabled.
+    """
+    # Compared in any case, in the same time whatever it is compared with.
+    same = hmac.compare_digest(bytes(32) if row is None else row.digest, key.digest)
+    if row is None or not same:
+        raise unauthenticated("The key is not known. Ask the administrator for one.")
+    info = row.info
+    if info.revoked_at is not None:
+        raise unauthenticated("The key was revoked. Ask the administrator for a new one.")
+    if info.expires_at is not None and info.expires_at <= now:
+        raise unauthenticated("The key has expired. Ask the administrator for a new one.")
+    if row.disabled_at is not None:
+        raise CoatcheckError(
+            Code.FORBIDDEN, "The key's namespace is disabled. Only the administrator of the service can enable it."
+        )
+    return Caller(
+        namespace=info.namespace,
+        name=info.name,
+        scopes=frozenset(info.scopes),
+        session_prefix=info.session_prefix,
+        key_id=info.id,
+        rates=info.rates,
+    )
+
+
+def allow(caller: Caller, scope: str) -> None:
+    """Let a caller do what needs a scope.
+
+    Raises:
+        CoatcheckError: `forbidden`, naming the scope.
+    """
+    if scope not in caller.scopes:
+        raise CoatcheckError(
+            Code.FORBIDDEN,
+            f"The key does not have the scope '{scope}', which this needs. Use another key, or ask the administrator.",
+            scope=scope,
+        )
+
+
+def is_everywhere(caller: Caller) -> bool:
+    """Whether who administers administers every namespace: with a key of `*`, or from where no key is needed."""
+    return caller.namespace == EVERYWHERE or caller.key_id is None
+
+
+def require_everywhere(caller: Caller) -> None:
+    """Let only those through who administer every namespace.
+
+    Raises:
+        CoatcheckError: `forbidden`.
+    """
+    if not is_everywhere(caller):
+        raise CoatcheckError(
+            Code.FORBIDDEN, "This is about the whole service: it needs a key of the namespace '*' that administers."
+        )
+
+
+def administered(caller: Caller, named: str | None) -> str:
+    """The namespace that an administrator's request is about, which it may name.
+
+    A key administers its own namespace, and need not name it. One of `*` must name one. Without a key any may be
+    named, and the default one need not be.
+
+    Raises:
+        CoatcheckError: `forbidden` for another namespace than the key's; `invalid_request` where one must be named.
+    """
+    if named is None:
+        if caller.namespace == EVERYWHERE:
+            raise _invalid("A key of the namespace '*' names the namespace that it administers.", "namespace")
+        return caller.namespace
+    if named != caller.namespace and not is_everywhere(caller):
+        raise CoatcheckError(
+            Code.FORBIDDEN, "The key administers its own namespace. Leave `namespace` out, or use a key of '*'."
+        )
+    return named
+
+
+def require_session(caller: Caller, session: str | None) -> None:
+    """Let a caller write only into a session that exists for them.
+
+    Raises:
+        CoatcheckError: `forbidden`.
+    """
+    if not caller.sees(session):
+        raise CoatcheckError(
+            Code.FORBIDDEN,
+            f"The key is bound to sessions whose names begin with {caller.session_prefix!r}: name one of these.",
+            field="session",
+        )
+
+
+def own_key(caller: Caller, key: str) -> str:
+    """An idempotency key as it is kept: apart for callers who are bound to sessions, who must not find others' keys.
+
+    An idempotency key is printable, so that no two callers' can be spelled alike.
+    """
+    return key if caller.session_prefix is None else f"{caller.session_prefix}\x1f{key}"
+
+
+def hide(text: str) -> str:
+    """A text that repeats what somebody sent, without the secret of a key that was sent in the wrong place."""
+    return _IN_TEXT.sub(f"{PREFIX}***", text) if PREFIX in text else text
+
+
+def unauthenticated(detail: str) -> CoatcheckError:
+    """Nobody that is known."""
+    return CoatcheckError(Code.UNAUTHENTICATED, detail)
+
+
+def check_rates(requests: int | None, size: int | None) -> None:
+    """Raise CoatcheckError `invalid_request` for limits that none can have."""
+    for value, field in ((requests, "requests_per_minute"), (size, "bytes_per_minute")):
+        if value is not None and not 0 <= value <= MOST:
+            raise _invalid(f"A limit is a whole number from 0, which means none, to {MOST}.", field)
+
+
+def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_prefix: str | None) -> None:
+    """Raise CoatcheckError `invalid_request` for what no key can hold."""
+    if not 1 <= len(name) <= NAME_LENGTH or not name.isprintable():
+        raise _invalid(f"A key's name has 1 to {NAME_LENGTH} printable characters.", "name")
+    unknown = sorted(set(scopes) - EVERY_SCOPE)
+    if unknown or not scopes:
+        known = ", ".join(sorted(EVERY_SCOPE))
+        raise _invalid(f"A key has at least one scope of {known}.", "scopes")
+    if session_prefix is not None:
+        if not 1 <= len(session_prefix) <= SESSION_LENGTH or "\0" in session_prefix:
+            raise _invalid(f"A session prefix has 1 to {SESSION_LENGTH} characters.", "session_prefix")
+        if ADMIN in scopes:
+            raise _invalid("A key that administers is not bound to sessions: leave one of the two out.", "scopes")
+    if namespace == EVERYWHERE:
+        if set(scopes) != {ADMIN}:
+            raise _invalid(
+                "A key of the namespace '*' administers and does nothing else: its scope is 'admin'.", "scopes"
+            )
+        return
+    check_namespace(namespace)
+
+
+def check_namespace(name: str) -> None:
+    """Raise CoatcheckError `invalid_request` for what cannot name a namespace."""
+    if not NAMESPACE.fullmatch(name):
+        raise _invalid(
+            "A namespace's name is 1 to 63 lower-case letters, digits, '-' and '_', and begins with a letter or digit.",
+            "namespace",
+        )
+
+
+def _invalid(detail: str, field: str) -> CoatcheckError:
+    return CoatcheckError(Code.INVALID_REQUEST, detail, field=field)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _checksum(body: str) -> str:
+    return _base62(zlib.crc32(body.encode()), _CHECK)
+
+
+def _base62(value: int, digits: int) -> str:
+    out: list[str] = []
+    for _ in range(digits):
+        value, digit = divmod(value, len(_DIGITS))
+        out.append(_DIGITS[digit])
+    return "".join(reversed(out))

@@ -1,0 +1,1 @@
+"""Secrets: found by public rules, and masked in everything that a model sees."""

@@ -1,0 +1,197 @@
+"""Finds secrets: all rules in a few passes over the bytes, each linear, and a closer look at what they point at.
+
+Rules that are known by a secret's own letters are looked for together, as one expression; those that a name before the
+secret announces by the names they have; what that points at is tried by each rule whose words are there. Text without
+secrets costs the passes. Says where secrets are, and never what they are.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from coatcheck.core.redact.encoded import decoded, places
+from coatcheck.core.redact.engine import Expression, Spans
+from coatcheck.core.redact.filler import Secret, merged
+from coatcheck.core.redact.keys import keys
+from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, Allowed, Rule, RuleSet, loosened, uncaptured
+from coatcheck.core.redact.words import Words
+
+_NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
+"""Between a name and its secret, as the set has it."""
+_NAMED: Final = r"[\w=.:%\"-]{8}"
+_NAME: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}"""
+_FAR: Final = 512
+"""Bytes behind a name in which a secret may end; the longest has 210."""
+_SPREAD: Final = 4_096
+"""The same for rules over several lines."""
+_LEADS: Final = 8
+"""Bytes before a word that decide whether a rule begins there: a line's end as JSON writes it has up to six."""
+_LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
+"""Rules over several lines, and the words that they are looked for by."""
+_WORDS: Final = r"(?i)curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk"
+_ALONE: Final = r"|(?:\b|"
+"""In the expression of a rule that a name announces: another form, which needs none."""
+_REST: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-")
+MARGIN: Final = 8 * 1024
+"""Bytes around a text in which what is cut by its ends is found; keys go on for longer and are found by their lines."""
+
+
+class Finder:
+    """Finds by one set of rules. Safe to use from several threads at once."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        """Make it; takes about a tenth of a second."""
+        self._rules = rules
+        self.names = rules.names
+        by_name = {rule.name: rule for rule in rules.rules}
+        key = by_name.get(PRIVATE_KEY)
+        self._key = None if key is None else key.number
+        self._spread = [by_name[name] for name in _LINES if name in by_name]
+        self._generic = by_name.get(GENERIC)
+        one = [rule for rule in rules.rules if rule not in self._spread and rule.name not in {PRIVATE_KEY, GENERIC}]
+        self._own = [rule for rule in one if rule.own]
+        self._plain = [rule for rule in one if not rule.own and (not rule.named or _ALONE in rule.source)]
+        self._named = [rule for rule in one if rule.named and not rule.own]
+        together = [loosened(rule.source) for rule in (*self._plain, *self._own)]
+        self._together = (
+            Expression("|".join(f"(?:{source})" for source in together), groups=False) if together else None
+        )
+        self._names = Expression(_names_of(self._named), groups=False) if self._named else None
+        self._nearby, self._announcing = Words([*self._plain, *self._own]), Words(self._named)
+        self._words = Expression(_WORDS, groups=False) if self._spread else None
+
+    def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Secret]:
+        """The secrets in `data`, in order, without overlaps.
+
+        Not `begins`, or not `ends`: the bytes are a part of something, and a key may be cut off there.
+        """
+        found = self._in(data, begins=begins, ends=ends)
+        hidden = decoded(data)
+        if hidden.data:
+            found += places(hidden, self._in(hidden.data, begins=True, ends=True))
+        return merged(found)
+
+    def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[Secret]:
+        found: list[Secret] = []
+        if self._key is not None:
+            found += keys(data, self._key, begins=begins, ends=ends)
+        if self._together is not None:
+            self._each(self._together, data, lambda a, b: self._tried(self._nearby.rules(data[a:b]), data, a, b, found))
+        if self._names is not None:
+            self._each(self._names, data, lambda a, b: self._announced(data, a, b, found))
+        if self._generic is not None:
+            generic = self._generic
+            self._each(generic.pattern, data, lambda a, b: self._tried([generic], data, a, b, found))
+        if self._words is not None:
+            self._each(self._words, data, lambda a, b: self._over_lines(data, a, b, found))
+        return found
+
+    @staticmethod
+    def _each(pattern: Expression, data: bytes, told: Callable[[int, int], int]) -> None:
+        """Tell of each match; the next is looked for from where the answer says."""
+        at = 0
+        while (match := pattern.search(data, at)) is not None:
+            begin, end = match[0]
+            at = max(told(begin, end), begin + 1)
+
+    def _tried(self, rules: list[Rule], data: bytes, begin: int, end: int, found: list[Secret]) -> int:
+        """Try rules where they may match; what comes of it, and where to look on."""
+        last = 0
+        for rule in rules:
+            match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
+            if match is None or match[0][0] > end:
+                continue
+            secret = self._judged(rule, data, match)
+            if secret is not None:
+                found.append(secret)
+                last = max(last, secret.end)
+        return last or begin + 1
+
+    def _announced(self, data: bytes, begin: int, end: int, found: list[Secret]) -> int:
+        """Try the rules whose names announce something there."""
+        for rule in self._announcing.rules(data[begin : end + _FAR]):
+            match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
+            if match is not None and match[0][0] <= end:
+                secret = self._judged(rule, data, match)
+                found += [] if secret is None else [secret]
+        return end - 8 if end - 8 > begin else end
+
+    def _over_lines(self, data: bytes, begin: int, end: int, found: list[Secret]) -> int:
+        low, high = max(0, begin - _SPREAD), min(len(data), end + _SPREAD)
+        for rule in self._spread:
+            at = low if rule.name.startswith("kubernetes") else max(0, begin - _LEADS)
+            while (match := rule.pattern.search(data, at, high)) is not None:
+                secret = self._judged(rule, data, match)
+                found += [] if secret is None else [secret]
+                at = max(match[0][1], at + 1)
+        return end
+
+    def _judged(self, rule: Rule, data: bytes, match: Spans) -> Secret | None:
+        """The secret of a match, unless it is none by the set's own exceptions."""
+        start, end = _extent(rule, match)
+        secret = data[start:end]
+        if rule.entropy and entropy(secret) <= rule.entropy:
+            return None
+        exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
+        if any(_allows(each, data, match, secret) for each in exceptions):
+            return None
+        if not rule.named:
+            while end < len(data) and data[end] in _REST:
+                end += 1
+        return Secret(start, end, rule.number)
+
+
+def entropy(secret: bytes) -> float:
+    """Shannon's, in bits a byte."""
+    size = len(secret)
+    return -sum(n / size * math.log2(n / size) for n in Counter(secret).values()) if size else 0.0
+
+
+def _extent(rule: Rule, match: Spans) -> tuple[int, int]:
+    """Where the secret is: the longest group, or all of it."""
+    best = max(match[1:], key=lambda span: span[1] - span[0], default=(0, 0))
+    return match[0] if rule.whole or best[1] <= best[0] else best
+
+
+def _allows(each: Allowed, data: bytes, match: Spans, secret: bytes) -> bool:
+    if each.stopwords:
+        low = secret.lower()
+        if any(word in low for word in each.stopwords):
+            return True
+    if not each.patterns:
+        return False
+    start, end = match[0]
+    if each.target == "match":
+        target = data[_word_start(data, start) : end]
+    elif each.target == "line":
+        last = data.find(b"\n", end)
+        target = data[data.rfind(b"\n", 0, start) + 1 : end if last < 0 else last]
+    else:
+        target = secret
+    return any(pattern.search(target) is not None for pattern in each.patterns)
+
+
+def _word_start(data: bytes, at: int) -> int:
+    """Where the name begins that a match begins in: exceptions look at all of it."""
+    low = max(0, at - 50)
+    while at > low and (data[at - 1] in _REST or data[at - 1] == ord(".")):
+        at -= 1
+    return at
+
+
+def _names_of(rules: list[Rule]) -> str:
+    """An expression for the names that announce secrets, with what follows them."""
+    names = sorted({uncaptured(_name_of(rule)) for rule in rules})
+    return f"(?i)(?:{'|'.join(names)}){_NEXT}{_NAMED}"
+
+
+def _name_of(rule: Rule) -> str:
+    """The part of an expression that is the name."""
+    source = rule.source
+    end = source.index(_NAME)
+    for lead in ("(?i:(?:", "(?i)(?:", "(?i:"):
+        begin = source.find(lead)
+        if 0 <= begin < end:
+            return f"(?:{source[begin + len(lead) : end]}" if lead.endswith("(?:") else source[begin + len(lead) : end]
+    raise ValueError(f"{rule.name} has no name before its secret")

@@ -1,0 +1,55 @@
+r"""Private keys by their lines: from BEGIN to END, or as far as lines of a key go where one of them is cut off.
+
+Also in one line, with `\n` written out, as JSON and environment files have them.
+"""
+
+import re
+from typing import Final
+
+from coatcheck.core.redact.filler import Secret
+
+LONGEST: Final = 64 * 1024
+"""Bytes of a key with its lines; an RSA key of 16,384 bits has 13,000."""
+_BEGIN: Final = re.compile(rb"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_END: Final = re.compile(rb"-----END[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_GAP: Final = rb"(?:[\s>|#*\"'+,]|\\+[nrt])"
+_BODY: Final = re.compile(
+    rb"(?:"
+    + _GAP
+    + rb"{0,64}(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\r\n\\]{0,200}))*"
+    rb"(?:" + _GAP + rb"{0,64}[A-Za-z0-9+/]{1,76}={0,2}(?![A-Za-z0-9 ]))?",
+)
+_BACK: Final = re.compile(
+    rb"(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{16,}+)*(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{0,76})?"
+)
+"""The lines before an END, read backwards."""
+_SHORTEST: Final = 24
+"""Bytes of a body under which there is no key, but talk of one."""
+
+
+def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> list[Secret]:
+    """The private keys in `data`. Not `begins`, or not `ends`: something before, or after it, is not in it."""
+    if b"PRIVATE KEY" not in data:
+        return []
+    out: list[Secret] = []
+    at = 0
+    while (begin := _BEGIN.search(data, at)) is not None:
+        limit = begin.end() + LONGEST
+        end = _END.search(data, begin.end(), limit)
+        other = _BEGIN.search(data, begin.end(), limit)
+        whole = end is not None and (other is None or other.start() > end.start())
+        stop = end.end() if end is not None and whole else _body_end(data, begin.end(), limit)
+        at = max(begin.end(), stop)
+        body = (end.start() if end is not None and whole else stop) - begin.end()
+        if body >= _SHORTEST or (stop == len(data) and not ends):
+            out.append(Secret(begin.start(), stop, rule))
+    first = _END.search(data)
+    if first is not None and not begins and (not out or first.start() < out[0].start):
+        back = _BACK.match(data[max(0, first.start() - LONGEST) : first.start()][::-1])
+        out.append(Secret(first.start() - (back.end() if back is not None else 0), first.end(), rule))
+    return out
+
+
+def _body_end(data: bytes, at: int, limit: int) -> int:
+    found = _BODY.match(data, at, limit)
+    return at if found is None else found.end()

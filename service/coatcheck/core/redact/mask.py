@@ -1,0 +1,161 @@
+"""What a model may see of a text: the same with its secrets masked.
+
+`filled` keeps every place where it is, for texts that are cut and cited; `text` is for names and lines that are shown
+as they are. Nothing here knows a policy: whoever has a Mask masks.
+"""
+
+import re
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Sample
+from coatcheck.core.redact.filler import Secret, fill, marker, merged, reveal, rules_in
+from coatcheck.core.redact.find import Finder
+from coatcheck.core.tokens import Tokenizer
+
+_EDGE: Final = 1024
+"""Bytes at a sample's cut end in which a secret that is cut off may lie."""
+_MOST_NAMED: Final = 4
+_CUT_SHORT: Final = re.compile(r"[\w+/=.:~-]{4,}…?\Z")
+
+
+class Masked(Struct, frozen=True):
+    """How many secrets are masked in a text, and by which rules."""
+
+    count: int
+    rules: tuple[str, ...]
+    """Most frequent first."""
+
+    def sentence(self) -> str:
+        """The same in words, for a model."""
+        more = f" and {len(self.rules) - _MOST_NAMED} more kinds" if len(self.rules) > _MOST_NAMED else ""
+        named = f" ({', '.join(self.rules[:_MOST_NAMED])}{more})" if self.rules else ""
+        return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{named}"
+
+
+NOTHING: Final = Masked(0, ())
+
+
+class Mask:
+    """Masks what one set of rules finds. Safe to use from several threads at once."""
+
+    def __init__(self, finder: Finder, starts: tuple[str, ...] = ()) -> None:
+        """Make it; `starts` are what secrets begin with, by which one is known that is cut off."""
+        self._finder = finder
+        self.names = finder.names
+        self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
+
+    def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Secret]:
+        """See `Finder.find`."""
+        return self._finder.find(data, begins=begins, ends=ends)
+
+    def filled(self, data: bytes) -> bytes:
+        """`data` with fillers in place of secrets, and as long as it was."""
+        return fill(data, self.find(data))
+
+    def text(self, text: str) -> str:
+        """A line or a name as it may be shown; also where it was cut in the middle of a secret."""
+        data = text.encode("utf-8", "surrogatepass")
+        secrets = self.find(data)
+        if secrets:
+            out: list[bytes] = []
+            at = 0
+            for each in secrets:
+                out += [data[at : each.start], marker(self.names[each.rule]).encode()]
+                at = each.end
+            text = b"".join([*out, data[at:]]).decode("utf-8", "surrogatepass")
+        return self._without_start(text)
+
+    def _without_start(self, text: str) -> str:
+        """A text without the beginning of a secret that was cut off at its end."""
+        last = _CUT_SHORT.search(text) if self._starts is not None else None
+        if last is None or self._starts is None:
+            return text
+        start = self._starts.search(text, last.start())
+        return text if start is None else text[: start.start()] + marker("")
+
+    def lines(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """Several of them; where nothing is found, one look at all."""
+        if not texts:
+            return texts
+        whole = "\n".join(texts)
+        if not self.find(whole.encode("utf-8", "surrogatepass")) and not any(map(self._cut_short, texts)):
+            return texts
+        return tuple(map(self.text, texts))
+
+    def _cut_short(self, text: str) -> bool:
+        return self._without_start(text) != text
+
+    def reveal(self, text: str, *, brief: bool = False) -> str:
+        """Markers in place of fillers."""
+        return reveal(text, self.names, brief=brief)
+
+    def sample(self, sample: Sample) -> tuple[Sample, Masked]:
+        """A sample as it may be looked at, and what is masked in it.
+
+        What may be a secret that its inner ends cut off is masked as well. A function of the sample alone, so that the
+        same payload gives the same card however it was read.
+        """
+        head = self._part(sample.head, begins=True, ends=sample.whole)
+        tail = self._part(sample.tail, begins=False, ends=True) if sample.tail else b""
+        if (head, tail) == (sample.head, sample.tail):
+            return sample, NOTHING
+        counts = Counter([*rules_in(head), *rules_in(tail)])
+        return replace(sample, head=head, tail=tail, masked=self.names), self._masked(counts)
+
+    def _masked(self, counts: Counter[int]) -> Masked:
+        named = Counter({self.names[n]: count for n, count in counts.items() if n < len(self.names)})
+        return Masked(sum(named.values()), tuple(sorted(named, key=lambda name: (-named[name], name))))
+
+    def _part(self, data: bytes, *, begins: bool, ends: bool) -> bytes:
+        secrets = self.find(data, begins=begins, ends=ends)
+        nobodys = len(self.names)
+        blanks = (b"\n", b" ", b"\t")
+        if not ends:
+            at = max(data.rfind(blank, len(data) - _EDGE) + 1 for blank in blanks)
+            secrets.append(Secret(max(at, len(data) - _EDGE), len(data), nobodys))
+        if not begins:
+            places = [place for place in (data.find(blank, 0, _EDGE) for blank in blanks) if place >= 0]
+            secrets.append(Secret(0, min(places, default=_EDGE), nobodys))
+        return fill(data, merged([each for each in secrets if each.start < each.end]))
+
+
+class RevealingTokenizer:
+    """Counts texts as they will be shown, with markers."""
+
+    def __init__(self, tokenizer: Tokenizer, mask: Mask) -> None:
+        self._inner = tokenizer
+        self._mask = mask
+        self.name = tokenizer.name
+
+    def count(self, text: str) -> int:
+        """Tokens of the text as it is shown."""
+        return self._inner.count(self._mask.reveal(text))
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of the text as it is cut."""
+        return self._inner.encode(text)
+
+    def decode(self, tokens: list[int]) -> bytes:
+        """The reverse of `encode`."""
+        return self._inner.decode(tokens)
+
+    def lengths(self, tokens: list[int]) -> list[int]:
+        """How many bytes each of these tokens stands for."""
+        return self._inner.lengths(tokens)
+
+
+def shown(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:
+    """A text with markers in place of fillers, and its tokens: at most so many, and so many characters.
+
+    Where markers do not fit, a single sign stands for each; it is never more than what it stands for.
+    """
+    named = mask.reveal(text)
+    count = tokenizer.count(named)
+    if count <= tokens and len(named) <= chars:
+        return named, count
+    brief = mask.reveal(text, brief=True)
+    return brief, tokenizer.count(brief)

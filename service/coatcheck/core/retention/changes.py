@@ -1,0 +1,189 @@
+"""What retention asks of the catalogue: changes, each one transaction, and what they answer."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Blob
+from coatcheck.core.audit import By
+from coatcheck.core.retention.jobs import Criteria, Job, Scope
+from coatcheck.core.retention.plan import Plan, PlanPart
+from coatcheck.core.retention.runs import Outcome, Run
+from coatcheck.core.views import View
+
+
+class OpenPlan(Struct, frozen=True, kw_only=True):
+    """Begin to keep a plan: nobody finds it yet."""
+
+    plan_id: str
+    job: Job
+    scope: Scope
+    criteria: Criteria
+    until: datetime
+
+
+class KeepParts(Struct, frozen=True, kw_only=True):
+    """Keep parts of a plan that was opened."""
+
+    plan_id: str
+    parts: tuple[PlanPart, ...]
+
+
+class ClosePlan(Struct, frozen=True, kw_only=True):
+    """Have a plan found by its digest, all parts of which are kept."""
+
+    plan_id: str
+    plan: Plan
+
+
+class KeptPlan(Struct, frozen=True, kw_only=True):
+    """A plan that was kept."""
+
+    id: str
+    plan: Plan
+    criteria: Criteria
+    parts: int
+
+
+class BeginRun(Struct, frozen=True, kw_only=True):
+    """Begin a run, or answer the one that applies the same plan already."""
+
+    run: Run
+    worker: str
+    lease_until: datetime
+
+
+class ClaimRun(Struct, frozen=True, kw_only=True):
+    """Take up the run that was left longest ago, whose lease has passed. Answers it, or None when there is none."""
+
+    worker: str
+    now: datetime
+    lease_until: datetime
+
+
+class RemoveBatch(Struct, frozen=True, kw_only=True):
+    """Carry out one part of a run: bury those of its artifacts that meet the plan's criteria now and are not held.
+
+    The run's counts and its place move in the same transaction, so that each part is carried out once, whoever tries.
+    Answers the run as it is then; None when there is no such run.
+    """
+
+    run_id: str
+    part: int
+    worker: str
+    now: datetime
+    lease_until: datetime
+    tombstone_until: datetime
+    tombstone_lives: Mapping[str, timedelta] = {}
+
+
+class EndRun(Struct, frozen=True, kw_only=True):
+    """Write down how a run ended. One that has ended stays as it is."""
+
+    run_id: str
+    now: datetime
+    outcome: Outcome
+    detail: str = ""
+    bytes: int = 0
+    items: int = 0
+    busy_seconds: float = 0.0
+
+
+class NoteRound(Struct, frozen=True, kw_only=True):
+    """Add what a round of the schedule did to the run of its job and hour."""
+
+    job: str
+    now: datetime
+    items: int = 0
+    bytes: int = 0
+    busy_seconds: float = 0.0
+    oldest_overdue: float = 0.0
+
+
+class SetJob(Struct, frozen=True, kw_only=True):
+    """Pause or resume a job of the schedule, or change its interval; with a line in the audit."""
+
+    name: str
+    now: datetime
+    by: By
+    paused: bool | None = None
+    """None: as it was."""
+    interval: int | None = None
+    """Seconds; None: as it was, 0: as the settings say."""
+
+
+class MarkJob(Struct, frozen=True, kw_only=True):
+    """Write down when a job of the schedule ran last, and how it went."""
+
+    name: str
+    now: datetime
+    outcome: str
+    detail: str = ""
+
+
+class Removed(Struct, frozen=True, kw_only=True):
+    """An artifact that was removed and can be brought back while its bytes are there."""
+
+    seq: int
+    removed_at: datetime
+    reason: str
+    run_id: str | None
+    artifact: Artifact | None
+    """As it was, with the blob that it had; None where that is not there any more."""
+    number: int
+    namespace: str
+    views: tuple["RemovedView", ...] = ()
+
+
+class RemovedView(Struct, frozen=True):
+    """A view that it had; a blob of None means that the view is the payload itself."""
+
+    view: View
+    blob: Blob | None
+
+
+class RestoredView(Struct, frozen=True):
+    """A view to be brought back, with a copy of its bytes."""
+
+    name: str
+    blob: Blob | None
+    inline: bytes | None
+
+
+class RestoreArtifact(Struct, frozen=True, kw_only=True):
+    """Bring back an artifact that was removed: its row, its views, its place in the index; the tombstone goes.
+
+    The copies' upload intents go first, or `Fenced`. Where live bytes of the same content are there, these are pointed
+    at. Answers the artifact; None when there is nothing to bring back any more; `Stored` would say that it is there:
+    then it is answered, with `created` false, and nothing is changed.
+    """
+
+    namespace: str
+    number: int
+    seq: int
+    now: datetime
+    ttl: int | None
+    """Seconds from now; None keeps the expiry that it had, which must not have passed."""
+    blob: Blob
+    inline: bytes | None
+    views: tuple[RestoredView, ...]
+    by: By
+    since: datetime
+    """What was removed before cannot be brought back."""
+
+
+class ForgetRemoved(Struct, frozen=True, kw_only=True):
+    """Give up up to `limit` of what was removed up to a moment, and plans that are over. Answers how many."""
+
+    before: datetime
+    now: datetime
+    limit: int
+
+
+class Live(Struct, frozen=True):
+    """What there is."""
+
+    artifacts: int = 0
+    bytes: int = 0
+    """Of content."""

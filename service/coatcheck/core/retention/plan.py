@@ -1,0 +1,297 @@
+"""A plan: which artifacts a job would remove, counted and grouped, with a digest over exactly that set.
+
+The set is kept in parts of one transaction each: the numbers of its members, eight bytes each. It decides whether
+a plan may still be applied; whether an artifact of it may still be removed is decided by the statement that does it.
+"""
+
+import hashlib
+import heapq
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.audit import pack_numbers
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention.jobs import REMOVING, Job, Scope, described
+
+PART: Final = 500
+"""Artifacts of a part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
+PLAN_LIFE: Final = timedelta(hours=1)
+"""After that a plan says too little of the present to be applied."""
+TOLERANCE: Final = 0.1
+"""Which part of a plan's artifacts or bytes may be gone, held or otherwise out of its reach when it is applied."""
+CONFIRM_SHARE: Final = 0.2
+"""Removing more than this part of the live bytes needs a confirmation."""
+_SAMPLES: Final = 10
+_GROUPS: Final = 20
+_MOST_GROUPS: Final = 100_000
+_OTHERS: Final = "others"
+AGES: Final = (timedelta(hours=1), timedelta(days=1), timedelta(days=7), timedelta(days=30))
+"""Where one group of ages ends and the next begins."""
+_AGE_NAMES: Final = ("under 1 hour", "1 to 24 hours", "1 to 7 days", "7 to 30 days", "over 30 days")
+
+
+class Candidate(NamedTuple):
+    """An artifact that a job would remove: what a million of them can be asked for."""
+
+    seq: int
+    number: int
+    size: int
+    kind: str
+    tool_name: str | None
+    session: str | None
+    age: int
+    """Which of AGES it is in."""
+
+
+class PlanPart(Struct, frozen=True, kw_only=True):
+    """Up to PART artifacts of one namespace, in the order of their rows."""
+
+    part: int
+    namespace: str
+    first_seq: int
+    last_seq: int
+    numbers: bytes
+
+
+class Group(Struct, frozen=True):
+    """Artifacts that have something in common."""
+
+    name: str
+    artifacts: int
+    bytes: int
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """One artifact of a plan, so that a reader sees what is meant."""
+
+    id: str
+    namespace: str
+    bytes: int
+    kind: str
+    tool_name: str | None
+    session: str | None
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What a job would do."""
+
+    digest: str
+    """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Two plans of the same are equal."""
+    job: Job
+    scope: Scope
+    moment: datetime
+    until: datetime
+    """When it can be applied no more."""
+    why: str
+    artifacts: int = 0
+    bytes: int = 0
+    """Of content."""
+    items: int = 0
+    """What is no artifact: dead blobs, records, blobs to be read."""
+    held: int = 0
+    """Artifacts that would be in the plan, were they not held."""
+    live_artifacts: int = 0
+    live_bytes: int = 0
+    """Of content, of all artifacts in the namespace, or in all of them."""
+    oldest_overdue: float = 0.0
+    """Seconds since the first of those that have expired did."""
+    by_kind: tuple[Group, ...] = ()
+    by_tool: tuple[Group, ...] = ()
+    by_session: tuple[Group, ...] = ()
+    by_age: tuple[Group, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    """The largest."""
+
+    @property
+    def share(self) -> float:
+        """Which part of the live bytes it would remove."""
+        return self.bytes / self.live_bytes if self.live_bytes else 0.0
+
+    @property
+    def needs_confirm(self) -> bool:
+        """Whether applying it needs a confirmation."""
+        return self.job in REMOVING and self.share > CONFIRM_SHARE
+
+
+class Drafting:
+    """Takes candidates as they come, namespace by namespace and in the order of their rows, and makes the plan of them.
+
+    Holds the sums, the largest few, and one part that is not full yet; never the set.
+    """
+
+    def __init__(self, job: Job, scope: Scope, moment: datetime) -> None:
+        self._job, self._scope, self._moment = job, scope, moment
+        self._hash = hashlib.sha256(msgspec.json.encode(["coatcheck plan 1", job, scope]))
+        self._members: list[Candidate] = []
+        self._namespace = ""
+        self._parts = 0
+        self._sums: dict[tuple[Any, ...], list[int]] = {}
+        self._largest: list[tuple[int, int, str, int]] = []
+        self.oldest: datetime | None = None
+        """When the first of those that have expired did."""
+        self.held = 0
+
+    def take(self, namespace: str, found: Sequence[Candidate]) -> list[PlanPart]:
+        """Add candidates; answers the parts that are full by that."""
+        full: list[PlanPart] = []
+        if namespace != self._namespace:
+            full += self.cut()
+            self._namespace = namespace
+        self._count(found)
+        members = [*self._members, *found]
+        whole = len(members) - len(members) % PART
+        for start in range(0, whole, PART):
+            full.append(self._part(members[start : start + PART]))
+        self._members = members[whole:]
+        return full
+
+    def cut(self) -> list[PlanPart]:
+        """The part that is not full, if there is one. To be called at the end."""
+        members, self._members = self._members, []
+        return [self._part(members)] if members else []
+
+    def _part(self, members: list[Candidate]) -> PlanPart:
+        numbers = pack_numbers([member[1] for member in members])
+        name = self._namespace.encode()
+        self._hash.update(len(name).to_bytes(8, "big") + name + len(numbers).to_bytes(8, "big") + numbers)
+        self._parts += 1
+        return PlanPart(
+            part=self._parts - 1,
+            namespace=self._namespace,
+            first_seq=members[0].seq,
+            last_seq=members[-1].seq,
+            numbers=numbers,
+        )
+
+    @property
+    def largest(self) -> list[tuple[str, int]]:
+        """Namespace and number of the largest few, the largest first."""
+        return [(namespace, number) for _, _, namespace, number in sorted(self._largest, reverse=True)]
+
+    def plan(
+        self, live_artifacts: int, live_bytes: int, samples: Sequence[Sample] = (), items: int = 0, item_bytes: int = 0
+    ) -> Plan:
+        """The plan of all that was taken.
+
+        Args:
+            live_artifacts: of the namespace, or of all.
+            live_bytes: of those.
+            samples: the largest.
+            items: what the job is about besides artifacts.
+            item_bytes: bytes of those.
+        """
+        if items:
+            # Nothing of it is chosen one by one: the moment says which, and a later one would be another plan.
+            self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
+        ages: dict[int, Group] = self._grouped(3)
+        overdue = 0.0 if self.oldest is None else max(0.0, (self._moment - self.oldest).total_seconds())
+        return Plan(
+            digest=self._hash.hexdigest(),
+            job=self._job,
+            scope=self._scope,
+            moment=self._moment,
+            until=self._moment + PLAN_LIFE,
+            why=described(self._job, self._scope),
+            artifacts=sum(sums[0] for sums in self._sums.values()),
+            bytes=sum(sums[1] for sums in self._sums.values()) + item_bytes,
+            items=items,
+            held=self.held,
+            live_artifacts=live_artifacts,
+            live_bytes=live_bytes,
+            oldest_overdue=overdue,
+            by_kind=_largest(self._grouped(0)),
+            by_tool=_largest(self._grouped(1)),
+            by_session=_largest(self._grouped(2)),
+            by_age=tuple(Group(_AGE_NAMES[age], ages[age].artifacts, ages[age].bytes) for age in sorted(ages)),
+            samples=tuple(samples),
+        )
+
+    def _count(self, found: Sequence[Candidate]) -> None:
+        """Add to the sums: a dictionary look-up for each, because there may be a million."""
+        sums = self._sums
+        least = self._largest[0][0] if len(self._largest) == _SAMPLES else -1
+        for candidate in found:
+            size = candidate[2]
+            key: tuple[str, str | None, str | None, int] = candidate[3:]
+            both = sums.get(key)
+            if both is None:
+                both = sums.setdefault(key if len(sums) < _MOST_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
+            both[0] += 1
+            both[1] += size
+            if size > least:
+                least = self._remember(candidate)
+
+    def _remember(self, candidate: Candidate) -> int:
+        entry = (candidate.size, -candidate.seq, self._namespace, candidate.number)
+        if len(self._largest) < _SAMPLES:
+            heapq.heappush(self._largest, entry)
+        else:
+            heapq.heappushpop(self._largest, entry)
+        return self._largest[0][0] if len(self._largest) == _SAMPLES else -1
+
+    def _grouped(self, at: int) -> dict[Any, Group]:
+        found: dict[Any, Group] = {}
+        for key, (artifacts, size) in self._sums.items():
+            name: Any = key[at]
+            there = found.get(name)
+            more = Group(str(name or ""), artifacts, size)
+            if there is not None:
+                more = Group(more.name, artifacts + there.artifacts, size + there.bytes)
+            found[name] = more
+        return found
+
+
+def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:
+    """The groups with the most bytes, and one for the rest."""
+    found = sorted(groups.values(), key=lambda group: (-group.bytes, -group.artifacts, group.name))
+    rest = found[_GROUPS:]
+    if not rest:
+        return tuple(found)
+    return (*found[:_GROUPS], Group(_OTHERS, sum(g.artifacts for g in rest), sum(g.bytes for g in rest)))
+
+
+def check_still(plan: Plan, artifacts: int, size: int) -> None:
+    """Refuse a plan that reality has left behind.
+
+    Args:
+        plan: as it was made.
+        artifacts: how many of its artifacts meet its criteria still.
+        size: their bytes.
+
+    Raises:
+        CoatcheckError: `plan_changed`.
+    """
+    least = 1.0 - TOLERANCE
+    if artifacts >= plan.artifacts * least and size >= plan.bytes * least:
+        return
+    raise CoatcheckError(
+        Code.PLAN_CHANGED,
+        f"Of the {plan.artifacts:,} artifacts ({plan.bytes:,} bytes) of the plan {artifacts:,} ({size:,} bytes) are "
+        f"left to be removed; more than {TOLERANCE:.0%} have been removed, pinned, held or changed since. Nothing was "
+        "done. Make a new plan, look at it, and apply that.",
+        planned=plan.artifacts,
+        left=artifacts,
+    )
+
+
+def check_share(plan: Plan, live_bytes: int, *, confirm: bool) -> None:
+    """Refuse to remove a large part of what there is unless that is meant.
+
+    Raises:
+        CoatcheckError: `confirmation_needed`.
+    """
+    if confirm or plan.job not in REMOVING or plan.bytes <= live_bytes * CONFIRM_SHARE:
+        return
+    share = plan.bytes / live_bytes if live_bytes else 1.0
+    raise CoatcheckError(
+        Code.CONFIRMATION_NEEDED,
+        f"The plan removes {share:.0%} of the live bytes ({plan.bytes:,} of {live_bytes:,}). Nothing was done. If that "
+        "is meant, apply it with confirm=true (on the command line: --confirm).",
+        share=round(share, 4),
+    )

@@ -1,0 +1,34 @@
+"""Look how late the event loop is: what everybody waits for, whatever it is that takes its time."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from coatcheck.ports import Meter
+
+PAUSE: Final = 0.25
+"""Seconds between two looks: often enough to meet every pause that a caller would notice, and nothing to pay for."""
+
+
+@asynccontextmanager
+async def lagging(meter: Meter) -> AsyncGenerator[None]:
+    """Look until leaving."""
+    loop = asyncio.get_running_loop()
+    ended = False
+    handle: asyncio.TimerHandle | None = None
+
+    def look(due: float) -> None:
+        nonlocal handle
+        now = loop.time()
+        meter.lagged(now - due)
+        if not ended:
+            handle = loop.call_at(now + PAUSE, look, now + PAUSE)
+
+    look(loop.time())
+    try:
+        yield
+    finally:
+        ended = True
+        if handle is not None:
+            handle.cancel()

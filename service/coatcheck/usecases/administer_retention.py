@@ -1,0 +1,186 @@
+"""Retention as administrators are allowed it: a key of one namespace plans, applies, undoes and reads the audit there.
+
+What is about the whole store needs a key of `*`: its plans, the schedule, whether the audit is whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.audit import By, Entry, Head
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import administered, is_everywhere, require_everywhere
+from coatcheck.core.retention import Job, JobState, Outcome, Plan, Run, Scope
+from coatcheck.ports import Accounts, Clock, Overdue, Retention
+from coatcheck.usecases.agenda import Agenda
+from coatcheck.usecases.plan_retention import PlanRetention
+from coatcheck.usecases.run_retention import RunRetention, no_such_plan
+from coatcheck.usecases.trail import Trail, Verified
+from coatcheck.usecases.undo_removal import LIMIT, Undone, UndoRemoval
+
+MOST_WAIT = 30.0
+"""Seconds for which a call may wait for the end of a run."""
+_MOST_OVERDUE = 100_000
+"""Rows counted at most for the status."""
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """How retention stands."""
+
+    at: datetime
+    overdue: Overdue
+    jobs: tuple[JobState, ...]
+    running: tuple[Run, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdministerRetention:
+    """The verbs."""
+
+    retention: Retention
+    accounts: Accounts
+    clock: Clock
+    planning: PlanRetention
+    running: RunRetention
+    undoing: UndoRemoval
+    trail: Trail
+    agenda: Agenda
+
+    async def plan(self, caller: Caller, job: Job, scope: Scope) -> Plan:
+        """Rehearse a job.
+
+        Raises:
+            CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`.
+        """
+        return await self.planning(job, _allowed(caller, scope))
+
+    async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float) -> Run:
+        """Apply a plan.
+
+        Raises:
+            CoatcheckError: `plan_changed`, also for a plan that is not the caller's to apply; `confirmation_needed`,
+                `storage_unavailable`.
+        """
+        kept = await self.retention.kept_plan(digest, self.clock.now())
+        if kept is not None and not (is_everywhere(caller) or kept.plan.scope.namespace == caller.namespace):
+            raise no_such_plan()
+        return await self.running.apply(digest, confirm=confirm, by=_by(caller), wait=min(wait, MOST_WAIT))
+
+    async def run(self, caller: Caller, run_id: str) -> Run:
+        """A run.
+
+        Raises:
+            CoatcheckError: `run_not_found`, also for a run that is not the caller's to see.
+        """
+        found = await self.retention.run(run_id)
+        if found is None or not (is_everywhere(caller) or found.scope.namespace == caller.namespace):
+            raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}.")
+        return found
+
+    async def runs(
+        self,
+        caller: Caller,
+        *,
+        before: tuple[datetime, str] | None,
+        limit: int,
+        job: str | None,
+        outcome: Outcome | None,
+    ) -> list[Run]:
+        """Runs, the latest first: of the caller's namespace, or all."""
+        own = None if is_everywhere(caller) else caller.namespace
+        return await self.retention.list_runs(before=before, limit=limit, job=job, outcome=outcome, namespace=own)
+
+    async def status(self, caller: Caller) -> Status:
+        """What is overdue, the schedule, and what is under way.
+
+        Raises:
+            CoatcheckError: `forbidden` unless the caller administers the whole store.
+        """
+        require_everywhere(caller)
+        now = self.clock.now()
+        return Status(
+            at=now,
+            overdue=await self.accounts.overdue(now, _MOST_OVERDUE),
+            jobs=tuple(await self.agenda.states()),
+            running=tuple(await self.retention.list_runs(limit=100, outcome=Outcome.RUNNING)),
+        )
+
+    async def change_job(self, caller: Caller, name: str, *, paused: bool | None, interval: int | None) -> JobState:
+        """Pause, resume or pace a job of the schedule.
+
+        Raises:
+            CoatcheckError: `forbidden`, `invalid_request`.
+        """
+        require_everywhere(caller)
+        return await self.agenda.change(name, paused=paused, interval=interval, by=_by(caller))
+
+    async def undo(self, caller: Caller, namespace: str | None, numbers: Sequence[int], ttl: int | None) -> Undone:
+        """Bring back artifacts by their IDs.
+
+        Raises:
+            CoatcheckError: `forbidden`, `invalid_request`.
+        """
+        if not 1 <= len(numbers) <= LIMIT:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
+        named = administered(caller, namespace)
+        return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=_by(caller))
+
+    async def undo_run(self, caller: Caller, run_id: str, *, after: int, ttl: int | None) -> tuple[Undone, int]:
+        """Bring back what a run has removed, a part of it; answers also where to go on.
+
+        Raises:
+            CoatcheckError: `run_not_found`.
+        """
+        await self.run(caller, run_id)
+        return await self.undoing.run(run_id, after=after, ttl=ttl, by=_by(caller))
+
+    async def audit(
+        self,
+        caller: Caller,
+        namespace: str | None,
+        *,
+        before: int | None,
+        limit: int,
+        run_id: str | None,
+        action: str | None,
+    ) -> list[Entry]:
+        """Lines of the audit, the latest first: of a namespace, or of all.
+
+        Raises:
+            CoatcheckError: `forbidden`.
+        """
+        own = namespace if is_everywhere(caller) else administered(caller, namespace)
+        return await self.trail.lines(before=before, limit=limit, namespace=own, run_id=run_id, action=action)
+
+    async def verify_audit(self, caller: Caller, kept: Head | None) -> Verified:
+        """Whether the audit is whole.
+
+        Raises:
+            CoatcheckError: `forbidden` unless the caller administers the whole store.
+        """
+        require_everywhere(caller)
+        return await self.trail.verify(kept)
+
+    async def audit_head(self, caller: Caller) -> Head:
+        """Where the audit ends, to be kept elsewhere.
+
+        Raises:
+            CoatcheckError: `forbidden` unless the caller administers the whole store; `integrity`.
+        """
+        require_everywhere(caller)
+        return await self.trail.head()
+
+
+def _by(caller: Caller) -> By:
+    return By(caller.name, caller.key_id)
+
+
+def _allowed(caller: Caller, scope: Scope) -> Scope:
+    """The scope that a caller means, and may have: their own namespace where they administer only that."""
+    if scope.namespace is None and is_everywhere(caller):
+        return scope
+    return replace(scope, namespace=administered(caller, scope.namespace))

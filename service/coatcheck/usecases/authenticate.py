@@ -1,0 +1,215 @@
+"""Tell who asks, by the key that they present; and whether anybody may ask without one.
+
+Every presented key is looked up when its request begins: what was revoked, has expired or belongs to a disabled
+namespace is refused from that moment on, by every replica. Nothing is remembered that could outlive it, with one
+exception, for payloads alone, which must get a card while the catalogue is down: a key that was good within the last
+15 minutes may still ingest. It can read nothing with that.
+
+Requests that arrive while a look-up is under way share the next one, so that many at once cost little more than one.
+What is no key at all is refused without asking.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import Key, KeyRow, allow, caller_of, parse, unauthenticated
+from coatcheck.ports import Clock, Keys
+from coatcheck.usecases.outage import REFUSALS
+
+log = logging.getLogger(__name__)
+
+INGEST: Final = "ingest"
+GRACE: Final = timedelta(minutes=15)
+"""How long after it was last found good a key may ingest while nobody can look it up."""
+LOOK_AGAIN: Final = timedelta(seconds=1)
+"""While no key has been made: how long after looking whether there is one it is looked again."""
+_REMEMBERED: Final = 10_000
+"""Keys that are remembered for outages; those used longest ago are forgotten first."""
+_LOCAL: Final = Caller()
+
+
+class _Good(NamedTuple):
+    """A key that was found good, and when."""
+
+    row: KeyRow
+    at: datetime
+
+
+class Authenticate:
+    """The verb. One per process."""
+
+    def __init__(self, keys: Keys, clock: Clock, *, required: bool = False) -> None:
+        """Make it; `required`: nobody asks without a key, even while there is none."""
+        self._keys = keys
+        self._clock = clock
+        self._required = required
+        self._looked_at: datetime | None = None
+        self._rows = _Shared(keys.find_keys)
+        self._good: dict[str, _Good] = {}
+        self._silent = False
+        """Whether the catalogue did not answer when a key was last looked up."""
+        self._probing: asyncio.Task[None] | None = None
+
+    @property
+    def required(self) -> bool:
+        """Whether a key is needed, as far as is known."""
+        return self._required
+
+    def require(self) -> None:
+        """From now on a key is needed: one has been made."""
+        if not self._required:
+            self._required = True
+            log.info("a key has been made: from now on every caller needs one")
+
+    async def learn(self) -> bool:
+        """Look whether a key was ever made; whether one is needed. Raises what asking the catalogue raises."""
+        if not self._required:
+            if await self._keys.any_key():
+                self.require()
+            self._looked_at = self._clock.now()
+        return self._required
+
+    async def close(self) -> None:
+        """Wait for what is being asked for nobody."""
+        if self._probing is not None:
+            await self._probing
+        await self._rows.settled()
+
+    async def __call__(self, text: str | None, scope: str) -> Caller:
+        """Who asks, and may do what needs a scope.
+
+        Args:
+            text: what was presented as a key; None: nothing.
+            scope: what the request needs.
+
+        Raises:
+            CoatcheckError: `unauthenticated`; `forbidden`; `storage_unavailable` or `overloaded` while the key cannot
+                be looked up.
+        """
+        if text is None:
+            return await self._without_key()
+        key = parse(text)
+        caller = await self._presented(key, scope)
+        allow(caller, scope)
+        return caller
+
+    async def _without_key(self) -> Caller:
+        now = self._clock.now()
+        if not self._required and (self._looked_at is None or abs(now - self._looked_at) >= LOOK_AGAIN):
+            self._looked_at = now  # the others go on meanwhile: one looks for all of them
+            try:
+                await self.learn()
+            except CoatcheckError as error:
+                if error.code not in REFUSALS:
+                    raise
+                # Nobody can have made a key either, except beside a network that is cut.
+        if self._required:
+            raise unauthenticated(
+                "This service asks for a key. Present one as `Authorization: Bearer ck_live_…` or in `X-Api-Key`."
+            )
+        return _LOCAL
+
+    async def _presented(self, key: Key, scope: str) -> Caller:
+        if self._silent and scope == INGEST and (known := self._known(key)) is not None:
+            self._probe(key.id)
+            return known
+        try:
+            row = await self._rows(key.id)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            self._silent = error.code is Code.STORAGE_UNAVAILABLE
+            known = self._known(key) if scope == INGEST else None
+            if known is None:
+                raise
+            return known
+        self._silent = False
+        return self._judge(key, row)
+
+    def _judge(self, key: Key, row: KeyRow | None) -> Caller:
+        now = self._clock.now()
+        try:
+            caller = caller_of(key, row, now)
+        except CoatcheckError:
+            known = self._good.get(key.id)
+            if known is not None and known.row.digest == key.digest:
+                del self._good[key.id]
+            raise
+        assert row is not None  # noqa: S101 - otherwise it was not good
+        self._good.pop(key.id, None)
+        self._good[key.id] = _Good(row, now)
+        if len(self._good) > _REMEMBERED:
+            del self._good[next(iter(self._good))]
+        return caller
+
+    def _known(self, key: Key) -> Caller | None:
+        """Who this key was lately, while nobody can tell who it is."""
+        good = self._good.get(key.id)
+        now = self._clock.now()
+        if good is None or now - good.at > GRACE:
+            return None
+        return caller_of(key, good.row, now)
+
+    def _probe(self, key_id: str) -> None:
+        """Learn whether the catalogue answers again, while nobody waits for it."""
+        if self._probing is None:
+            self._probing = asyncio.create_task(self._listen(key_id))
+
+    async def _listen(self, key_id: str) -> None:
+        try:
+            await self._rows(key_id)
+            self._silent = False
+        except CoatcheckError:
+            pass
+        finally:
+            self._probing = None
+
+
+class _Shared:
+    """Look-ups of keys: one question at a time, for all who came since the last one was asked.
+
+    A question is asked after everybody that it answers has come, so that no answer is older than who gets it.
+    """
+
+    def __init__(self, ask: Callable[[Collection[str]], Awaitable[dict[str, KeyRow]]]) -> None:
+        self._ask = ask
+        self._next: dict[str, asyncio.Future[KeyRow | None]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def __call__(self, key_id: str) -> KeyRow | None:
+        """The row of a key, as it is now; None: there is none."""
+        waiter = self._next.get(key_id)
+        if waiter is None:
+            waiter = self._next[key_id] = asyncio.get_running_loop().create_future()
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_on())
+        try:
+            return await asyncio.shield(waiter)
+        except CoatcheckError as error:
+            raise CoatcheckError(error.code, error.detail) from error  # one for each of those who waited
+
+    async def settled(self) -> None:
+        """Wait for what is being asked."""
+        if self._asking is not None:
+            await self._asking
+
+    async def _ask_on(self) -> None:
+        try:
+            while self._next:
+                asked, self._next = self._next, {}
+                try:
+                    rows = await self._ask(asked.keys())
+                except Exception as error:  # noqa: BLE001 - it is for those who wait
+                    for waiter in asked.values():
+                        waiter.set_exception(error)
+                        waiter.exception()  # nobody may wait any more
+                else:
+                    for key_id, waiter in asked.items():
+                        waiter.set_result(rows.get(key_id))
+        finally:
+            self._asking = None

@@ -1,0 +1,185 @@
+"""Make, list and revoke keys; make, list, disable and enable namespaces.
+
+Who administers one namespace does so with its keys alone; namespaces themselves are the service's administrator's,
+whose key is of the namespace `*`, or who asks from where no key is needed. A key is shown when it is made and never
+again. Crash story: each verb is one transaction, its line in the audit included; a key whose answer was lost is listed,
+can be revoked, and can be used by nobody.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import (
+    ID_BYTES,
+    KEY_ID,
+    SECRET_BYTES,
+    KeyInfo,
+    NamespaceInfo,
+    Secret,
+    administered,
+    check_namespace,
+    check_rates,
+    check_terms,
+    is_everywhere,
+    make,
+    require_everywhere,
+)
+from coatcheck.core.rates import Rates
+from coatcheck.ports import Clock, Keys, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+
+MAX_PAGE = 200
+UNSAID: Final = Rates()
+"""Limits as the settings say."""
+
+
+class KeysPage(NamedTuple):
+    """Part of a list of keys; `before` continues it."""
+
+    items: list[KeyInfo]
+    before: str | None
+
+
+class NamespacesPage(NamedTuple):
+    """Part of a list of namespaces; `after` continues it."""
+
+    items: list[NamespaceInfo]
+    after: str | None
+
+
+class AdministerKeys:
+    """The verbs about keys."""
+
+    def __init__(
+        self, keys: Keys, clock: Clock, random: Callable[[int], bytes], made: Callable[[], None] = lambda: None
+    ) -> None:
+        """Make them.
+
+        Args:
+            keys: where they are kept.
+            clock: the time that decides.
+            random: so many bytes that nobody can guess.
+            made: is told when a key has been made.
+        """
+        self._keys = keys
+        self._clock = clock
+        self._random = random
+        self._made = made
+
+    async def create(
+        self,
+        caller: Caller,
+        *,
+        namespace: str | None,
+        name: str,
+        scopes: tuple[str, ...],
+        session_prefix: str | None = None,
+        life: timedelta | None = None,
+        rates: Rates = UNSAID,
+    ) -> tuple[KeyInfo, Secret]:
+        """Make a key, and its namespace where there is none of that name.
+
+        Args:
+            caller: who asks.
+            namespace: whose it is; None: the caller's own; `*`: nobody's, for the service's administrator.
+            name: what people call it.
+            scopes: what it allows.
+            session_prefix: only sessions whose names begin with this exist for it.
+            life: after which it is refused, to the moment; None: never.
+            rates: how much it may be used in a minute, where that is not as the settings say.
+
+        Raises:
+            CoatcheckError: `invalid_request` for what no key can hold; `forbidden`.
+        """
+        space = administered(caller, namespace)
+        terms = tuple(sorted(set(scopes)))
+        check_terms(namespace=space, name=name, scopes=terms, session_prefix=session_prefix)
+        check_rates(rates.requests, rates.bytes)
+        now = self._clock.now()
+        key, secret = make(self._random(ID_BYTES), self._random(SECRET_BYTES))
+        info = KeyInfo(
+            id=key.id,
+            namespace=space,
+            name=name,
+            scopes=terms,
+            session_prefix=session_prefix,
+            created_at=now,
+            expires_at=None if life is None else now + life,
+            revoked_at=None,
+            requests_per_minute=rates.requests,
+            bytes_per_minute=rates.bytes,
+        )
+        await self._keys.make_key(MakeKey(info=info, digest=key.digest, by=caller))
+        self._made()
+        return info, secret
+
+    async def list(self, caller: Caller, *, namespace: str | None, before: str | None, limit: int) -> KeysPage:
+        """Keys, newest first, revoked ones among them; of all namespaces for who administers all and names none.
+
+        Raises:
+            CoatcheckError: `forbidden`; `invalid_request`; `invalid_cursor`.
+        """
+        _check_limit(limit)
+        space = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        if before is not None and not KEY_ID.fullmatch(before):
+            raise CoatcheckError(Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start without a cursor.")
+        found = await self._keys.list_keys(space, before=before, limit=limit + 1)
+        return KeysPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+    async def revoke(self, caller: Caller, key_id: str) -> KeyInfo:
+        """Refuse a key from now on, everywhere; it stays listed. Doing it again changes nothing.
+
+        Raises:
+            CoatcheckError: `key_not_found`, also for a key that is not the caller's to administer.
+        """
+        space = None if is_everywhere(caller) else caller.namespace
+        change = RevokeKey(key_id=key_id, namespace=space, now=self._clock.now(), by=caller)
+        info = await self._keys.revoke_key(change) if KEY_ID.fullmatch(key_id) else None
+        if info is None:
+            raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see theirs.")
+        return info
+
+
+class AdministerNamespaces:
+    """The verbs about namespaces."""
+
+    def __init__(self, keys: Keys, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+
+    async def create(self, caller: Caller, name: str) -> tuple[NamespaceInfo, bool]:
+        """Have a namespace of this name; whether it is new.
+
+        Raises:
+            CoatcheckError: `forbidden`; `invalid_request` for what cannot be a name.
+        """
+        require_everywhere(caller)
+        check_namespace(name)
+        return await self._keys.make_namespace(MakeNamespace(name=name, now=self._clock.now(), by=caller))
+
+    async def list(self, caller: Caller, *, after: str | None, limit: int) -> NamespacesPage:
+        """The namespaces that there are. Who administers one sees that one."""
+        _check_limit(limit)
+        only = None if is_everywhere(caller) else caller.namespace
+        found = await self._keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
+        return NamespacesPage(found[:limit], found[limit - 1].name if len(found) > limit else None)
+
+    async def switch(self, caller: Caller, name: str, *, disabled: bool) -> NamespaceInfo:
+        """Refuse all keys of a namespace from now on, or take them again. Its artifacts stay.
+
+        Raises:
+            CoatcheckError: `forbidden`; `namespace_not_found`.
+        """
+        require_everywhere(caller)
+        change = SwitchNamespace(name=name, disabled=disabled, now=self._clock.now(), by=caller)
+        found = await self._keys.switch_namespace(change)
+        if found is None:
+            raise CoatcheckError(Code.NAMESPACE_NOT_FOUND, "There is no namespace of this name. List them.")
+        return found
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)

@@ -1,0 +1,188 @@
+"""What administrators decide: policies set, removed, listed and explained; and known to whoever must keep to them.
+
+Who asks for what holds is answered from memory. The process that makes a change knows it when it answers; every other
+one learns of it within REFRESH_SECONDS, by asking for the last version's number. While the catalogue is silent the
+policies that were known go on to hold. Crash story: a change is one transaction, its line in the audit included.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.audit import By
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import administered, is_everywhere, require_everywhere
+from coatcheck.core.policy import EVERYWHERE, NO_RULES, Policy, Rules, Scope, Source, check, said
+from coatcheck.core.quota import Room, room_of
+from coatcheck.ports import Clock, Decisions, PolicyVersion, SetPolicy
+
+log = logging.getLogger(__name__)
+
+REFRESH_SECONDS: Final = 2.0
+"""Between two questions whether there is anything new. What is documented is five seconds: questions take time."""
+HISTORY: Final = 100
+"""Versions of one scope that are listed."""
+
+
+class Explained(NamedTuple):
+    """What holds for a payload, and which scope says so."""
+
+    policy: Policy
+    sources: dict[str, Source]
+
+
+class Policies:
+    """The verbs, and the memory."""
+
+    def __init__(self, decisions: Decisions, clock: Clock) -> None:
+        """Make them; until `refresh` nothing is decided."""
+        self._decisions = decisions
+        self._clock = clock
+        self._version = 0
+        self.rules: Rules = NO_RULES
+        """All policies, as this process knows them. Replaced whole, never changed."""
+
+    def now(self) -> Rules:
+        """All policies, as this process knows them now."""
+        return self.rules
+
+    async def refresh(self) -> None:
+        """Learn what is new.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`; what was known stays.
+        """
+        if await self._decisions.policy_version() != self._version:
+            self._version, self.rules = await self._decisions.policies()
+            log.info("policies: version %d", self._version)
+
+    def effective(
+        self,
+        namespace: str,
+        session: str | None = None,
+        kind: str | None = None,
+        tool_name: str | None = None,
+        labels: Iterable[str] = (),
+    ) -> Policy:
+        """What holds for a payload that is described so far; see `Rules.effective`. Never waits."""
+        return self.rules.effective(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
+
+    def room(self, namespace: str) -> Room | None:
+        """The most that a namespace may hold; None: without a limit."""
+        return room_of(self.rules.effective(namespace)) if self.rules else None
+
+    def evicts(self, namespace: str) -> bool:
+        """Whether a namespace, when it is full, lets go of what was read longest ago."""
+        return bool(self.rules) and said(self.rules.effective(namespace).evict, "off") != "off"
+
+    @property
+    def evicts_anywhere(self) -> bool:
+        """Whether any namespace does."""
+        return any(said(policy.evict, "off") != "off" for _, policy in self.rules.all())
+
+    def tombstone_life(self, namespace: str, otherwise: timedelta) -> timedelta:
+        """How long what is gone from a namespace is remembered."""
+        seconds = said(self.rules.effective(namespace).tombstone_ttl, None)
+        return otherwise if seconds is None else timedelta(seconds=seconds)
+
+    def tombstone_lives(self, otherwise: timedelta) -> tuple[timedelta, dict[str, timedelta]]:
+        """The same for all namespaces, and those that have one of their own."""
+        spaces = {scope.namespace for scope, policy in self.rules.all() if isinstance(policy.tombstone_ttl, int)}
+        own = {space: self.tombstone_life(space, otherwise) for space in spaces}
+        return own.pop(EVERYWHERE, otherwise), own
+
+    async def set(self, caller: Caller, scope: Scope, policy: Policy) -> int:
+        """Have this policy hold for a scope, in the place of the one that it has; answers the new version.
+
+        Raises:
+            CoatcheckError: `invalid_request` for a policy that cannot be kept; `forbidden` for another namespace than
+                the key's, and for all of them with the key of one.
+        """
+        _allow(caller, scope)
+        check(scope, policy)
+        version = await self._decisions.set_policy(
+            SetPolicy(scope=scope, policy=policy, now=self._clock.now(), by=_by(caller))
+        )
+        await self.refresh()
+        return version or 0
+
+    async def remove(self, caller: Caller, scope: Scope) -> int:
+        """Have no policy hold for a scope any more; answers the version that says so.
+
+        Raises:
+            CoatcheckError: `policy_not_found`, `forbidden`.
+        """
+        _allow(caller, scope)
+        version = await self._decisions.set_policy(
+            SetPolicy(scope=scope, policy=None, now=self._clock.now(), by=_by(caller))
+        )
+        if version is None:
+            raise not_found(scope)
+        await self.refresh()
+        return version
+
+    async def current(self, caller: Caller, namespace: str | None) -> tuple[int, list[tuple[Scope, Policy]]]:
+        """The last version, and all policies that may concern a namespace: its own, and those of all namespaces.
+
+        Who administers every namespace and names none gets them all.
+
+        Raises:
+            CoatcheckError: `forbidden`.
+        """
+        only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        version, rules = await self._decisions.policies()
+        return version, [each for each in rules.all() if only is None or each[0].namespace in {only, EVERYWHERE}]
+
+    async def show(self, caller: Caller, scope: Scope) -> list[PolicyVersion]:
+        """The versions of a scope's policy, newest first.
+
+        Raises:
+            CoatcheckError: `policy_not_found` when there never was one; `forbidden`.
+        """
+        if scope.namespace != EVERYWHERE:
+            administered(caller, scope.namespace)
+        found = await self._decisions.policy_history(scope, HISTORY)
+        if not found:
+            raise not_found(scope)
+        return found
+
+    async def explain(
+        self,
+        caller: Caller,
+        namespace: str | None,
+        *,
+        session: str | None = None,
+        kind: str | None = None,
+        tool_name: str | None = None,
+        labels: tuple[str, ...] = (),
+    ) -> Explained:
+        """What would hold for such a payload, and which scope says each part of it.
+
+        Raises:
+            CoatcheckError: `forbidden`, `invalid_request`.
+        """
+        space = administered(caller, namespace)
+        _, rules = await self._decisions.policies()
+        policy = rules.effective(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
+        sources = rules.explain(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
+        return Explained(policy, sources)
+
+
+def not_found(scope: Scope) -> CoatcheckError:
+    """There is no policy to be had."""
+    return CoatcheckError(
+        Code.POLICY_NOT_FOUND, f"There is no policy for {scope}. List the policies to see which scopes have one."
+    )
+
+
+def _allow(caller: Caller, scope: Scope) -> None:
+    if scope.namespace == EVERYWHERE:
+        require_everywhere(caller)
+    else:
+        administered(caller, scope.namespace)
+
+
+def _by(caller: Caller) -> By:
+    return By(caller.name, caller.key_id)

@@ -1,0 +1,272 @@
+"""Apply a plan: check that it still describes what is there, begin a run, and carry it out part by part.
+
+Crash story: a part is one transaction, which buries its artifacts, writes the audit's line and moves the run on. A run
+whose worker is gone is taken up by any process once its lease has passed, at the part where it was left; a worker that
+was only slow finds its part done. Nothing outside of the plan is ever removed: a part names its artifacts.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.audit import By, unpack_numbers
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, Run, check_share, check_still, run_id
+from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
+from coatcheck.ports import Clock, Retention
+from coatcheck.usecases.plan_retention import PlanRetention
+
+log = logging.getLogger(__name__)
+
+_LEASE: Final = timedelta(seconds=60)
+"""After so long without a part a run is anybody's."""
+_CHORE_LEASE: Final = timedelta(hours=2)
+"""The same for what is done in one go."""
+_MOST_LEFT: Final = 200
+_PARTS: Final = 20
+"""Parts that are compared at once with what is there: 10,000 artifacts."""
+_PAGE: Final = 5_000
+
+
+class Chore(Struct, frozen=True, kw_only=True):
+    """What a job that removes no artifacts has done."""
+
+    items: int
+    bytes: int = 0
+    detail: str = ""
+
+
+Chores = Mapping[Job, Callable[[], Awaitable[Chore]]]
+Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
+
+
+class RunRetention:
+    """The verbs."""
+
+    def __init__(
+        self,
+        retention: Retention,
+        clock: Clock,
+        plan: PlanRetention,
+        new_id: Callable[[], str],
+        *,
+        me: str,
+        tombstone_life: timedelta,
+        lives: Lives = lambda life: (life, {}),
+        chores: Chores | None = None,
+        alone: bool = False,
+    ) -> None:
+        """Make the verbs.
+
+        Args:
+            retention: the catalogue.
+            clock: the time that decides.
+            plan: tells what there is.
+            new_id: makes names that are used once.
+            me: a name that no other process has.
+            tombstone_life: how long tombstones last.
+            lives: how long they last by the policies: where no namespace is named, and in those that are.
+            chores: do what removes no artifacts.
+            alone: whether no other process has the store, so that a run that was left can be taken up at once.
+        """
+        self._alone = alone
+        self._retention = retention
+        self._clock = clock
+        self._plan = plan
+        self._new_id = new_id
+        self._me = me
+        self._life = tombstone_life
+        self._lives = lives
+        self._chores = chores or {}
+        self._working: dict[str, asyncio.Task[None]] = {}
+
+    async def apply(self, digest: str, *, confirm: bool, by: By, wait: float = 0.0) -> Run:
+        """Begin to carry out a plan, or answer the run that is at it; waits so many seconds for its end.
+
+        Raises:
+            CoatcheckError: `plan_changed` when there is no such plan any more, or too little of it is left;
+                `confirmation_needed` when it would remove a large part of what there is; `storage_unavailable`.
+        """
+        now = self._clock.now()
+        kept = await self._retention.kept_plan(digest, now)
+        if kept is None:
+            raise no_such_plan()
+        if kept.plan.job in REMOVING:
+            check_still(kept.plan, *await self._still(kept))
+            check_share(kept.plan, (await self._plan.live(kept.plan.scope)).bytes, confirm=confirm)
+        run = Run(
+            id=run_id(self._new_id()),
+            job=kept.plan.job.value,
+            scope=kept.plan.scope,
+            actor=by.actor,
+            key_id=by.key_id,
+            started_at=now,
+            updated_at=now,
+            outcome=Outcome.RUNNING,
+            plan_id=kept.id,
+            plan_digest=digest,
+            planned=kept.plan.artifacts,
+            parts=kept.parts,
+        )
+        lease = _LEASE if kept.plan.job in REMOVING else _CHORE_LEASE
+        begun = await self._retention.begin_run(BeginRun(run=run, worker=self._me, lease_until=now + lease))
+        if begun.id == run.id:
+            self._start(begun)
+        return await self._ended(begun, wait)
+
+    async def resume(self) -> int:
+        """Take up runs that were left; answers how many. They go on beside the caller.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        if self._alone:
+            # Nobody else can be at them: whoever was is gone, whatever its leases say.
+            left = await self._retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
+            self._alone = False
+            return sum([self._take_up(run) for run in left])
+        taken = 0
+        while True:
+            now = self._clock.now()
+            run = await self._retention.claim_run(ClaimRun(worker=self._me, now=now, lease_until=now + _LEASE))
+            if run is None:
+                return taken
+            taken += self._take_up(run)
+
+    def _take_up(self, run: Run) -> bool:
+        """Go on with a run, unless we are at it."""
+        if run.id in self._working:
+            return False
+        log.info("run %s was left at part %d of %d, and is taken up", run.id, run.next_part, run.parts)
+        self._start(run)
+        return True
+
+    async def carry_on(self, run: Run) -> None:
+        """Carry a run to its end.
+
+        Raises:
+            CoatcheckError: what storage refused; then it is taken up again when its lease has passed.
+        """
+        began = time.monotonic()
+        job = Job(run.job)
+        if job not in REMOVING:
+            await self._do(run, self._chores.get(job), began)
+            return
+        now: Run | None = run
+        while now is not None and now.outcome is Outcome.RUNNING and now.next_part < now.parts:
+            now = await self._part(now)
+        if now is None or now.outcome is not Outcome.RUNNING:
+            return
+        detail = f"{now.left:,} of its artifacts were gone, pinned, held or changed by then." if now.left else ""
+        await self._end(now, Outcome.FINISHED, detail, began)
+
+    async def close(self, seconds: float) -> None:
+        """Let what is under way go on for so long; the rest is taken up again after its lease."""
+        if not self._working:
+            return
+        _, left = await asyncio.wait(list(self._working.values()), timeout=seconds)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    async def _part(self, run: Run) -> Run | None:
+        now = self._clock.now()
+        life, own = self._lives(self._life)
+        return await self._retention.remove_batch(
+            RemoveBatch(
+                run_id=run.id,
+                part=run.next_part,
+                worker=self._me,
+                now=now,
+                lease_until=now + _LEASE,
+                tombstone_until=now + life,
+                tombstone_lives=own,
+            )
+        )
+
+    async def _do(self, run: Run, chore: Callable[[], Awaitable[Chore]] | None, began: float) -> None:
+        if chore is None:
+            await self._end(run, Outcome.FAILED, "This service cannot do it.", began)
+            return
+        done = await chore()
+        await self._end(run, Outcome.FINISHED, done.detail, began, done)
+
+    async def _end(self, run: Run, outcome: Outcome, detail: str, began: float, done: Chore | None = None) -> None:
+        await self._retention.end_run(
+            EndRun(
+                run_id=run.id,
+                now=self._clock.now(),
+                outcome=outcome,
+                detail=detail,
+                items=0 if done is None else done.items,
+                bytes=0 if done is None else done.bytes,
+                busy_seconds=time.monotonic() - began,
+            )
+        )
+
+    def _start(self, run: Run) -> None:
+        task = asyncio.create_task(self._watched(run), name=f"retention {run.id}")
+        self._working[run.id] = task
+        task.add_done_callback(lambda _: self._working.pop(run.id, None))
+
+    async def _watched(self, run: Run) -> None:
+        try:
+            await self.carry_on(run)
+        except CoatcheckError as error:
+            log.warning("run %s is interrupted and will be taken up again: %s", run.id, error.detail)
+        except Exception:
+            log.exception("run %s failed", run.id)
+            try:
+                await self._end(run, Outcome.FAILED, "An error of the service; see its log.", time.monotonic())
+            except CoatcheckError as error:
+                log.warning("run %s could not be ended: %s", run.id, error.detail)
+
+    async def _ended(self, run: Run, wait: float) -> Run:
+        task = self._working.get(run.id)
+        if task is not None and wait > 0:
+            await asyncio.wait([task], timeout=wait)
+        return await self._retention.run(run.id) or run
+
+    async def _still(self, kept: KeptPlan) -> tuple[int, int]:
+        """How many of a plan's artifacts meet its criteria now, and their bytes."""
+        artifacts = size = 0
+        async for parts in self._groups(kept):
+            members = {number for part in parts for number in unpack_numbers(part.numbers)}
+            after, last = parts[0].first_seq - 1, parts[-1].last_seq
+            while after < last:
+                page = await self._retention.candidates(
+                    parts[0].namespace, kept.criteria, self._clock.now(), after=after, limit=_PAGE
+                )
+                there = [each for each in page if each.seq <= last and each.number in members]
+                artifacts += len(there)
+                size += sum(each.size for each in there)
+                if len(page) < _PAGE:
+                    break
+                after = page[-1].seq
+        return artifacts, size
+
+    async def _groups(self, kept: KeptPlan) -> AsyncGenerator[list[PlanPart]]:
+        """The parts of a plan, some of one namespace at a time."""
+        first = 0
+        while first < kept.parts:
+            found = await self._retention.plan_parts(kept.id, first=first, limit=_PARTS)
+            if not found:
+                return
+            group = [part for part in found if part.namespace == found[0].namespace]
+            yield group
+            first = group[-1].part + 1
+
+
+def no_such_plan() -> CoatcheckError:
+    """The same for a plan that never was, is too old, or is not the caller's to apply."""
+    return CoatcheckError(
+        Code.PLAN_CHANGED,
+        "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, look at it, "
+        "and apply that.",
+    )

@@ -1,0 +1,197 @@
+"""Bring back artifacts that were removed, while their bytes are there: until the sweep's grace has passed.
+
+A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story: as
+an ingest's. Until the one transaction that brings the artifact back there is an intent and a file, which the reaper
+takes; afterwards there is the artifact, and nothing is left to be undone.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Blob, Caller
+from coatcheck.core.audit import By
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.intake import Intake
+from coatcheck.core.retention.changes import Removed, RestoreArtifact, RestoredView
+from coatcheck.ports import Fenced, Retention, Stored
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.receive import BLOCK, Reception, fenced
+
+LIMIT: Final = 500
+"""Artifacts that one call brings back at most."""
+_AT_ONCE: Final = 8
+
+
+class Undone(Struct, frozen=True, kw_only=True):
+    """What an undo did."""
+
+    restored: tuple[str, ...] = ()
+    """Artifact IDs that are back."""
+    there: tuple[str, ...] = ()
+    """That were there already: posted again meanwhile, or brought back by somebody else."""
+    failed: tuple["Failure", ...] = ()
+    more: bool = False
+    """Whether the run has removed more than this call dealt with: call again."""
+
+
+class Failure(Struct, frozen=True):
+    """An artifact that could not be brought back."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class UndoRemoval:
+    """The verb."""
+
+    def __init__(
+        self, retention: Retention, places: IngestPlaces, open_content: OpenContent, *, grace: timedelta
+    ) -> None:
+        self._retention = retention
+        self._places = places
+        self._open = open_content
+        self._grace = grace
+
+    async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> Undone:
+        """Bring back artifacts by their IDs, at most LIMIT.
+
+        Args:
+            namespace: whose they were.
+            numbers: of the artifacts.
+            ttl: seconds from now, for those that have expired; None keeps each one's own expiry.
+            by: whose hand it is.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`, `storage_full`. What one artifact cannot is said of it.
+        """
+        since = self._since()
+        found = [(number, await self._retention.removed_artifact(namespace, number, since)) for number in numbers]
+        lost = [Failure(ids.render(number), *_too_late(self._grace)) for number, removed in found if removed is None]
+        return await self._all([removed for _, removed in found if removed is not None], lost, ttl=ttl, by=by)
+
+    async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[Undone, int]:
+        """Bring back what a run removed, LIMIT at a time; answers also where to go on.
+
+        Raises:
+            CoatcheckError: as for artifacts; `run_not_found`.
+        """
+        if await self._retention.run(run_id) is None:
+            raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}.")
+        found = await self._retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
+        undone = await self._all(found[:LIMIT], [], ttl=ttl, by=by)
+        more = len(found) > LIMIT
+        last = found[LIMIT - 1].seq if more else 0
+        return Undone(restored=undone.restored, there=undone.there, failed=undone.failed, more=more), last
+
+    def _since(self) -> datetime:
+        return self._places.clock.now() - self._grace
+
+    async def _all(self, found: Sequence[Removed], failed: list[Failure], *, ttl: int | None, by: By) -> Undone:
+        room = asyncio.Semaphore(_AT_ONCE)
+        restored: list[str] = []
+        there: list[str] = []
+
+        async def one(removed: Removed) -> None:
+            async with room:
+                name = ids.render(removed.number)
+                try:
+                    answer = await self._one(removed, ttl, by)
+                except CoatcheckError as error:
+                    failed.append(Failure(name, error.code.value, error.detail))
+                else:
+                    (restored if answer.created else there).append(name)
+
+        # Never cut off half-way: the fate of the copies depends on the commit.
+        await asyncio.shield(asyncio.gather(*(one(removed) for removed in found)))
+        return Undone(
+            restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(sorted(failed, key=_by_id))
+        )
+
+    async def _one(self, removed: Removed, ttl: int | None, by: By) -> Stored:
+        artifact = removed.artifact
+        if artifact is None:
+            raise CoatcheckError(*_too_late(self._grace))
+        now = self._places.clock.now()
+        over = artifact.expires_at is not None and artifact.expires_at <= now
+        if over and ttl is None:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST,
+                f"{artifact.id} has expired: say how long it shall live now, with ttl (seconds).",
+                parameter="ttl",
+            )
+        async with AsyncExitStack() as stack:
+            payload = await self._copy(stack, removed.namespace, artifact.blob)
+            views = [(each, await self._copied(stack, removed.namespace, each.blob)) for each in removed.views]
+            blob, inline = payload.blob()
+            receptions = [payload, *(copy for _, copy in views if copy is not None)]
+            change = RestoreArtifact(
+                namespace=removed.namespace,
+                number=removed.number,
+                seq=removed.seq,
+                now=now,
+                ttl=ttl if over else None,
+                blob=blob,
+                inline=inline,
+                views=tuple(
+                    RestoredView(each.view.name, *((None, None) if copy is None else copy.blob()))
+                    for each, copy in views
+                ),
+                by=by,
+                since=self._since(),
+            )
+            return await self._commit(receptions, change, artifact)
+
+    async def _commit(self, receptions: list[Reception], change: RestoreArtifact, artifact: Artifact) -> Stored:
+        async def restored() -> Stored:
+            answer = await self._retention.restore_artifact(change)
+            if isinstance(answer, Fenced):
+                raise fenced()
+            if answer is None:
+                raise CoatcheckError(*_too_late(self._grace), id=artifact.id)
+            # A copy that was not needed is a dead blob's now, and the sweep's: nobody else removes it.
+            return Stored(answer.artifact, created=answer.created, blob_used=True)
+
+        commit = restored()
+        for reception in receptions:
+            commit = reception.settled(commit)
+        return await commit
+
+    async def _copied(self, stack: AsyncExitStack, namespace: str, blob: Blob | None) -> Reception | None:
+        return None if blob is None else await self._copy(stack, namespace, blob)
+
+    async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> Reception:
+        """Store a blob's content again, durably; what differs from what was stored is refused."""
+        content = await self._open.of_blob(namespace, blob)
+        intake = Intake(self._places.tokenizer)
+        caller = Caller(namespace=namespace)
+        reception = await stack.enter_async_context(Reception(self._places, caller, intake, limited=False))
+        last = max(0, (content.size - 1) // BLOCK * BLOCK)
+        for at in range(0, last, BLOCK):
+            await reception.take(await content.read(at, at + BLOCK))
+        await reception.taken()
+        await reception.end(await content.read(last, content.size))
+        await reception.durable()
+        if intake.sha256 != blob.sha256:
+            raise CoatcheckError(Code.INTEGRITY, "The bytes that are there are not those that were stored.")
+        return reception
+
+
+def _too_late(grace: timedelta) -> tuple[Code, str]:
+    seconds = f"{grace.total_seconds():,.0f} s"
+    detail = (
+        f"It cannot be brought back: nothing of this ID was removed within the last {seconds}, or its bytes have been "
+        "swept. That time is the grace of the sweep, COATCHECK_GRACE_SECONDS."
+    )
+    return Code.ARTIFACT_GONE, detail
+
+
+def _by_id(failure: Failure) -> str:
+    return failure.id

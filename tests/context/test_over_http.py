@@ -1,0 +1,281 @@
+"""Compaction over HTTP, from a service that runs as it is run: what a body keeps, what is stored, what can be read."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from context.histories import FORMATS, LISTS, Call, Step, Turn, conversation, differences, moments
+from context.test_sdk_types import CHECKS
+from support.service import Service, serving
+
+Json = Any
+CARDS: Json = {"inline_tokens": 100, "card_tokens": 80, "argument_tokens": 64, "protect": "none"}
+BUDGET: Json = {"inline_tokens": 100, "card_tokens": 80, "argument_tokens": 64, "max_tokens": 2_000}
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("contexts") / "data") as running:
+        yield running
+
+
+def asked(body: bytes, **more: Json) -> bytes:
+    """A request around the bytes of a body."""
+    return b'{"body":' + body + b"," + json.dumps(more).encode()[1:] if more else b'{"body":' + body + b"}"
+
+
+def compact(service: Service, body: bytes, **more: Json) -> tuple[bytes, Json]:
+    """The compacted body as it came, and the rest of the answer."""
+    headers = {"content-type": "application/json"}
+    response = service.client.post("/v1/context/compact", content=asked(body, **more), headers=headers)
+    assert response.status_code == 200, response.text
+    answer = _RAW.decode(response.content)
+    return bytes(answer.pop("body")), {name: json.loads(bytes(value)) for name, value in answer.items()}
+
+
+def written(rng: random.Random, body: Json) -> bytes:
+    """A body as some client writes it, with numbers and escapes of its own."""
+    text = json.dumps(body, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, 2)))
+    return text.replace('"n": 1.0', rng.choice(('"n": 1e5', '"n": 1.0', '"n": 12345678901234567890123'))).encode()
+
+
+def items(name: str, body: bytes) -> list[bytes]:
+    """The messages of a body, each as it is written."""
+    return [bytes(raw) for raw in _LIST.decode(_RAW.decode(body)[LISTS[name]])]
+
+
+# ------------------------------------------------------------------------------------------------------- what is kept
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_only_what_the_report_names_is_different_and_the_rest_keeps_its_bytes(service: Service, name: str) -> None:
+    changed = 0
+    for seed in range(4):
+        rng = random.Random(seed)
+        body = FORMATS[name](conversation(seed, open_calls=False))
+        data = written(rng, body)
+        new, answer = compact(service, data, session=f"{name} {seed}", policy=CARDS)
+        report = answer["report"]
+        old_value, new_value = json.loads(data), json.loads(new)
+        told = {change["pointer"] for change in report["changes"]}
+        found = set(differences(old_value, new_value))
+        assert all(any(at == one or one.startswith(f"{at}/") for one in told) for at in found)
+        touched = {change["message"] for change in report["changes"]}
+        pairs = list(zip(items(name, data), items(name, new), strict=True))
+        assert [number for number, (one, other) in enumerate(pairs) if one != other] == sorted(touched)
+        assert report["first_changed"] == min(touched, default=None)
+        assert answer["warnings"] == []
+        CHECKS[name](old_value)
+        CHECKS[name](new_value)
+        again, second = compact(service, new, session=f"{name} {seed}", policy=CARDS)
+        assert again == new
+        assert second["report"]["changed"] is False
+        assert second["payloads"] == []
+        changed += len(told)
+    assert changed > 10
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_history_that_grows_keeps_what_was_decided_and_what_is_stored(service: Service, name: str) -> None:
+    told = conversation(5, 4, open_calls=False)
+    session = f"growing {name}"
+    before: list[bytes] = []
+    known: dict[str, Json] = {}
+    for moment in moments(told):
+        data = json.dumps(FORMATS[name](moment)).encode()
+        new, answer = compact(service, data, session=session, policy=CARDS)
+        now = items(name, new)
+        assert now[: len(before)] == before
+        before = now
+        for payload in answer["payloads"]:
+            stored = service.get(f"/v1/artifacts/{payload['id']}")
+            assert stored == known.setdefault(payload["id"], stored)
+    assert len(known) > 3
+
+
+def test_the_same_history_gives_the_same_bytes_a_hundred_times(service: Service) -> None:
+    for name, policy in (("openai-chat", CARDS), ("anthropic", BUDGET)):
+        body = json.dumps(FORMATS[name](conversation(8, 6))).encode()
+        answers = [compact(service, body, session=f"hundred {name}", policy=policy) for _ in range(50)]
+        assert len({new for new, _ in answers}) == 1
+        assert len({json.dumps([answer["report"], answer["meters"]]) for _, answer in answers}) == 1
+        first, *later = [answer["payloads"] for _, answer in answers]
+        assert len(first) > 5
+        assert all(payload["created"] for payload in first)
+        assert not any(payload["created"] for payloads in later for payload in payloads)
+
+
+def test_a_budget_leaves_the_oldest_out_and_says_so(service: Service) -> None:
+    for name in ("openai-chat", "openai-responses", "anthropic", "gemini", "langchain"):
+        data = json.dumps(FORMATS[name](conversation(3, 9, open_calls=False))).encode()
+        new, answer = compact(service, data, session="over", policy=BUDGET)
+        report = answer["report"]
+        assert report["omitted_now"] > 0
+        kept = items(name, new)
+        old = items(name, data)
+        assert len(kept) == len(old) - report["omitted_now"] + 1
+        assert kept[-1] == old[-1]
+        untouched = [one for one in kept if one in old]
+        assert untouched == sorted(untouched, key=old.index)
+        assert sum(b"left out of this history to fit its budget" in one for one in kept) == 1
+        CHECKS[name](json.loads(new))
+        assert compact(service, new, session="over", policy=BUDGET)[0] == new
+
+
+# ------------------------------------------------------------------------------------------------------ odd bodies
+
+
+def chat(output: str, arguments: str = "{}") -> str:
+    call = '{"id":"c1","type":"function","function":{"name":"run","arguments":' + json.dumps(arguments) + "}}"
+    return (
+        '{ "temperature":1.0,"seed":12345678901234567890123, "x":{"z":1e5,"a":[ ]},"messages":[{"role":"user",'
+        '"content":"caf\\u00e9 \\/"},{"role":"assistant","content":null,"tool_calls":['
+        + call
+        + ']},{"role":"tool","content":"old","tool_call_id":"c1","extra":1E2,"content":'
+        + output
+        + "}] }"
+    )
+
+
+def test_every_byte_around_a_card_is_the_callers(service: Service) -> None:
+    output = json.dumps("a line of output\n" * 200)
+    new, answer = compact(service, chat(output).encode(), policy=CARDS)
+    (change,) = answer["report"]["changes"]
+    card = json.loads(new)["messages"][2]["content"]
+    assert new == chat(json.dumps(card, ensure_ascii=False)).encode()
+    assert change["artifact_id"] in card
+    assert service.content(change["artifact_id"]) == b"a line of output\n" * 200
+
+
+def test_halves_of_surrogate_pairs_stay_in_the_body_and_are_warned_of(service: Service) -> None:
+    body = chat(json.dumps("output\n" * 300)[:-1] + '\\ud83d"').replace("\\u00e9", "\\ude00")
+    headers = {"content-type": "application/json"}
+    response = service.client.post("/v1/context/compact", content=asked(body.encode(), policy=CARDS), headers=headers)
+    answer = json.loads(response.content)
+    assert answer["body"]["messages"][0]["content"] == "caf\ude00 /"
+    assert response.content.startswith(b'{"body":' + body.encode()[:200])
+    assert [warning["code"] for warning in answer["warnings"]] == ["lone_surrogates_replaced"]
+    stored = service.content(answer["payloads"][0]["id"])
+    assert stored == b"output\n" * 300 + "\ufffd".encode()
+
+
+def test_every_copy_of_an_argument_changes_together(service: Service) -> None:
+    text = "A file's content that is long enough to be left out of the history.\n" * 40
+    call = Call("w1", "write_file", {"path": "notes.md", "content": text, "n": 1.0}, "ok")
+    for name in ("langchain", "langchain dumped"):
+        for step in (0, 1):  # raw OpenAI calls beside the message, and Anthropic's blocks in it
+            told = [Turn("Write it.", [Step("", []) for _ in range(step)] + [Step("", [call])])]
+            new, answer = compact(service, json.dumps(FORMATS[name](told)).encode(), policy=CARDS)
+            assert len(answer["report"]["changes"]) >= 2
+            assert {change["to"] for change in answer["report"]["changes"]} == {"marker"}
+            assert len({change["artifact_id"] for change in answer["report"]["changes"]}) == 1
+            assert b"long enough to be left out" not in new
+            assert service.content(answer["payloads"][0]["id"]) == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b'{"body":{"prompt":"no history"}}', 400, "invalid_request"),
+        (b'{"body":{"messages":[]},"policy":{"card_tokens":900,"inline_tokens":500}}', 400, "invalid_request"),
+        (b'{"body":{"messages":[]},"policy":{"card_token":900}}', 400, "invalid_request"),
+        (b'{"body":{"messages":[]},"format":"morse"}', 400, "invalid_request"),
+        (b'{"body":{"messages":[]},"window":{"model":100,"output_reserve":100}}', 400, "invalid_request"),
+        (b'{"body":{"messages":[]},"usage":{"cost":1}}', 400, "invalid_request"),
+        (b'{"body":{"messages":[}}', 400, "invalid_json"),
+        (b'{"body":{"messages":' + b"[" * 3_000 + b"]" * 3_000 + b"}}", 400, "invalid_json"),
+        (b"{}", 400, "invalid_request"),
+    ],
+    ids=["no history", "policy", "unknown field", "format", "window", "usage", "not JSON", "deep", "no body"],
+)
+def test_what_cannot_be_compacted_is_refused_by_a_permanent_code(
+    service: Service, sent: bytes, status: int, code: str
+) -> None:
+    headers = {"content-type": "application/json"}
+    for path in ("/v1/context/compact", "/v1/context/measure"):
+        response = service.client.post(path, content=sent, headers=headers)
+        assert (response.status_code, response.json()["code"]) == (status, code), response.text
+
+
+def test_a_body_over_the_limit_of_json_is_refused(service: Service, tmp_path: Path) -> None:
+    _ = service
+    with serving(tmp_path / "data", json_limit=100_000) as small:
+        headers = {"content-type": "application/json"}
+        for path in ("/v1/context/compact", "/v1/context/measure"):
+            response = small.client.post(path, content=asked(b'"' + b"x" * 100_000 + b'"'), headers=headers)
+            assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
+
+
+# ------------------------------------------------------------------------------------------------------ the first case
+
+
+def prose(rng: random.Random, tokens: int) -> str:
+    words = ("the", "quick", "import", "failed", "order", "42", "page")
+    return "\n".join(" ".join(rng.choice(words) for _ in range(19)) + f" {n}." for n in range(tokens // 22))
+
+
+def test_a_first_turn_of_research_fits_and_every_cut_is_read_back_through_the_tool(service: Service) -> None:
+    rng = random.Random(925)
+    outputs = [prose(rng, 8_000) for _ in range(40)]
+    outputs.insert(17, prose(rng, 925_000))
+    calls = [Call(f"c{n}", "read_page", {"url": f"https://example.org/{n}"}, text) for n, text in enumerate(outputs)]
+    told = [Turn("Research this: which page says 42?", [Step("", [call]) for call in calls])]
+    data = json.dumps(FORMATS["openai-chat"](told)).encode()
+    new, answer = compact(service, data, session="research", policy={"max_tokens": 262_144})
+    report = answer["report"]
+    assert report["tokens_before"] > 1_200_000
+    assert report["tokens_after"] <= 262_144
+    assert report["fits"] is True
+    assert report["omitted"] is None
+    old, kept = items("openai-chat", data), items("openai-chat", new)
+    assert len(kept) == len(old)
+    assert kept[1] == old[1]
+    assert all(kept[number] == old[number] for number in range(2, len(old), 2))  # the model's own words
+    cards = {change["call_id"]: change["artifact_id"] for change in report["changes"]}
+    assert "c17" in cards
+    for call_id, artifact_id in cards.items():
+        text = outputs[int(call_id[1:])]
+        assert service.content(artifact_id) == text.encode()
+        last = text.count("\n") + 1
+        call = {"name": "read_artifact", "arguments": {"artifact_id": artifact_id, "offset": last - 1, "limit": 2}}
+        read = service.client.post("/v1/tools/call", json=call).json()
+        assert "\n".join(text.split("\n")[-2:]) in read["text"]
+    assert compact(service, new, session="research", policy={"max_tokens": 262_144})[0] == new
+    usage = service.get("/v1/sessions/research/usage")
+    assert usage["artifacts"] == len(cards)
+    assert usage["reads"] == len(cards)
+    assert usage["unsent_tokens"] == report["tokens_before"] - report["tokens_after"]
+
+
+def test_cards_are_the_same_from_a_process_that_never_saw_the_payloads(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    outputs = {
+        "read_page": "<html><head><title>T</title></head><body><nav>menu</nav><article>"
+        + "".join(f"<h2>Part {n}</h2><p>{prose(rng, 300)}</p>" for n in range(12))
+        + "</article></body></html>",
+        "query": json.dumps({"rows": [{"id": n, "name": f"row {n}", "tags": ["a", "b"]} for n in range(900)]}),
+        "web_search": json.dumps(
+            {
+                "results": [
+                    {"title": f"T{n}", "url": f"https://example.org/{n}", "content": prose(rng, 500)} for n in range(9)
+                ]
+            }
+        ),
+        "make": prose(rng, 4_000) + "\nERROR: order 42 failed\nexit code 1\n",
+        "export": "id,name,size\n" + "".join(f"{n},name {n},{n * 17}\n" for n in range(2_000)),
+    }
+    calls = [Call(f"c{n}", name, {}, text) for n, (name, text) in enumerate(outputs.items())]
+    data = json.dumps(FORMATS["anthropic"]([Turn("Go.", [Step("", [call]) for call in calls])])).encode()
+    given: list[bytes] = []
+    for _ in range(2):
+        with serving(tmp_path / "data") as running:
+            given += [compact(running, data, session="s", policy={"protect": "none"})[0] for _ in range(2)]
+    assert len(set(given)) == 1
+    assert given[0].count(b"stored outside this conversation") == len(outputs)

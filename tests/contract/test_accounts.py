@@ -1,0 +1,81 @@
+"""The Accounts port, on every catalogue; and that a catalogue tells of its commits."""
+
+import asyncio
+from datetime import timedelta
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.holds import Hold
+from coatcheck.core.keys import KeyInfo
+from coatcheck.ports import DeleteArtifact, MakeKey, Overdue, PlaceHold, Stored
+from contract.making import DAY, START, Everything, number_of, store
+
+SECOND = timedelta(seconds=1)
+
+
+async def test_an_empty_catalogue_has_nothing_to_do(catalog: Everything) -> None:
+    assert await catalog.overdue(START, 10) == Overdue(artifacts=0, stored_bytes=0)
+
+
+async def test_what_has_expired_is_counted_until_it_is_buried_over_all_namespaces(catalog: Everything) -> None:
+    changes = [store(b"%d" % n, ttl=10 + n, namespace=f"n{n % 2}") for n in range(4)]
+    for change in (*changes, store(b"stays"), store(b"pinned", ttl=1, pinned=True)):
+        assert isinstance(await catalog.store_artifact(change), Stored)
+    found = await catalog.overdue(START + 12 * SECOND, 100)
+    assert (found.expired, found.oldest) == (3, START + 10 * SECOND)
+    assert found.artifacts == 6
+    assert (await catalog.overdue(START + 12 * SECOND, 2)).expired == 2
+
+
+async def test_dead_blobs_are_counted_with_their_bytes(catalog: Everything) -> None:
+    changes = [store(b"%d" % n * 100) for n in range(3)]
+    for change in changes:
+        assert isinstance(await catalog.store_artifact(change), Stored)
+    before = await catalog.overdue(START, 100)
+    for change in changes[:2]:
+        gone = DeleteArtifact(
+            namespace=change.namespace, number=number_of(change), now=START, tombstone_until=START + DAY
+        )
+        assert await catalog.delete_artifact(gone) is True
+    after = await catalog.overdue(START, 100)
+    assert (after.dead, after.dead_bytes) == (2, sum(change.blob.stored_size for change in changes[:2]))
+    assert before.stored_bytes is not None
+    assert after.stored_bytes == before.stored_bytes - after.dead_bytes == changes[2].blob.stored_size
+    assert (await catalog.overdue(START, 1)).dead == 1
+
+
+async def test_what_a_hold_keeps_is_not_overdue(catalog: Everything) -> None:
+    held, free = store(b"held", ttl=5), store(b"free", ttl=6)
+    for change in (held, free):
+        assert isinstance(await catalog.store_artifact(change), Stored)
+    hold = Hold(id="h1", namespace="acme", number=number_of(held), reason="audit", made_by="me", at=START)
+    assert await catalog.place_hold(PlaceHold(hold=hold)) is True
+    found = await catalog.overdue(START + 10 * SECOND, 100)
+    assert (found.expired, found.oldest) == (1, START + 6 * SECOND)
+
+
+async def test_a_catalogue_tells_of_every_commit_how_much_was_in_it_and_how_long_it_took(catalog: Everything) -> None:
+    told: list[tuple[int, float, float]] = []
+    catalog.watch_commits(lambda changes, waited, took: told.append((changes, waited, took)))
+    await asyncio.gather(*(catalog.store_artifact(store(b"%d" % n)) for n in range(20)))
+    await catalog.store_artifact(store(b"last"))
+    await catalog.store_artifact(store(b"after it"))  # what is told of a commit follows its answers
+    assert 20 <= sum(changes for changes, _, _ in told) <= 22
+    assert len(told) < 20
+    assert all(waited >= 0 and took > 0 for _, waited, took in told)
+
+
+async def test_a_key_keeps_its_own_limits(catalog: Everything) -> None:
+    info = KeyInfo(
+        id="AAAAAAAAAAA",
+        namespace="acme",
+        name="ci",
+        scopes=("ingest",),
+        session_prefix=None,
+        created_at=START,
+        expires_at=None,
+        revoked_at=None,
+        requests_per_minute=0,
+        bytes_per_minute=5 * 10**9,
+    )
+    await catalog.make_key(MakeKey(info=info, digest=b"d" * 32, by=Caller()))
+    assert (await catalog.find_keys([info.id]))[info.id].info == info

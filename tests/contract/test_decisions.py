@@ -1,0 +1,455 @@
+"""Policies, holds, limits and namespaces that go, in the catalogue: what is decided holds, on every database alike."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Gone, Said
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.holds import Held, Hold
+from coatcheck.core.policy import Policy, Rules, Scope
+from coatcheck.core.quota import Full, Room, Usage
+from coatcheck.ports import (
+    AbandonUpload,
+    BeginUpload,
+    DeleteArtifact,
+    DeleteNamespace,
+    DeleteSession,
+    EvictArtifacts,
+    Evicted,
+    ExpireArtifacts,
+    Fenced,
+    Found,
+    MarkNamespace,
+    PatchArtifact,
+    PlaceHold,
+    ReapUploads,
+    ReleaseHold,
+    ReserveMore,
+    SetPolicy,
+    StoreArtifact,
+    Stored,
+    StoreView,
+    Touch,
+)
+from contract.making import START, Everything, number_of, store, view
+
+LIFE = timedelta(days=30)
+LATER = START + timedelta(hours=1)
+HOUR = 3600
+
+
+def second(count: float) -> datetime:
+    return START + timedelta(seconds=count)
+
+
+async def put(catalog: Everything, change: StoreArtifact) -> int:
+    answer = await catalog.store_artifact(change)
+    assert isinstance(answer, Stored)
+    return number_of(change)
+
+
+def in_session(session: str | None, call: str, content: bytes = b"x\n", **how: object) -> StoreArtifact:
+    return store(content, said=Said(tool_name="bash", tool_call_id=call, session=session), **how)  # pyright: ignore[reportArgumentType]
+
+
+def holding(number: int | None = None, session: str | None = None, **how: object) -> Hold:
+    terms: dict[str, object] = {
+        "id": f"hold_{len(how):08x}{abs(hash((number, session))) % 2**32:08x}",
+        "namespace": "acme",
+        "session": session,
+        "number": number,
+        "reason": "case 7",
+        "made_by": "tester",
+        "at": START,
+    }
+    return Hold(**(terms | how))  # pyright: ignore[reportArgumentType]
+
+
+def deleting(number: int, at: datetime = LATER) -> DeleteArtifact:
+    return DeleteArtifact(namespace="acme", number=number, now=at, tombstone_until=at + LIFE)
+
+
+def expiring(at: datetime) -> ExpireArtifacts:
+    return ExpireArtifacts(now=at, tombstone_until=at + LIFE, limit=100)
+
+
+async def live(catalog: Everything, number: int, at: datetime = LATER) -> bool:
+    return isinstance(await catalog.find("acme", number, at), Found)
+
+
+# ------------------------------------------------------------------------------------------------ policies
+
+
+async def test_the_last_version_of_a_scope_holds_and_all_versions_are_kept(catalog: Everything) -> None:
+    whole, logs = Scope("acme"), Scope("acme", "kind", "log")
+    first = SetPolicy(scope=whole, policy=Policy(ttl=60), now=START)
+    assert await catalog.policy_version() == 0
+    assert await catalog.set_policy(first) == 1
+    assert await catalog.set_policy(SetPolicy(scope=logs, policy=Policy(ttl=None), now=START)) == 2
+    assert await catalog.set_policy(replace(first, policy=Policy(ttl=90, card_tokens=64), now=LATER)) == 3
+    version, rules = await catalog.policies()
+    assert (version, rules.all()) == (3, [(whole, Policy(ttl=90, card_tokens=64)), (logs, Policy(ttl=None))])
+    history = await catalog.policy_history(whole, 9)
+    assert [(each.version, each.policy, each.at) for each in history] == [
+        (3, Policy(ttl=90, card_tokens=64), LATER),
+        (1, Policy(ttl=60), START),
+    ]
+
+
+async def test_a_policy_is_removed_once_and_its_versions_stay(catalog: Everything) -> None:
+    everywhere = Scope("*")
+    removal = SetPolicy(scope=everywhere, policy=None, now=LATER)
+    assert await catalog.set_policy(removal) is None
+    await catalog.set_policy(SetPolicy(scope=everywhere, policy=Policy(ttl=60), now=START))
+    assert await catalog.set_policy(removal) == 2
+    assert await catalog.set_policy(removal) is None
+    version, rules = await catalog.policies()
+    assert (version, rules.all(), bool(rules)) == (2, [], False)
+    assert [each.policy for each in await catalog.policy_history(everywhere, 9)] == [None, Policy(ttl=60)]
+
+
+async def test_versions_that_are_made_at_once_are_given_in_one_order(catalog: Everything) -> None:
+    changes = [SetPolicy(scope=Scope("acme", "tool", f"t{i}"), policy=Policy(ttl=60), now=START) for i in range(8)]
+    assert sorted(await asyncio.gather(*map(catalog.set_policy, changes)), key=str) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert len((await catalog.policies())[1].all()) == 8
+
+
+# --------------------------------------------------------------------------------------------------- holds
+
+
+async def delete_one(catalog: Everything, number: int) -> object:
+    return await catalog.delete_artifact(deleting(number))
+
+
+async def delete_session(catalog: Everything, number: int) -> object:
+    del number
+    return await catalog.delete_session(
+        DeleteSession(namespace="acme", session="s", now=LATER, tombstone_until=LATER + LIFE, limit=9)
+    )
+
+
+async def delete_namespace(catalog: Everything, number: int) -> object:
+    del number
+    mark = await catalog.mark_namespace(MarkNamespace(namespace="acme", now=LATER, deleting=True))
+    await catalog.delete_namespace(DeleteNamespace(namespace="acme", now=LATER, tombstone_until=LATER + LIFE, limit=9))
+    await catalog.mark_namespace(MarkNamespace(namespace="acme", now=LATER, deleting=False))
+    return mark
+
+
+async def expire(catalog: Everything, number: int) -> object:
+    del number
+    return await catalog.expire_artifacts(expiring(second(2 * HOUR)))
+
+
+async def evict(catalog: Everything, number: int) -> object:
+    del number
+    return await catalog.evict_artifacts(
+        EvictArtifacts(namespace="acme", now=LATER, room=Room(0, 0), tombstone_until=LATER + LIFE, limit=9)
+    )
+
+
+Deletes = Callable[[Everything, int], Awaitable[object]]
+WAYS: dict[str, Deletes] = {
+    "delete": delete_one,
+    "session": delete_session,
+    "namespace": delete_namespace,
+    "expiry": expire,
+    "eviction": evict,
+}
+COVERS = ("artifact", "session", "namespace")
+
+
+@pytest.mark.parametrize("what", COVERS)
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_held_is_deleted_by_no_way_and_by_every_way_once_it_is_released(
+    catalog: Everything, way: str, what: str
+) -> None:
+    number = await put(catalog, in_session("s", "1", ttl=2 * HOUR - 1))
+    hold = holding(number if what == "artifact" else None, "s" if what == "session" else None)
+    assert await catalog.place_hold(PlaceHold(hold=hold)) is True
+    answer = await WAYS[way](catalog, number)
+    assert await live(catalog, number)
+    if way == "delete" or (way == "session" and what != "artifact") or (way == "namespace" and what == "namespace"):
+        assert answer == Held((hold.id,))
+    assert await catalog.release_hold(ReleaseHold(id=hold.id, namespace="acme", now=LATER)) == hold
+    await WAYS[way](catalog, number)
+    assert not await live(catalog, number)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_hold_whose_time_is_over_holds_nothing(catalog: Everything, way: str) -> None:
+    number = await put(catalog, in_session("s", "1", ttl=2 * HOUR - 1))
+    await catalog.place_hold(PlaceHold(hold=holding(number, until=second(60))))
+    await WAYS[way](catalog, number)
+    assert not await live(catalog, number)
+
+
+async def test_a_hold_covers_what_comes_later_and_only_its_own_namespace(catalog: Everything) -> None:
+    await catalog.place_hold(PlaceHold(hold=holding(session="s")))
+    number = await put(catalog, in_session("s", "1"))
+    foreign = store(b"z\n", namespace="other", said=Said(tool_call_id="1", session="s"))
+    await put(catalog, foreign)
+    assert isinstance(await delete_one(catalog, number), Held)
+    change = replace(deleting(number_of(foreign)), namespace="other")
+    assert await catalog.delete_artifact(change) is True
+
+
+async def test_holds_are_listed_by_id_and_released_by_whoever_administers_their_namespace(catalog: Everything) -> None:
+    mine = holding(session="s", id="hold_000000000000000a")
+    other = holding(namespace="other", id="hold_000000000000000b", until=LATER)
+    for hold in (other, mine):
+        assert await catalog.place_hold(PlaceHold(hold=hold)) is True
+    assert await catalog.holds(None) == [mine, other]
+    assert await catalog.holds("other") == [other]
+    assert await catalog.holds(None, after=mine.id) == [other]
+    assert await catalog.release_hold(ReleaseHold(id=other.id, namespace="acme", now=LATER)) is None
+    assert await catalog.release_hold(ReleaseHold(id=other.id, namespace=None, now=LATER)) == other
+    assert await catalog.release_hold(ReleaseHold(id=other.id, namespace=None, now=LATER)) is None
+
+
+async def test_only_what_is_there_can_be_held(catalog: Everything) -> None:
+    number = await put(catalog, in_session("s", "1"))
+    await delete_one(catalog, number)
+    gone = await catalog.place_hold(PlaceHold(hold=holding(number, at=LATER)))
+    assert isinstance(gone, Gone)
+    assert await catalog.place_hold(PlaceHold(hold=holding(100_000_000_000_000_000))) is None
+    assert await catalog.holds(None) == []
+
+
+async def test_what_expires_under_a_hold_is_gone_for_readers_and_comes_back_when_it_is_given_time(
+    catalog: Everything,
+) -> None:
+    number = await put(catalog, in_session("s", "1", ttl=60))
+    await catalog.place_hold(PlaceHold(hold=holding(number)))
+    assert await catalog.expire_artifacts(expiring(LATER)) == 0
+    assert isinstance(await catalog.find("acme", number, LATER), Gone)
+    patch = PatchArtifact(namespace="acme", number=number, now=LATER, ttl=2 * HOUR)
+    assert isinstance(await catalog.patch_artifact(patch), Gone)
+    assert isinstance(await catalog.patch_artifact(replace(patch, revive=True, ttl=HOUR)), Gone)
+    back = await catalog.patch_artifact(replace(patch, revive=True))
+    assert not isinstance(back, Gone)
+    assert back is not None
+    assert back.expires_at == second(2 * HOUR)
+    assert await live(catalog, number)
+
+
+async def test_what_expires_without_a_hold_does_not_come_back(catalog: Everything) -> None:
+    number = await put(catalog, in_session("s", "1", ttl=60))
+    patch = PatchArtifact(namespace="acme", number=number, now=LATER, ttl=2 * HOUR, revive=True)
+    assert isinstance(await catalog.patch_artifact(patch), Gone)
+
+
+async def test_posting_what_has_expired_under_a_hold_finds_it_as_it_was(catalog: Everything) -> None:
+    change = in_session("s", "1", ttl=60, text_view=view())
+    number = await put(catalog, change)
+    await catalog.place_hold(PlaceHold(hold=holding(number)))
+    first = await catalog.find("acme", number, START, with_view=True)
+    again = await catalog.store_artifact(replace(change, now=LATER, ttl=60))
+    assert isinstance(again, Stored)
+    assert isinstance(first, Found)
+    assert not again.created
+    there = await catalog.find("acme", number, LATER, with_view=True)
+    assert isinstance(there, Found)
+    assert there.artifact == replace(first.artifact, ttl=HOUR + 60, expires_at=second(HOUR + 60))
+    assert there.text_view == first.text_view
+
+
+async def test_the_holds_within_a_session_or_a_namespace_are_named(catalog: Everything) -> None:
+    number = await put(catalog, in_session("s", "1"))
+    assert await catalog.holds_within("acme", "s", LATER) is None
+    hold = holding(number)
+    await catalog.place_hold(PlaceHold(hold=hold))
+    assert await catalog.holds_within("acme", "s", LATER) == Held((hold.id,))
+    assert await catalog.holds_within("acme", None, LATER) == Held((hold.id,))
+    assert await catalog.holds_within("acme", "t", LATER) is None
+
+
+# ------------------------------------------------------------------------------------------ usage and room
+
+
+async def used(catalog: Everything) -> tuple[int, int, int]:
+    usage = await catalog.usage_of("acme")
+    return usage.bytes, usage.artifacts, usage.reserved
+
+
+async def test_usage_counts_artifacts_and_each_stored_byte_once(catalog: Everything) -> None:
+    one, twin = in_session("s", "1", b"same\n"), in_session("s", "2", b"same\n")
+    size = one.blob.stored_size
+    await put(catalog, one)
+    assert await used(catalog) == (size, 1, 0)
+    await put(catalog, twin)
+    assert await used(catalog) == (size, 2, 0)
+    kept = view(b"a view of its own\n")
+    assert kept.blob is not None
+    change = StoreView(namespace="acme", number=number_of(one), now=START, new=kept)
+    await catalog.store_view(change)
+    assert await used(catalog) == (size + kept.blob.stored_size, 2, 0)
+    await delete_one(catalog, number_of(one))
+    assert await used(catalog) == (size, 1, 0)
+    await delete_one(catalog, number_of(twin))
+    assert await used(catalog) == (0, 0, 0)
+    assert await catalog.usages(None) == [Usage(namespace="acme")]
+
+
+async def test_an_upload_reserves_and_gives_back_however_it_ends(catalog: Everything) -> None:
+    change = store(b"file\n", placement="file")
+    begin = BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=second(9), reserve=500)
+    await catalog.begin_upload(begin)
+    assert await used(catalog) == (0, 0, 500)
+    more = ReserveMore(namespace="acme", blob_id=change.blob.id, reserve=700, room=None)
+    assert await catalog.reserve_more(more) is True
+    assert await used(catalog) == (0, 0, 700)
+    assert isinstance(await catalog.store_artifact(change), Stored)
+    assert await used(catalog) == (change.blob.stored_size, 1, 0)
+    for end in (
+        lambda: catalog.abandon_upload(AbandonUpload(namespace="acme", blob_id="b2")),
+        lambda: catalog.reap_uploads(ReapUploads(now=LATER, limit=9)),
+    ):
+        await catalog.begin_upload(replace(begin, blob_id="b2"))
+        await end()
+        assert await used(catalog) == (change.blob.stored_size, 1, 0)
+    assert await catalog.reserve_more(replace(more, blob_id="b2")) is False
+
+
+async def test_a_full_namespace_takes_nothing_new_and_answers_what_is_there(catalog: Everything) -> None:
+    first = in_session("s", "1", b"first\n")
+    size = first.blob.stored_size
+    room = Room(max_bytes=size + 5, max_artifacts=9)
+    await put(catalog, replace(first, room=room))
+    before = await used(catalog)
+    full = await catalog.store_artifact(replace(in_session("s", "2", b"second\n"), room=room))
+    assert isinstance(full, Full)
+    assert (full.usage.bytes, full.over_artifacts, full.hopeless) == (size, 0, False)
+    assert full.over_bytes > 0
+    assert await used(catalog) == before
+    again = await catalog.store_artifact(replace(first, room=room))
+    assert isinstance(again, Stored)
+    assert not again.created
+    shared = await catalog.store_artifact(replace(in_session("s", "3", b"first\n"), room=room))
+    assert isinstance(shared, Stored)
+    assert await used(catalog) == (size, 2, 0)
+
+
+async def test_the_last_place_is_taken_once_by_many_at_once(catalog: Everything) -> None:
+    changes = [replace(in_session("s", str(i), b"%d\n" % i), room=Room(None, 3)) for i in range(12)]
+    answers = await asyncio.gather(*map(catalog.store_artifact, changes))
+    assert [type(answer) for answer in answers].count(Stored) == 3
+    assert [type(answer) for answer in answers].count(Full) == 9
+    assert (await used(catalog))[1] == 3
+
+
+async def test_an_upload_without_room_keeps_its_intent_and_can_commit_when_there_is_room(catalog: Everything) -> None:
+    change = replace(store(b"file\n", placement="file"), room=Room(max_artifacts=0))
+    begin = BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=LATER)
+    assert await catalog.begin_upload(begin) is None
+    assert isinstance(await catalog.store_artifact(change), Full)
+    assert isinstance(await catalog.store_artifact(replace(change, room=None)), Stored)
+    assert isinstance(await catalog.store_artifact(replace(change, said=Said(tool_call_id="n"))), Fenced)
+    full = await catalog.begin_upload(replace(begin, blob_id="b2", reserve=99, room=Room(max_bytes=50)))
+    assert isinstance(full, Full)
+    assert (await used(catalog))[2] == 0
+
+
+def making_room(
+    room: Room, at: datetime = LATER, limit: int = 9, *, bytes_: int = 0, artifacts: int = 0
+) -> EvictArtifacts:
+    return EvictArtifacts(
+        namespace="acme",
+        now=at,
+        room=room,
+        bytes=bytes_,
+        artifacts=artifacts,
+        tombstone_until=at + LIFE,
+        limit=limit,
+    )
+
+
+async def test_eviction_takes_the_expired_first_then_the_least_recently_read_and_never_pins_or_holds(
+    catalog: Everything,
+) -> None:
+    numbers = [
+        await put(
+            catalog, in_session(None, str(i), b"%d\n" % i, now=second(i), ttl=60 if i == 6 else None, pinned=i == 1)
+        )
+        for i in range(7)
+    ]
+    await catalog.place_hold(PlaceHold(hold=holding(numbers[0])))
+    await catalog.touch(Touch(reads=(("acme", numbers[2], second(100)),)))
+    order: list[int] = []
+    for left in (6, 5, 4, 3, 2):
+        assert await catalog.evict_artifacts(making_room(Room(None, left))) == Evicted(1, enough=True)
+        order += [at for at, number in enumerate(numbers) if at not in order and not await live(catalog, number)]
+    assert order == [6, 3, 4, 5, 2]
+    assert await catalog.evict_artifacts(making_room(Room(None, 1))) == Evicted(0, enough=False)
+    assert [at for at, number in enumerate(numbers) if await live(catalog, number)] == [0, 1]
+    gone = await catalog.find("acme", numbers[3], LATER)
+    assert isinstance(gone, Gone)
+    assert gone.reason == "evicted"
+
+
+async def test_eviction_goes_in_batches_and_takes_no_more_than_is_needed(catalog: Everything) -> None:
+    changes = [in_session(None, str(i), b"%d" % i * 100, now=second(i)) for i in range(6)]
+    for change in changes:
+        await put(catalog, change)
+    total = sum(change.blob.stored_size for change in changes)
+    room = Room(total - changes[0].blob.stored_size - changes[1].blob.stored_size - 1, None)
+    assert await catalog.evict_artifacts(making_room(room, limit=2)) == Evicted(2, enough=False)
+    assert await catalog.evict_artifacts(making_room(room, limit=2)) == Evicted(1, enough=True)
+    assert await catalog.evict_artifacts(making_room(room, limit=2)) == Evicted(0, enough=True)
+    assert (await used(catalog))[1] == 3
+
+
+async def test_nothing_is_evicted_for_what_would_not_fit_all_the_same(catalog: Everything) -> None:
+    await put(catalog, in_session(None, "1", b"1\n"))
+    await put(catalog, in_session(None, "2", b"2\n", pinned=True))
+    before = await used(catalog)
+    for change in (making_room(Room(10, None), bytes_=11), making_room(Room(None, 1), artifacts=1)):
+        assert await catalog.evict_artifacts(change) == Evicted(0, enough=False)
+    assert await used(catalog) == before
+
+
+async def test_shared_bytes_are_freed_with_the_last_that_points_at_them(catalog: Everything) -> None:
+    for at in range(3):
+        await put(catalog, in_session(None, str(at), b"same\n" * 20, now=second(at)))
+    await put(catalog, in_session(None, "9", b"other\n" * 20, now=second(9)))
+    size = (await used(catalog))[0]
+    assert await catalog.evict_artifacts(making_room(Room(size - 1, None))) == Evicted(3, enough=True)
+    assert (await used(catalog))[1] == 1
+
+
+# -------------------------------------------------------------------------------------------- namespaces
+
+
+async def test_a_namespace_that_goes_takes_nothing_new_and_is_as_new_when_it_is_empty(catalog: Everything) -> None:
+    for at in range(5):
+        await put(catalog, in_session("s", str(at), b"%d\n" % at, ttl=60 if at == 0 else None))
+    mark = MarkNamespace(namespace="acme", now=LATER, deleting=True)
+    going = DeleteNamespace(namespace="acme", now=LATER, tombstone_until=LATER + LIFE, limit=2)
+    assert await catalog.delete_namespace(going) == 0
+    assert await catalog.mark_namespace(mark) is True
+    assert await catalog.mark_namespace(mark) is False
+    assert [usage.namespace for usage in await catalog.marked_namespaces()] == ["acme"]
+    new = in_session("s", "new", b"new\n")
+    with pytest.raises(CoatcheckError) as refused:
+        await catalog.store_artifact(new)
+    assert refused.value.code is Code.NAMESPACE_DELETING
+    assert isinstance(await catalog.store_artifact(store(b"elsewhere\n", namespace="other")), Stored)
+    assert [await catalog.delete_namespace(going) for _ in range(4)] == [2, 2, 1, 0]
+    assert await catalog.mark_namespace(replace(mark, deleting=False)) is True
+    assert await used(catalog) == (0, 0, 0)
+    assert isinstance(await catalog.store_artifact(new), Stored)
+
+
+async def test_of_a_group_only_those_are_refused_whose_namespace_goes(catalog: Everything) -> None:
+    await catalog.mark_namespace(MarkNamespace(namespace="acme", now=LATER, deleting=True))
+    changes = [store(b"%d\n" % at, namespace="acme" if at % 2 else "other") for at in range(8)]
+    answers = await asyncio.gather(*map(catalog.store_artifact, changes), return_exceptions=True)
+    assert [isinstance(answer, CoatcheckError) for answer in answers] == [bool(at % 2) for at in range(8)]
+
+
+def test_rules_of_nothing_are_nothing() -> None:
+    assert Rules().effective("acme") == Policy()

@@ -1,0 +1,180 @@
+"""The PostToolUse hook of Claude Code in its wire format: what is answered to each tool's response."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.service import Service
+
+Json = Any
+LOG = "".join(f"line {n} of the log\n" for n in range(3_000))
+PICTURE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+PATH = "/v1/hooks/claude-code"
+
+
+def event(tool_name: str, response: Json, **more: Json) -> dict[str, Any]:
+    """As the host sends it (its hooks reference, PostToolUse input)."""
+    return {
+        "session_id": "5f3d2a10-0000-4000-8000-000000000001",
+        "transcript_path": "/home/u/.claude/projects/p/5f3d2a10.jsonl",
+        "cwd": "/repo",
+        "permission_mode": "default",
+        "hook_event_name": "PostToolUse",
+        "tool_name": tool_name,
+        "tool_input": {"command": "make"},
+        "tool_response": response,
+        "tool_use_id": "toolu_01ABC123",
+        "duration_ms": 812,
+        **more,
+    }
+
+
+def bash(stdout: str, **more: Json) -> dict[str, Any]:
+    return {"stdout": stdout, "stderr": "", "interrupted": False, "isImage": False, "noOutputExpected": False, **more}
+
+
+def asked(service: Service, said: Json, **params: Json) -> dict[str, Any]:
+    response = service.client.post(PATH, json=said, params=params)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def output(answer: dict[str, Any]) -> Json:
+    """What replaces the tool's output; also that nothing else is said."""
+    assert set(answer) == {"hookSpecificOutput"}
+    specific = answer["hookSpecificOutput"]
+    assert specific["hookEventName"] == "PostToolUse"
+    assert set(specific) <= {"hookEventName", "updatedToolOutput", "updatedMCPToolOutput"}
+    assert specific.get("updatedMCPToolOutput", specific["updatedToolOutput"]) == specific["updatedToolOutput"]
+    return specific["updatedToolOutput"]
+
+
+def payload(service: Service, card: str) -> bytes:
+    assert card.startswith("[art_")
+    return service.content(card[1:23])
+
+
+def test_a_shell_s_output_is_replaced_in_the_tool_s_own_shape(service: Service) -> None:
+    got = output(asked(service, event("Bash", bash(LOG))))
+    assert payload(service, got["stdout"]) == LOG.encode()
+    assert got == bash(got["stdout"])
+    known = service.get(f"/v1/artifacts/{got['stdout'][1:23]}")["artifact"]
+    assert (known["tool_name"], known["tool_call_id"], known["session"]) == (
+        "Bash",
+        "toolu_01ABC123",
+        "5f3d2a10-0000-4000-8000-000000000001",
+    )
+    again = output(asked(service, event("Bash", bash(LOG))))
+    assert again == got, "the same output is the same card"
+
+
+def test_each_stream_of_a_shell_has_a_card_of_its_own(service: Service) -> None:
+    got = output(asked(service, event("Bash", bash(LOG, stderr=LOG.upper()))))
+    assert payload(service, got["stdout"]) == LOG.encode()
+    assert payload(service, got["stderr"]) == LOG.upper().encode()
+    got = output(asked(service, event("Bash", bash(LOG, stderr="one warning"))))
+    assert got["stderr"] == "one warning"
+
+
+def test_texts_of_an_mcp_tool_become_one_card_and_its_pictures_stay(service: Service) -> None:
+    texts = [{"type": "text", "text": LOG}, PICTURE, {"type": "text", "text": "the end"}]
+    got = output(asked(service, event("mcp__jira__search", texts)))
+    assert got[1:] == [PICTURE]
+    assert payload(service, got[0]["text"]) == f"{LOG}the end".encode()
+    answer = asked(service, event("mcp__jira__search", LOG))
+    assert payload(service, output(answer)) == LOG.encode()
+    assert "updatedMCPToolOutput" in answer["hookSpecificOutput"]
+    whole = {"content": [{"type": "text", "text": LOG}], "structuredContent": {"log": LOG}, "isError": False}
+    got = output(asked(service, event("mcp__jira__search", whole)))
+    assert (set(got), got["isError"]) == ({"content", "isError"}, False)
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "response", "member"),
+    [
+        ("WebFetch", {"bytes": 9, "code": 200, "result": LOG, "url": "https://example.org/"}, "result"),
+        ("Grep", {"mode": "content", "numFiles": 3, "content": LOG, "numLines": 3000}, "content"),
+        ("PowerShell", bash(LOG), "stdout"),
+    ],
+)
+def test_other_tools_keep_their_shape_too(service: Service, tool_name: str, response: Json, member: str) -> None:
+    got = output(asked(service, event(tool_name, response)))
+    assert payload(service, got[member]) == LOG.encode()
+    assert got == {**response, member: got[member]}
+
+
+def test_an_agent_s_report_is_carded_block_by_block(service: Service) -> None:
+    response = {"status": "completed", "content": [{"type": "text", "text": LOG}], "totalTokens": 9}
+    got = output(asked(service, event("Agent", response)))
+    assert payload(service, got["content"][0]["text"]) == LOG.encode()
+    assert (got["status"], got["totalTokens"]) == ("completed", 9)
+
+
+def untouched() -> Iterator[tuple[str, dict[str, Any]]]:
+    card = "[art_482913077564201876 · log · stored outside this conversation; below: facts]\n" + LOG[:2000]
+    yield "small", event("Bash", bash("fine\n"))
+    yield "a file that was read", event("Read", {"type": "text", "file": {"filePath": "/a", "content": LOG}})
+    yield "a file that was written", event("Write", {"filePath": "/a", "content": LOG, "type": "create"})
+    yield "a picture", event("Bash", bash("iVBORw0KGgo=" * 500, isImage=True))
+    yield "cut by the host", event("Bash", bash(LOG, persistedOutputPath="/t/x.txt", persistedOutputSize=10**6))
+    yield "our own tool", event("mcp__coatcheck__read_artifact", [{"type": "text", "text": LOG}])
+    yield "a card", event("Bash", bash(card))
+    yield "an unknown tool", event("Brew", {"coffee": LOG})
+    yield "no text", event("mcp__x__draw", [PICTURE])
+    yield "another shape", event("Bash", LOG)
+    yield "a failure", event("Bash", bash(LOG), hook_event_name="PostToolUseFailure")
+    yield "another event", {"hook_event_name": "SessionStart", "session_id": "x"}
+    yield "no event", {"hello": "world"}
+
+
+@pytest.mark.parametrize(("what", "said"), list(untouched()), ids=[what for what, _ in untouched()])
+def test_what_must_stay_stays(service: Service, what: str, said: dict[str, Any]) -> None:
+    assert asked(service, said) == {}, what
+
+
+def test_the_address_says_budgets_and_how_long_to_keep(service: Service) -> None:
+    text = "word " * 600
+    assert asked(service, event("Bash", bash(text))) == {}
+    params = {"inline_tokens": 200, "card_tokens": 150, "ttl": "1h", "labels": "claude-code"}
+    card = output(asked(service, event("Bash", bash(text + "!")), **params))["stdout"]
+    described = service.get(f"/v1/artifacts/{card[1:23]}/card", tokens=150)
+    assert (described["text"], described["tokens"] <= 150) == (card, True)
+    known = service.get(f"/v1/artifacts/{card[1:23]}")["artifact"]
+    assert (known["ttl"], known["labels"]) == (3600, ["claude-code"])
+
+
+def test_a_setup_that_is_wrong_is_told(service: Service) -> None:
+    for response in (
+        service.client.post(PATH, params={"crad_tokens": 1}, json=event("Bash", bash(LOG))),
+        service.client.post(PATH, content=b"{", headers={"content-type": "application/json"}),
+    ):
+        assert response.status_code == 400
+        assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_names_that_cannot_be_kept_do_not_cost_the_card(service: Service) -> None:
+    said = event("Bash", bash(LOG), session_id="a\nb", tool_use_id="x" * 600)
+    card = output(asked(service, said))["stdout"]
+    known = service.get(f"/v1/artifacts/{card[1:23]}")["artifact"]
+    assert (known["session"], known["tool_call_id"]) == (None, None)
+
+
+def test_an_event_that_is_too_large_changes_nothing(service: Service) -> None:
+    assert asked(service, event("mcp__x__dump", "x" * (33 * 1024 * 1024))) == {}
+
+
+def test_the_example_settings_name_this_address_and_these_tools() -> None:
+    folder = Path(__file__).parents[2] / "examples" / "claude-code"
+    settings = json.loads((folder / "settings.json").read_text())
+    (entry,) = settings["hooks"]["PostToolUse"]
+    (hook,) = entry["hooks"]
+    assert (hook["type"], httpx.URL(hook["url"]).path, hook["onFailure"]) == ("http", PATH, "continue")
+    assert set(hook["allowedEnvVars"]) == {"COATCHECK_KEY"}
+    assert entry["matcher"] == "Bash|PowerShell|Grep|WebFetch|Agent|Task|mcp__.*"
+    (server,) = json.loads((folder / ".mcp.json").read_text())["mcpServers"].values()
+    assert httpx.URL(server["url"]).path == "/mcp"

@@ -1,0 +1,171 @@
+"""Replicas that hold, delete and fill at once: a hold waits for a delete or wins, and a limit is never passed."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from coatcheck.adapters.sql.changes.usage import drifted
+from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.core.artifact import Gone, Said
+from coatcheck.core.holds import Held, Hold
+from coatcheck.core.quota import Full, Room
+from coatcheck.ports import (
+    DeleteArtifact,
+    DeleteSession,
+    EvictArtifacts,
+    ExpireArtifacts,
+    Found,
+    PlaceHold,
+    Stored,
+)
+from contract.making import DAY, START, number_of, store
+from support.postgres import connect
+from support.postgres_shared import databases
+
+
+class Replicas(NamedTuple):
+    """Catalogues on one database, and its URL."""
+
+    url: str
+    catalogs: list[PostgresCatalog]
+
+
+@pytest.fixture
+async def replicas() -> AsyncIterator[Replicas]:
+    with databases().lent() as url:
+        opened = [await PostgresCatalog.open(url) for _ in range(3)]
+        yield Replicas(url, opened)
+        for catalog in opened:
+            await catalog.close()
+
+
+def hold_on(number: int | None, at: int = 0, session: str | None = None) -> PlaceHold:
+    hold = Hold(
+        id=f"hold_{at:016x}",
+        namespace="acme",
+        number=number,
+        session=session,
+        reason="case 7",
+        made_by="tester",
+        at=START,
+    )
+    return PlaceHold(hold=hold)
+
+
+def delete_of(number: int) -> DeleteArtifact:
+    return DeleteArtifact(namespace="acme", number=number, now=START, tombstone_until=START + DAY)
+
+
+async def looking(url: str) -> Any:  # noqa: ANN401 - the driver's connection, which has no types
+    conn = await connect(url)
+    await conn.execute("SELECT set_config('coatcheck.upkeep', 'on', false)")
+    return conn
+
+
+async def waiting(conn: Any, count: int) -> None:  # noqa: ANN401 - as above
+    """Return when so many sessions of this database wait for a lock."""
+    question = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    while await conn.fetchval(question) < count:  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(0)
+
+
+async def test_a_hold_waits_for_a_delete_that_is_under_way(replicas: Replicas) -> None:
+    change = store()
+    number = number_of(change)
+    await replicas.catalogs[0].store_artifact(change)
+    conn, eyes = await looking(replicas.url), await looking(replicas.url)
+    async with conn.transaction():
+        await conn.fetch("SELECT 1 FROM blobs FOR UPDATE")  # the delete has begun, and cannot end before us
+        deleting = asyncio.create_task(replicas.catalogs[0].delete_artifact(delete_of(number)))
+        await waiting(eyes, 1)
+        placing = asyncio.create_task(replicas.catalogs[1].place_hold(hold_on(number)))
+        await waiting(eyes, 2)
+    assert (await deleting, type(await placing)) == (True, Gone)
+    assert await replicas.catalogs[2].holds(None) == []
+    await conn.close()
+    await eyes.close()
+
+
+async def test_a_delete_waits_for_a_hold_that_is_being_placed(replicas: Replicas) -> None:
+    change = store(said=Said(session="s", tool_call_id="1"))
+    number = number_of(change)
+    await replicas.catalogs[0].store_artifact(change)
+    conn, eyes = await looking(replicas.url), await looking(replicas.url)
+    async with conn.transaction():
+        await conn.fetch("SELECT 1 FROM artifacts FOR SHARE")
+        await conn.fetch("LOCK TABLE holds IN EXCLUSIVE MODE")  # the hold has begun, and cannot be written before us
+        placing = asyncio.create_task(replicas.catalogs[1].place_hold(hold_on(None, session="s")))
+        await waiting(eyes, 1)
+        deleting = asyncio.create_task(replicas.catalogs[0].delete_artifact(delete_of(number)))
+        await waiting(eyes, 2)
+    assert await placing is True
+    assert isinstance(await deleting, Held)
+    assert isinstance(await replicas.catalogs[2].find("acme", number, START), Found)
+    await conn.close()
+    await eyes.close()
+
+
+async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Replicas) -> None:
+    rng = random.Random(20260301)
+    deleter, placer, other = replicas.catalogs
+    outcomes: set[str] = set()
+    for turn in range(60):
+        change = store(b"%d\n" % turn, said=Said(session=f"s{turn}", tool_call_id="1"), ttl=60)
+        number = number_of(change)
+        await deleter.store_artifact(change)
+        late = START + DAY
+        ways = [
+            deleter.delete_artifact(delete_of(number)),
+            deleter.delete_session(
+                DeleteSession(namespace="acme", session=f"s{turn}", now=START, tombstone_until=START + DAY, limit=9)
+            ),
+            deleter.expire_artifacts(ExpireArtifacts(now=late, tombstone_until=late + DAY, limit=500)),
+            deleter.evict_artifacts(
+                EvictArtifacts(namespace="acme", now=START, room=Room(None, 0), tombstone_until=START + DAY, limit=500)
+            ),
+        ]
+        way = ways.pop(turn % 4)
+        for unused in ways:
+            unused.close()
+        placing = placer.place_hold(hold_on(number, turn))
+        calls: list[Any] = [way, placing] if rng.random() < 0.5 else [placing, way]
+        await asyncio.gather(*calls)
+        there = isinstance(await other.find("acme", number, START), Found)
+        held = bool([hold for hold in await other.holds("acme") if hold.number == number])
+        assert there == held, f"turn {turn}: there is {there}, held is {held}"
+        outcomes.add("held" if held else "deleted")
+    assert outcomes == {"held", "deleted"}
+
+
+async def test_a_limit_holds_and_sums_are_true_however_many_replicas_fill_a_namespace(replicas: Replicas) -> None:
+    room = Room(max_bytes=2_000, max_artifacts=12)
+    rng = random.Random(20260301)
+    seen: set[type] = set()
+
+    async def fills(catalog: PostgresCatalog, of: int) -> None:
+        for turn in range(40):
+            change = store(b"%d\n" % rng.randrange(30), said=Said(tool_call_id=f"{of}.{turn}"))
+            answer = await catalog.store_artifact(replace(change, room=room))
+            seen.add(type(answer))
+            if isinstance(answer, Stored) and turn % 3 == 0:
+                await catalog.delete_artifact(delete_of(number_of(change)))
+            usage = await catalog.usage_of("acme")
+            assert usage.artifacts <= 12
+            assert usage.bytes <= 2_000
+
+    await asyncio.gather(*(fills(catalog, at) for at, catalog in enumerate(replicas.catalogs)))
+    assert seen == {Stored, Full}
+    assert await replicas.catalogs[0].ask_all(drifted) == []
+
+
+async def test_replicas_that_make_room_at_once_let_go_of_no_more_than_is_needed(replicas: Replicas) -> None:
+    for at in range(30):
+        await replicas.catalogs[0].store_artifact(store(b"%d\n" % at, said=Said(tool_call_id=str(at))))
+    change = EvictArtifacts(namespace="acme", now=START, room=Room(None, 20), tombstone_until=START + DAY, limit=500)
+    answers = await asyncio.gather(*(catalog.evict_artifacts(change) for catalog in replicas.catalogs))
+    assert sorted(answer.artifacts for answer in answers) == [0, 0, 10]
+    assert (await replicas.catalogs[0].usage_of("acme")).artifacts == 20

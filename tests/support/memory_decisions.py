@@ -1,0 +1,82 @@
+"""Decisions of administrators in memory, for faces without a database: policies, holds and what a namespace holds."""
+
+from datetime import datetime
+
+from coatcheck.core.artifact import Gone
+from coatcheck.core.holds import Held, Hold
+from coatcheck.core.policy import Policy, Rules, Scope
+from coatcheck.core.quota import Usage
+from coatcheck.ports import (
+    DeleteNamespace,
+    MarkNamespace,
+    PlaceHold,
+    PolicyVersion,
+    ReleaseHold,
+    SetPolicy,
+)
+
+
+class MemoryDecisions:
+    """The port of decisions. It knows no artifacts: whatever is to be held can be held, and nothing is deleted."""
+
+    def __init__(self) -> None:
+        self.versions: list[PolicyVersion] = []
+        self.kept: dict[str, Hold] = {}
+        self.marks: dict[str, datetime] = {}
+
+    async def set_policy(self, change: SetPolicy) -> int | None:
+        before = self._current().get(change.scope)
+        if change.policy is None and before is None:
+            return None
+        version = len(self.versions) + 1
+        self.versions.append(
+            PolicyVersion(version=version, scope=change.scope, policy=change.policy, at=change.now, by=change.by.actor)
+        )
+        return version
+
+    async def policy_version(self) -> int:
+        return len(self.versions)
+
+    async def policies(self) -> tuple[int, Rules]:
+        return len(self.versions), Rules(self._current())
+
+    async def policy_history(self, scope: Scope, limit: int) -> list[PolicyVersion]:
+        return [version for version in reversed(self.versions) if version.scope == scope][:limit]
+
+    async def place_hold(self, change: PlaceHold) -> bool | Gone | None:
+        self.kept[change.hold.id] = change.hold
+        return True
+
+    async def release_hold(self, change: ReleaseHold) -> Hold | None:
+        hold = self.kept.get(change.id)
+        if hold is None or change.namespace not in {None, hold.namespace}:
+            return None
+        return self.kept.pop(change.id)
+
+    async def holds(self, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Hold]:
+        found = [self.kept[name] for name in sorted(self.kept) if name > after]
+        return [hold for hold in found if namespace in {None, hold.namespace}][:limit]
+
+    async def usages(self, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
+        known = [Usage(namespace="default", deleting_at=self.marks.get("default"))]
+        return [usage for usage in known if namespace in {None, usage.namespace} and usage.namespace > after][:limit]
+
+    async def mark_namespace(self, change: MarkNamespace) -> bool | Held:
+        whole = tuple(h.id for h in self.kept.values() if h.session is None and h.number is None)
+        if change.deleting and whole:
+            return Held(whole)
+        self.marks.pop(change.namespace, None)
+        if change.deleting:
+            self.marks[change.namespace] = change.now
+        return True
+
+    async def delete_namespace(self, change: DeleteNamespace) -> int:
+        del change
+        return 0
+
+    async def marked_namespaces(self) -> list[Usage]:
+        return [Usage(namespace=name, deleting_at=at) for name, at in self.marks.items()]
+
+    def _current(self) -> dict[Scope, Policy]:
+        last = {version.scope: version.policy for version in self.versions}
+        return {scope: policy for scope, policy in last.items() if policy is not None}

@@ -1,0 +1,55 @@
+"""A host's hook when storage does not do as it should: nothing changes for the host, and nobody waits long."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports import Catalog
+from coatcheck.usecases.hook import HookAsk, answer_hook
+from usecases.house import CALLER, House
+
+EVENT = {
+    "hook_event_name": "PostToolUse",
+    "tool_name": "Bash",
+    "tool_response": {"stdout": "a line\n" * 5_000, "stderr": "", "interrupted": False},
+}
+
+
+class Away:
+    """A catalogue of which every call ends as it is told to."""
+
+    def __init__(self, end: Callable[[], Awaitable[None]]) -> None:
+        self._end = end
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a catalogue has
+        async def call(*_: object, **__: object) -> None:
+            await self._end()
+
+        return call
+
+
+async def test_a_result_is_carded_while_storage_stores(house: House) -> None:
+    answer = await answer_hook(house.ingest(), CALLER, EVENT, HookAsk())
+    assert answer["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[art_")
+
+
+@pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED, Code.INTEGRITY])
+async def test_a_store_that_refuses_changes_nothing(house: House, code: Code) -> None:
+    async def refuse() -> None:
+        raise CoatcheckError(code, "No.")
+
+    ingest = house.ingest(catalog=cast("Catalog", Away(refuse)))
+    assert await answer_hook(ingest, CALLER, EVENT, HookAsk()) == {}
+
+
+async def test_a_store_that_is_silent_is_not_waited_for(house: House) -> None:
+    never = asyncio.Event()
+
+    async def wait() -> None:
+        await never.wait()
+
+    ingest = house.ingest(catalog=cast("Catalog", Away(wait)))
+    assert await answer_hook(ingest, CALLER, EVENT, HookAsk(), seconds=0.05) == {}
