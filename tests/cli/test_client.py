@@ -45,7 +45,18 @@ def test_a_small_output_comes_back_from_the_pipe_byte_for_byte(service: Service)
 
 def test_a_large_file_becomes_the_card_that_the_service_cuts(service: Service, tmp_path: Path) -> None:
     (tmp_path / "build.log").write_bytes(LOG)
-    ended = ask(service, "put", "build.log", "--tool-name", "make", "--card-tokens", "300", folder=tmp_path)
+    ended = ask(
+        service,
+        "put",
+        "build.log",
+        "--tool-name",
+        "make",
+        "--session",
+        "large",
+        "--card-tokens",
+        "300",
+        folder=tmp_path,
+    )
     assert (ended.code, ended.err) == (0, "")
     found = re.match(r"\[(art_\d{18}) ", ended.text)
     assert found is not None
@@ -82,7 +93,7 @@ def test_everything_that_can_be_said_arrives(service: Service, tmp_path: Path) -
 
 def test_json_is_the_services_whole_answer(service: Service) -> None:
     body = loaded(ask(service, "put", "-", "--json", stdin=LOG))
-    assert set(body) == {"id", "stored", "inline", "text", "tokens", "card", "warnings"}
+    assert set(body) == {"id", "stored", "expires_at", "inline", "text", "tokens", "card", "warnings"}
     assert loaded(ask(service, "card", body["id"], "--json"))["text"] == body["text"]
     assert loaded(ask(service, "read", body["id"], "--json", "--limit", "1"))["text"] == "00000 step 0 took 0 ms\n"
     assert loaded(ask(service, "search", body["id"], "00007", "--json"))["matches"][0]["line"] == 8

@@ -152,7 +152,7 @@ def test_a_data_directory_that_cannot_be_made_ends_with_4_and_a_sentence(tmp_pat
 
 
 def test_every_setting_is_listed_with_its_default_its_value_and_a_meaning() -> None:
-    ended = call("settings", "--json", settings={"ttl": "1h", "key": "secret"})
+    ended = call("settings", "--json", settings={"ttl": "1h", "key": "hush-4711"})
     rows = {row["name"]: row for row in json.loads(ended.out)}
     assert list(rows) == [f"COATCHECK_{name.upper()}" for name in Settings.__struct_fields__]
     for name, row in rows.items():
@@ -160,9 +160,9 @@ def test_every_setting_is_listed_with_its_default_its_value_and_a_meaning() -> N
         assert row["default"] == getattr(Settings(), field)
         assert len(row["meaning"].split()) >= 4, name
     assert (rows["COATCHECK_TTL"]["value"], rows["COATCHECK_KEY"]["value"]) == (3600, "(set)")
-    plain = call("settings", settings={"ttl": "1h", "key": "secret"})
+    plain = call("settings", settings={"ttl": "1h", "key": "hush-4711"})
     assert "COATCHECK_TTL=2592000  (here: 3600)\n" in plain.text
-    assert b"secret" not in plain.out + ended.out
+    assert b"hush-4711" not in plain.out + ended.out
     assert [line.split("=")[0] for line in plain.text.splitlines() if line.startswith("COATCHECK_")] == list(rows)
 
 

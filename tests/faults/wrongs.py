@@ -193,7 +193,12 @@ def _sync_normal() -> None:
 
 def _no_share_check() -> None:
     seqs = bindparam("seqs", type_=RowNumber, expanding=True)
-    wrong = update(blobs).where(blobs.c.seq.in_(seqs), blobs.c.dead_at.is_(None)).values(dead_at=bury.NOW)
+    wrong = (
+        update(blobs)
+        .where(blobs.c.seq.in_(seqs), blobs.c.dead_at.is_(None))
+        .values(dead_at=bury.NOW)
+        .returning(blobs.c.namespace, blobs.c.stored_size)
+    )
     assert hasattr(bury, "_RELEASE")
     setattr(bury, "_RELEASE", wrong)  # noqa: B010
 

@@ -72,13 +72,13 @@ def _all_lead() -> None:
 
 
 def _slow_burial() -> None:
-    real: Callable[..., int] = getattr(bury, "_bury")  # noqa: B009
+    real: Callable[..., int] = getattr(bury, "bury")  # noqa: B009
 
     def slowly(conn: Connection, *arguments: object) -> int:
         conn.execute(text("SELECT pg_sleep(0.8)"))
         return real(conn, *arguments)
 
-    setattr(bury, "_bury", slowly)  # noqa: B010
+    setattr(bury, "bury", slowly)  # noqa: B010
 
 
 def _no_row_lock() -> None:

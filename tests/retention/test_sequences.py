@@ -6,7 +6,7 @@ import pytest
 
 from retention.sequences import DATABASES, OPERATIONS, sequence
 
-SEEDS = 3
+SEEDS = 6
 """Sequences of one test. `python -m tests.retention.sequences` runs thousands."""
 
 

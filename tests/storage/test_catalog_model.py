@@ -106,11 +106,23 @@ class Model:
     def expired(row: Row) -> Gone:
         at = row.artifact.expires_at
         assert at is not None
-        return Gone(id=row.artifact.id, reason="expired", at=at, tool_name=row.artifact.said.tool_name)
+        return Gone(
+            id=row.artifact.id,
+            reason="expired",
+            at=at,
+            tool_name=row.artifact.said.tool_name,
+            session=row.artifact.said.session,
+        )
 
     def bury(self, key: Key, reason: Reason, now: datetime) -> None:
         row = self.rows.pop(key)
-        gone = Gone(id=row.artifact.id, reason=reason, at=now, tool_name=row.artifact.said.tool_name)
+        gone = Gone(
+            id=row.artifact.id,
+            reason=reason,
+            at=now,
+            tool_name=row.artifact.said.tool_name,
+            session=row.artifact.said.session,
+        )
         gone = self.expired(row) if reason == "expired" else gone
         self.graves[key] = Grave(gone, row.identity, now + TOMBSTONE)
         self.release(row, now)

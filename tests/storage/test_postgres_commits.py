@@ -54,7 +54,7 @@ async def breaking(url: str) -> AsyncIterator[tuple[PostgresCatalog, Proxy]]:
 
 
 def broken(conn: Connection) -> None:
-    conn.execute(text("INSERT INTO uploads VALUES ('half', 'acme', 'file', now())"))
+    conn.execute(text("INSERT INTO uploads VALUES ('half', 'acme', 'file', now(), 0)"))
     raise ZeroDivisionError
 
 

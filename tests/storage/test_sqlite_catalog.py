@@ -87,7 +87,7 @@ class Gate:
 
 
 def broken(conn: Connection) -> None:
-    conn.exec_driver_sql("INSERT INTO uploads VALUES ('half', 'done', 'file', 0)")
+    conn.exec_driver_sql("INSERT INTO uploads VALUES ('half', 'done', 'file', 0, 0)")
     raise ZeroDivisionError
 
 

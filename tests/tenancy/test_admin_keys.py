@@ -35,6 +35,8 @@ async def test_a_new_key_is_shown_once_and_is_what_was_asked_for(house: House) -
         "created_at": "2024-03-01T12:00:00Z",
         "expires_at": "2024-05-30T12:00:00Z",
         "revoked_at": None,
+        "requests_per_minute": None,
+        "bytes_per_minute": None,
     }
     assert (await admin.get(KEYS)).json()["items"][0] == body or body in (await admin.get(KEYS)).json()["items"]
     client = await house.client(text)

@@ -201,7 +201,7 @@ class Face(Litestar):
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
             found = next(matching, frozenset[str]())
         if path.startswith(SESSIONS):  # two templates that routing cannot tell apart
-            found &= {"GET"} if path.endswith(USAGE) else {"DELETE"}
+            found &= {"GET", "OPTIONS"} if path.endswith(USAGE) else {"DELETE", "OPTIONS"}
         return sorted(found | {"HEAD"} if "GET" in found else found)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -109,7 +109,7 @@ def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
     return FoundView(view, None if own[0] is None else blob(own), inline)
 
 
-def gone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None = None) -> Gone:
+def gone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None) -> Gone:
     """A tombstone from its columns."""
     return Gone(id=ids.render(number), reason=reason, at=at, tool_name=tool_name, session=session)
 

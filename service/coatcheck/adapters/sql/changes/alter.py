@@ -32,6 +32,7 @@ class _State(NamedTuple):
     idle_ttl: int | None
     pinned: bool
     tool_name: str | None
+    session: str | None
 
 
 _COLUMNS: list[ColumnElement[Any]] = [artifacts.c[name] for name in _State._fields]
@@ -67,7 +68,7 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
     row = _State._make(found)
     values = _patched(change, row)
     if row.expires_at is not None and row.expires_at <= change.now and not _revives(conn, change, row, values):
-        return rows.gone(change.number, "expired", row.expires_at, row.tool_name)
+        return rows.gone(change.number, "expired", row.expires_at, row.tool_name, row.session)
     if values:
         conn.execute(_BY_SEQ.values(**values), {"row": row.seq})
         if "labels" in values:

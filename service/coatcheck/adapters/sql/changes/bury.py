@@ -123,12 +123,12 @@ _EXPIRED = (
 )
 # In one statement, and so of one moment: between two, a re-post takes the tombstone away and puts an artifact there.
 _TOMBSTONE = union_all(
-    select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name).where(
+    select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
         tombstones.c.namespace == bindparam("namespace"),
         tombstones.c.number == bindparam("number"),
         tombstones.c.until > NOW,
     ),
-    select(null(), null(), null()).where(
+    select(null(), null(), null(), null()).where(
         artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
     ),
 )
@@ -180,7 +180,7 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Held
         return tombstone_of(conn, change.namespace, change.number, change.now)
     corpse = Corpse._make(row)
     if corpse.expires_at is not None and corpse.expires_at <= change.now:
-        return gone(corpse.number, "expired", corpse.expires_at, corpse.tool_name)
+        return gone(corpse.number, "expired", corpse.expires_at, corpse.tool_name, corpse.session)
     held = holds.holds_of(conn, corpse.seq, change.now)
     if held is not None:
         return held

@@ -150,7 +150,7 @@ _ARTIFACT = (
         artifacts.c.namespace == _NAMESPACE, artifacts.c.number == bindparam("number", type_=BigInteger())
     )
 )
-_TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name).where(
+_TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
     tombstones.c.namespace == _NAMESPACE,
     tombstones.c.number == bindparam("number", type_=BigInteger()),
     tombstones.c.until > _NOW,

@@ -32,6 +32,7 @@ _TAKEN = Prepared(
             artifacts.c.tool_name,
             null().label("reason"),
             type_coerce(null(), UtcDateTime).label("at"),  # the union takes its types from here
+            artifacts.c.session,
         ).where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number.in_(_NUMBERS)),
         select(
             tombstones.c.number,
@@ -42,6 +43,7 @@ _TAKEN = Prepared(
             tombstones.c.tool_name,
             tombstones.c.reason,
             tombstones.c.at,
+            tombstones.c.session,
         ).where(tombstones.c.namespace == bindparam("namespace"), tombstones.c.number.in_(_NUMBERS)),
     )
 )
@@ -85,10 +87,10 @@ def _is_tombstone(row: tuple[Any, ...]) -> bool:
 
 def _burial(row: tuple[Any, ...], now: datetime) -> Gone | None:
     """How what a row of _TAKEN speaks of went; None: it lives."""
-    number, _, seq, expires_at, _, tool_name, reason, at = row
+    number, _, seq, expires_at, _, tool_name, reason, at, session = row
     if seq is None:
-        return rows.gone(number, reason, at, tool_name)
-    return rows.gone(number, "expired", expires_at, tool_name) if expires_at and expires_at <= now else None
+        return rows.gone(number, reason, at, tool_name, session)
+    return rows.gone(number, "expired", expires_at, tool_name, session) if expires_at and expires_at <= now else None
 
 
 def _moment(gone: Gone) -> datetime:

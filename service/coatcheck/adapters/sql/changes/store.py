@@ -55,7 +55,7 @@ _BY_SEQ = Prepared(
     .join_from(artifacts, blobs)
     .where(artifacts.c.seq == bindparam("seq"))
 )
-_BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name).where(
+_BY_NUMBER = select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.tool_name, artifacts.c.session).where(
     artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
 )
 _BURIED = (
@@ -156,7 +156,7 @@ def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored
     if row is None:
         return tombstone_of(conn, change.namespace, known.number, change.now)
     if not _is_live(row.expires_at, change):
-        return rows.gone(known.number, "expired", row.expires_at, row.tool_name)
+        return rows.gone(known.number, "expired", row.expires_at, row.tool_name, row.session)
     answer = _there(conn, change, row.seq, created=known.created)
     if answer is None:
         raise Unsettled
