@@ -16,9 +16,10 @@ def test_when_the_replica_that_tidies_is_killed_another_one_does(forks: Nursery)
     assert report.counts["buried"] > 20
 
 
-def test_without_the_lock_on_what_has_expired_two_replicas_bury_the_same(forks: Nursery) -> None:
+def test_without_the_lock_on_what_has_expired_each_is_still_buried_once(forks: Nursery) -> None:
     report = replicas.run(combos.POSTGRES, 1, 1, [replicas.ALL_LEAD, "slow-burial", "no-row-lock"], forks)
-    assert report.broken["each is buried once"] > 0, report.line()
+    assert report.clean, report.line()  # a second wall: a burial whose row somebody else removed is taken back
+    assert report.counts["buried"] > 0
 
 
 def test_replicas_that_go_by_their_own_clocks_are_noticed(forks: Nursery) -> None:

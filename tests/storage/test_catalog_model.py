@@ -397,11 +397,14 @@ class CatalogMachine(RuleBasedStateMachine):
         key, moment = self.key(data), self.now - timedelta(seconds=ago)
         self.do(self.catalog.touch(Touch(reads=((*key, moment),))))
         row = self.model.rows.get(key)
-        if row is None or row.artifact.pinned or row.artifact.idle_ttl is None:
+        if row is None or row.artifact.pinned:
             return
         if row.live(moment) and row.read_at < moment:
             row.read_at = moment
-            row.artifact = replace(row.artifact, expires_at=self.model.ends(row, row.artifact))
+            before = row.artifact.expires_at
+            if row.artifact.idle_ttl is not None and before is not None:
+                moved = self.model.ends(row, row.artifact)
+                row.artifact = replace(row.artifact, expires_at=before if moved is None else max(moved, before))
 
     @rule(limit=st.integers(1, 4))
     def expires(self, limit: int) -> None:
