@@ -7,7 +7,7 @@ from coatcheck.ports import Clock
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.trail import Trail

@@ -219,7 +219,7 @@ def _until(condition: Callable[[], bool], service: Service) -> None:
 def _refuses(service: Service) -> bool:
     try:
         socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # a reset: it was closed while this one was in its queue
         return True
     return False
 

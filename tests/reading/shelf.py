@@ -17,7 +17,7 @@ from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports import AbandonUpload, BeginUpload, Found, FoundView, StoredView, StoreView
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import Find
-from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk

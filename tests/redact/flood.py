@@ -5,6 +5,7 @@
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import time
@@ -29,7 +30,7 @@ from coatcheck.ports import Filter
 from coatcheck.settings import load
 from coatcheck.tools.calls import Call
 from coatcheck.tools.desk import ToolDesk
-from coatcheck.usecases.ingest import Offer
+from coatcheck.usecases.offer import Offer
 from coatcheck.usecases.read import ReadAsk
 from coatcheck.usecases.search import SearchAsk
 from coatcheck.usecases.search_results import SearchAsk as ResultsAsk
@@ -80,7 +81,7 @@ class Flood:
             tool_name="make",
             media_type=document.media_type,
             title=made[0].text[:200] if random.random() < 0.2 else document.title,
-            url=f"https://example.com/?q={made[0].secret}" if random.random() < 0.0 else None,
+            url=_address(made[0]) if random.random() < 0.2 else None,
             session="s",
         )
         if document.search:
@@ -171,6 +172,12 @@ class Flood:
 def _question(each: planted.Planted) -> str:
     """Words around a secret, without it: answers say what was asked for."""
     return f"what was left {each.text.replace(each.secret, ' ')[:60]}"
+
+
+def _address(made: planted.Planted) -> str | None:
+    """A page's address with the secret in its query, where what was planted can stand in one as it is."""
+    address = f"https://example.com/search?q={made.text}"
+    return address if re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]{1,2000}", address) else None
 
 
 def _leaked(secret: str, text: str) -> str | None:

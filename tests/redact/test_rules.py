@@ -61,5 +61,13 @@ def test_a_secret_that_a_rule_describes_is_masked_wherever_it_stands(rule: str, 
     assert json.dumps(_core(made.secret))[1:-1].encode() not in inside
 
 
+def test_each_of_two_commands_in_one_line_of_json_loses_its_password(mask: Mask) -> None:
+    commands = ["curl https://a.example -u ann:Qx7wLp02", "curl --user 'bob:Zt5vKm91'"]
+    for body in (json.dumps(commands), json.dumps({"body": json.dumps(commands)}), json.dumps(dict.fromkeys(commands))):
+        shown = mask.filled(body.encode()).decode()
+        assert "Qx7wLp02" not in shown, body
+        assert "Zt5vKm91" not in shown, body
+
+
 def _core(secret: str) -> str:
     return secret.strip("\"'")[:24]

@@ -18,7 +18,7 @@ from coatcheck.ports import Filter
 from coatcheck.settings import load
 from coatcheck.tools.calls import Call
 from coatcheck.tools.desk import ToolDesk
-from coatcheck.usecases.ingest import Offer
+from coatcheck.usecases.offer import Offer
 from coatcheck.usecases.read import ReadAsk
 from coatcheck.usecases.search import SearchAsk
 from redact import flood

@@ -19,7 +19,9 @@ from coatcheck.ports import Decisions, Filter, Found, Retention
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Ingest, IngestPlaces, Offer
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.offer import Offer
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.reads import ReadLog

@@ -29,7 +29,9 @@ from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Ingest, IngestPlaces, Offer, Receipt
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.offer import Offer, Receipt
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.shelter import Shelter

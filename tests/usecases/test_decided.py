@@ -17,8 +17,8 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.holds import Holds
-from coatcheck.usecases.ingest import Receipt
 from coatcheck.usecases.make_room import MakeRoom
+from coatcheck.usecases.offer import Receipt
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.reads import NoteReads
 from usecases.house import CALLER, START, TOMBSTONE_LIFE, House, code_of, given, lines, noise, refusal

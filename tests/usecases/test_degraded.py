@@ -14,7 +14,7 @@ from coatcheck.ports import BlobStore, Catalog, Found, StoreArtifact
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Receipt
+from coatcheck.usecases.offer import Receipt
 from coatcheck.usecases.outage import PATIENCE, Outage
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.write_through import WriteThrough

@@ -11,8 +11,9 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text
 from coatcheck.core.views import Extracted
 from coatcheck.usecases.card_text import CardText
-from coatcheck.usecases.ingest import Ingest, Offer, Receipt
+from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.keep_text import KeepText
+from coatcheck.usecases.offer import Offer, Receipt
 from usecases.house import CALLER, THREADS, House, lines, stream
 
 

@@ -12,7 +12,7 @@ from coatcheck.api.fields import StoreAsk, Words
 from coatcheck.core.artifact import Said
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.parts import Parted
-from coatcheck.usecases.ingest import Notice, Offer
+from coatcheck.usecases.offer import Notice, Offer
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)

@@ -10,7 +10,8 @@ from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.carded import CardedPlaces, StoreAndCard
 from coatcheck.usecases.compact import Compact, CompactPlaces
 from coatcheck.usecases.find import Find
-from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.measure import MeasureContext, MeasurePlaces
 
 

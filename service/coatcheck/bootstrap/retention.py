@@ -8,14 +8,13 @@ from datetime import timedelta
 from typing import Final
 
 from coatcheck.bootstrap.stores import Store, is_embedded
-from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.audit import Audit
-from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.run_retention import Chore, Chores, RunRetention
@@ -34,10 +33,7 @@ def retention_desk(
 ) -> AdministerRetention:
     """Everything that administers retention."""
     grace = timedelta(seconds=settings.grace_seconds)
-
-    def new_id() -> str:
-        return new_blob_id(store.clock.now(), secrets.token_bytes(10))
-
+    new_id = places.new_blob_id
     plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, settled=tidy.settled)
     run = RunRetention(
         store.catalog,

@@ -37,7 +37,8 @@ from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.index import Index
-from coatcheck.usecases.ingest import Ingest, IngestPlaces
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces

@@ -27,8 +27,10 @@ from coatcheck.core.redact.mask import Mask
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.draft import cut, redrafted
 from coatcheck.usecases.find import Find
-from coatcheck.usecases.ingest import Ingest, IngestPlaces, Notice, Offer
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.lru import Lru
+from coatcheck.usecases.offer import Notice, Offer
 from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.trust import Trust

@@ -36,7 +36,7 @@ from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.carded import Carded, Keep, StoreAndCard
-from coatcheck.usecases.ingest import Notice
+from coatcheck.usecases.offer import Notice
 from coatcheck.usecases.pool import in_pool
 
 AT_ONCE: Final = 8

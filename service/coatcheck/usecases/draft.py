@@ -18,6 +18,7 @@ from coatcheck.core.card import Card, Text
 from coatcheck.core.intake import Intake
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.veil import noted, veiled
 from coatcheck.core.tokens import Tokenizer
@@ -163,3 +164,17 @@ def uncut(draft: Draft) -> Cut:
         id=draft.id, kind=draft.facts.kind, size=m.size, chars=m.chars, lines=m.lines, tokens=m.tokens, engine=ENGINE
     )
     return Cut(made, "", 0)
+
+
+def policy_of(rules: Rules, draft: Draft) -> Policy:
+    """What administrators have decided for a payload."""
+    said = draft.said
+    if not rules:
+        return NOTHING
+    return rules.effective(
+        draft.namespace,
+        session=said.session,
+        kind=draft.facts.kind,
+        tool_name=said.tool_name,
+        labels=said.labels,
+    )

@@ -15,7 +15,8 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core import hooks, parts
 from coatcheck.core.artifact import Caller, Said
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.usecases.ingest import Ingest, Offer
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.offer import Offer
 
 log = logging.getLogger(__name__)
 

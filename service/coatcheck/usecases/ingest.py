@@ -6,156 +6,64 @@ blob; a crash after it leaves an artifact that nobody was told of, which posting
 """
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone, Kind, Said
-from coatcheck.core.card import Card, Text, may_show_text
+from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone, Said
+from coatcheck.core.card import Text, may_show_text
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.intake import Intake
 from coatcheck.core.keys import own_key, require_session
-from coatcheck.core.policy import NO_RULES, NOTHING, Policy, Rules, kept
+from coatcheck.core.policy import Policy, kept
 from coatcheck.core.policy import said as decided
-from coatcheck.core.read_answer import is_read_answer
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import Extracted
 from coatcheck.ports import (
-    BlobStore,
-    Catalog,
-    Clock,
     Fenced,
     Found,
     IdempotencyKey,
     KeyReused,
-    Meter,
     StoreArtifact,
     Stored,
-    Tracer,
 )
-from coatcheck.usecases.accounts import Ledger
-from coatcheck.usecases.asking import MAX_TOKENS
 from coatcheck.usecases.card_text import CardText, Made
-from coatcheck.usecases.draft import Cut, Draft, Seen, behind, counted_beside, cut, drafted, look, redrafted, uncut
+from coatcheck.usecases.draft import (
+    Cut,
+    Draft,
+    Seen,
+    behind,
+    counted_beside,
+    cut,
+    drafted,
+    look,
+    policy_of,
+    redrafted,
+    uncut,
+)
 from coatcheck.usecases.find import gone, not_found
-from coatcheck.usecases.make_room import Boundless, Rooms
-from coatcheck.usecases.outage import REFUSALS, Outage
+from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.offer import Notice, Offer, Receipt, fingerprint
+from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.receipts import Receipts, not_stored
 from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced, too_large
-from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.settle import Settle
-from coatcheck.usecases.shelter import Shelter, unstored
+from coatcheck.usecases.shelter import unstored
 from coatcheck.usecases.sieve import Incoming
-from coatcheck.usecases.slots import Slots
 from coatcheck.usecases.trust import Trust
-from coatcheck.usecases.unwatched import UNMETERED, UNTRACED
 
 log = logging.getLogger(__name__)
 
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
-
-
-AT_ONCE: Final = 64
-"""Payloads that are taken in at the same time, unless the settings say otherwise ..."""
-WAITING: Final = 256
-"""... and those that may wait for their turn."""
-
-
-class Offer(Struct, frozen=True, kw_only=True):
-    """What a caller asks with a payload."""
-
-    said: Said = Said()
-    query: str | None = None
-    """What the agent was looking for; excerpts follow it."""
-    ttl: int | None | UnsetType = UNSET
-    """Seconds; None keeps for ever; unset takes the service's default."""
-    idle_ttl: int | None | UnsetType = UNSET
-    pinned: bool = False
-    card_tokens: int | None = None
-    inline_tokens: int | None = None
-    keep_ends: bool = False
-    extracted: Extracted | None = None
-    """The text view, where the caller made it already."""
-    redacted: str = ""
-    """What was masked of it before it was stored, in words."""
-    carded: bool = True
-    """False: nobody reads the card, and it is not cut."""
-    key: str | None = None
-    """The Idempotency-Key."""
-    notices: tuple["Notice", ...] = ()
-    """What the face had to change to accept the request; passed on to the caller."""
-
-
-class Notice(Struct, frozen=True):
-    """Something the caller should know although the request succeeded. The code is permanent."""
-
-    code: str
-    message: str
-
-
-class Receipt(Struct, frozen=True, kw_only=True):
-    """What an ingest answers."""
-
-    id: str
-    created: bool
-    """False: this very artifact was there already."""
-    replayed: bool = False
-    """Whether this very request had been answered before, as its Idempotency-Key says."""
-    stored: bool = True
-    """False: storage refused the payload, as a warning says; the card stands for it all the same."""
-    expires_at: datetime | None
-    """The moment from which it answers `gone`; None: kept for ever, pinned, or not stored."""
-    inline: bool
-    """Whether `text` is the payload itself, byte for byte."""
-    text: str
-    """Exactly what to put into the tool result."""
-    tokens: int
-    """Of `text`."""
-    card: Card
-    warnings: tuple[Notice, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class IngestPlaces:
-    """What the composition hands to an ingest."""
-
-    catalog: Catalog
-    blobs: BlobStore
-    clock: Clock
-    pool: Executor
-    tokenizer: Tokenizer
-    new_blob_id: Callable[[], str]
-    lease: timedelta
-    inline_bytes: int
-    payload_limit: int
-    ttl: int
-    card_tokens: int
-    inline_tokens: int
-    shelter: Shelter
-    catalog_outage: Outage
-    blobs_outage: Outage
-    ledger: Ledger = field(default_factory=Ledger)
-    """Where sessions' tokens are counted."""
-    afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    rooms: Rooms = field(default_factory=Boundless)
-    slots: Slots = field(default_factory=lambda: Slots("payloads", AT_ONCE, WAITING))
-    meter: Meter = UNMETERED
-    tracer: Tracer = UNTRACED
-    rules: Callable[[], Rules] = lambda: NO_RULES
-    """The policies, as they are now."""
-    redacting: Redacting | None = None
-    """What is masked of secrets, in cards and before storing; None: nothing."""
 
 
 _Kept = tuple[Stored | CoatcheckError, Draft, Made | None, Cut]
@@ -181,6 +89,7 @@ class Ingest:
         self._p = places
         self._card_text = card_text
         self._running = 0
+        self._receipts = Receipts(places)
         self._trust = Trust(places.catalog, places.blobs, places.clock)
         self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage, places.rooms)
 
@@ -276,7 +185,7 @@ class Ingest:
         final = self._final(stored.artifact, draft, text)
         if final is not draft:
             draft, cut = final, await in_pool(self._p.pool, self._cut, final, asked)
-        receipt = self._receipt(stored, asked, draft, cut)
+        receipt = self._receipts.of(stored, asked, draft, cut)
         if stored.created:
             a = stored.artifact
             self._p.ledger.took(a.namespace, a.said.session, a.measure.tokens.count, receipt.tokens)
@@ -427,9 +336,9 @@ class Ingest:
         del held
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
         cut = await in_pool(self._p.pool, self._cut, draft, asked, stored=False)
-        asked = msgspec.structs.replace(asked, notices=(*asked.notices, Notice(str(why.code), _not_stored(why))))
+        asked = msgspec.structs.replace(asked, notices=(*asked.notices, Notice(str(why.code), not_stored(why))))
         artifact = Stored(unstored(draft.id, change), created=True, blob_used=False)
-        return msgspec.structs.replace(self._receipt(artifact, asked, draft, cut), stored=False, expires_at=None)
+        return msgspec.structs.replace(self._receipts.of(artifact, asked, draft, cut), stored=False, expires_at=None)
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
         """This very artifact, if it is there already and asking costs less than counting its tokens again."""
@@ -458,7 +367,7 @@ class Ingest:
         stored = Stored(artifact, created=False, blob_used=False)
         text = await self._text_of(caller, artifact, None) if asked.carded else None
         draft = redrafted(artifact, intake.sample(), text)
-        return self._receipt(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
+        return self._receipts.of(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
     @staticmethod
     def _final(artifact: Artifact, draft: Draft, text: Text | None) -> Draft:
@@ -473,7 +382,7 @@ class Ingest:
             return uncut(draft)
         budget = asked.card_tokens
         if budget is None:
-            budget = decided(self._policy(draft).card_tokens, self._p.card_tokens)
+            budget = decided(policy_of(self._p.rules(), draft).card_tokens, self._p.card_tokens)
         return cut(
             draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer, stored=stored, mask=self._mask(draft)
         )
@@ -497,7 +406,7 @@ class Ingest:
         if asked.key is not None:
             expires_at = self._p.clock.now() + KEY_LIFE
             key = IdempotencyKey(
-                key=own_key(caller, asked.key), fingerprint=_fingerprint(draft.identity, asked), expires_at=expires_at
+                key=own_key(caller, asked.key), fingerprint=fingerprint(draft.identity, asked), expires_at=expires_at
             )
             with self._p.catalog_outage.watched():
                 replay = await self._replay(caller, key)
@@ -514,7 +423,7 @@ class Ingest:
         made: Made | None,
         key: IdempotencyKey | None,
     ) -> StoreArtifact:
-        policy = self._policy(draft)
+        policy = policy_of(self._p.rules(), draft)
         _refuse_large(draft, policy)
         life = kept(policy, ttl=asked.ttl, idle_ttl=asked.idle_ttl, otherwise=self._p.ttl)
         blob, inline = reception.blob()
@@ -535,19 +444,6 @@ class Ingest:
             text_view=None if made is None else made.new,
         )
 
-    def _policy(self, draft: Draft) -> Policy:
-        """What administrators have decided for a payload."""
-        rules, said = self._p.rules(), draft.said
-        if not rules:
-            return NOTHING
-        return rules.effective(
-            draft.namespace,
-            session=said.session,
-            kind=draft.facts.kind,
-            tool_name=said.tool_name,
-            labels=said.labels,
-        )
-
     async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
         """The answer that this key had before. A repeated request never revives what was deleted since."""
         now = self._p.clock.now()
@@ -564,50 +460,6 @@ class Ingest:
                 return None
             return Stored(found.artifact, created=record.created, blob_used=False, replayed=True)
         raise gone(found) if isinstance(found, Gone) else not_found()
-
-    def _receipt(self, stored: Stored, asked: Offer, draft: Draft, cut: Cut) -> Receipt:
-        inline = self._inline(draft, asked, cut)
-        notices = list(asked.notices)
-        if draft.measure.dropped:
-            notices.append(
-                Notice(
-                    "middle_dropped",
-                    f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
-                )
-            )
-        life = kept(self._policy(draft), ttl=asked.ttl, idle_ttl=asked.idle_ttl, otherwise=self._p.ttl)
-        if life.cut and stored.created:
-            notices.append(
-                Notice("ttl_cut", f"The policy keeps it no longer than {life.ttl:,} seconds, less than was asked for.")
-            )
-        return Receipt(
-            expires_at=stored.artifact.expires_at,
-            id=stored.artifact.id,
-            created=stored.created,
-            replayed=stored.replayed,
-            inline=inline is not None,
-            text=cut.text if inline is None else inline,
-            tokens=cut.tokens if inline is None else _inline_tokens(draft, cut),
-            card=cut.card,
-            warnings=tuple(notices),
-        )
-
-    def _inline(self, draft: Draft, asked: Offer, cut: Cut) -> str | None:
-        """The payload itself, when it is whole, text, and either small enough or an answer that was read from here."""
-        m = draft.measure
-        limit = asked.inline_tokens
-        if limit is None:
-            limit = decided(self._policy(draft).inline_tokens, self._p.inline_tokens)
-        whole = m.tokens.exact and not m.dropped and draft.sample.whole
-        if not (whole and m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY}):
-            return None
-        tokens = _inline_tokens(draft, cut)
-        if limit > 0 and tokens <= limit:
-            return cut.inline or draft.sample.head.decode()
-        if tokens > MAX_TOKENS or not draft.sample.head.startswith((b"[art_", b"art_")):
-            return None
-        text = cut.inline or draft.sample.head.decode()
-        return text if is_read_answer(text) else None  # a card of it would have to be read again, for ever
 
 
 async def _received(reception: Reception, source: AsyncIterator[bytes]) -> bytes:
@@ -644,10 +496,6 @@ def _refuse_large(draft: Draft, policy: Policy) -> None:
         raise too_large(most)
 
 
-def _inline_tokens(draft: Draft, cut: Cut) -> int:
-    return draft.measure.tokens.count if cut.inline is None else cut.inline_tokens
-
-
 async def _at_its_end(task: "asyncio.Future[Any]") -> None:
     """Return when a task has ended. What it raised is raised where its result is wanted, if it still is."""
     await asyncio.wait([task])
@@ -662,11 +510,6 @@ def _announce(
         drafting.set_result(draft)
 
 
-def _fingerprint(identity: bytes, asked: Offer) -> bytes:
-    """What makes a request that request: the artifact's identity and everything asked with it."""
-    return hashlib.sha256(identity + msgspec.json.encode(msgspec.structs.replace(asked, extracted=None))).digest()
-
-
 def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:
     if isinstance(answer, Stored):
         return answer
@@ -675,12 +518,6 @@ def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:
     if isinstance(answer, KeyReused):
         raise _reused()
     raise not_found() if answer is None else gone(answer)
-
-
-def _not_stored(why: CoatcheckError) -> str:
-    reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "Storage is too busy"}
-    first = reasons.get(why.code, "Storage does not answer")
-    return f"{first}: the payload is not stored, and the card says so. The card itself is complete."
 
 
 def _reused() -> CoatcheckError:

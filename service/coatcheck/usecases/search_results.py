@@ -45,8 +45,9 @@ from coatcheck.core.views import Extracted
 from coatcheck.ports import Found
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.find import Find
-from coatcheck.usecases.ingest import Ingest, Notice, Offer, Receipt
+from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.keep_text import KeepText
+from coatcheck.usecases.offer import Notice, Offer, Receipt
 from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.redaction import Redacting

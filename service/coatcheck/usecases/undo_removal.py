@@ -21,7 +21,7 @@ from coatcheck.core.intake import Intake
 from coatcheck.core.retention.changes import Removed, RestoreArtifact, RestoredView
 from coatcheck.ports import Fenced, Retention, Stored
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest import IngestPlaces
+from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.receive import BLOCK, Reception, fenced
 
 LIMIT: Final = 500

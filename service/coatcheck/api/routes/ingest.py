@@ -26,7 +26,7 @@ from coatcheck.api.views import BatchItem, BatchView, answer, receipt_view
 from coatcheck.core import parts
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.ingest import Notice, Offer, Receipt
+from coatcheck.usecases.offer import Notice, Offer, Receipt
 from coatcheck.usecases.receive import too_large
 
 _PIECE = 512 * 1024

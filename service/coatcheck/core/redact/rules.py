@@ -33,8 +33,11 @@ _QUOTES: Final = (
 _BLANKS: Final = (
     (r"[ \t\n\r](?:-", r"(?:[ \t\n\r]|\\[nrt])(?:-"),
     (r"[ \t]", r"(?:[ \t]|\\{1,3}t)"),
-    (r"(?:\s|\z)", r"(?:[\s<;&|)]|\\[nrt]|\z)"),
+    (r"(?:\s|\z)", r"""(?:[\s<;&|)"'\\]|\z)"""),
 )
+_BETWEEN: Final = ((r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5}?)"),)
+"""Whatever lies between a command and its argument: as little as possible, or the first of two secrets in a line of
+JSON is passed over."""
 _END: Final = r"""(?:[\x60'"\s;]|\\[nr]|$)"""
 _END_OF_VALUE: Final = r"(?:[\x60'\"\s;,)\]}<&]|\\[nrtu'\"\\]|$)"
 """What may follow a secret that a name announces: in a program, and in JSON, a URL or a page as well."""
@@ -195,7 +198,7 @@ def _adapted(expression: str, *, named: bool) -> str:
     """The set is made for files of programs; payloads are JSON inside JSON, URLs and pages as well."""
     source = expression.replace(_LEAD, "").replace(_END, _END_OF_VALUE if named else _END_OF_TOKEN)
     source = _BEGIN.sub(lambda found: f"{found.group(1)}{_BEGIN_OF_TOKEN}", source.replace(r"\b(\b(", r"\b(("))
-    for narrow, wide in (*_QUOTES, *_BLANKS):
+    for narrow, wide in (*_QUOTES, *_BLANKS, *_BETWEEN):
         source = source.replace(narrow, wide)
     for word in ("data:", "kind:"):
         source = source.replace(rf"\b{word}", f"{_BEGIN_OF_TOKEN}{word}")

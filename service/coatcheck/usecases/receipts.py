@@ -1,0 +1,75 @@
+"""What is answered to a payload: inline or by its card, with what the caller should know besides."""
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policy import kept
+from coatcheck.core.policy import said as decided
+from coatcheck.core.read_answer import is_read_answer
+from coatcheck.ports import Stored
+from coatcheck.usecases.asking import MAX_TOKENS
+from coatcheck.usecases.draft import Cut, Draft, policy_of
+from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.offer import Notice, Offer, Receipt
+
+
+class Receipts:
+    """Writes them."""
+
+    def __init__(self, places: IngestPlaces) -> None:
+        self._p = places
+
+    def of(self, stored: Stored, asked: Offer, draft: Draft, cut: Cut) -> Receipt:
+        """The receipt of a payload that is stored, or that stands as if it were."""
+        inline = self._inline(draft, asked, cut)
+        notices = list(asked.notices)
+        if draft.measure.dropped:
+            notices.append(
+                Notice(
+                    "middle_dropped",
+                    f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
+                )
+            )
+        life = kept(policy_of(self._p.rules(), draft), ttl=asked.ttl, idle_ttl=asked.idle_ttl, otherwise=self._p.ttl)
+        if life.cut and stored.created:
+            notices.append(
+                Notice("ttl_cut", f"The policy keeps it no longer than {life.ttl:,} seconds, less than was asked for.")
+            )
+        return Receipt(
+            expires_at=stored.artifact.expires_at,
+            id=stored.artifact.id,
+            created=stored.created,
+            replayed=stored.replayed,
+            inline=inline is not None,
+            text=cut.text if inline is None else inline,
+            tokens=cut.tokens if inline is None else _inline_tokens(draft, cut),
+            card=cut.card,
+            warnings=tuple(notices),
+        )
+
+    def _inline(self, draft: Draft, asked: Offer, cut: Cut) -> str | None:
+        """The payload itself, when it is whole, text, and either small enough or an answer that was read from here."""
+        m = draft.measure
+        limit = asked.inline_tokens
+        if limit is None:
+            limit = decided(policy_of(self._p.rules(), draft).inline_tokens, self._p.inline_tokens)
+        whole = m.tokens.exact and not m.dropped and draft.sample.whole
+        if not (whole and m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY}):
+            return None
+        tokens = _inline_tokens(draft, cut)
+        if limit > 0 and tokens <= limit:
+            return cut.inline or draft.sample.head.decode()
+        if tokens > MAX_TOKENS or not draft.sample.head.startswith((b"[art_", b"art_")):
+            return None
+        text = cut.inline or draft.sample.head.decode()
+        return text if is_read_answer(text) else None  # a card of it would have to be read again, for ever
+
+
+def not_stored(why: CoatcheckError) -> str:
+    """Why a payload is not stored, for its receipt."""
+    reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "Storage is too busy"}
+    first = reasons.get(why.code, "Storage does not answer")
+    return f"{first}: the payload is not stored, and the card says so. The card itself is complete."
+
+
+def _inline_tokens(draft: Draft, cut: Cut) -> int:
+    return draft.measure.tokens.count if cut.inline is None else cut.inline_tokens
