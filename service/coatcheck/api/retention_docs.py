@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from coatcheck.api import audit_fields
 from coatcheck.api import retention_fields as fields
 from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
 from coatcheck.api.key_docs import TAG
@@ -95,8 +96,8 @@ LIST_AUDIT: Final = Doc(
         "The latest first. Every removal is in exactly one line, with all its artifacts. A line's hash is SHA-256 over "
         "its fields and the hash before it, as docs/decisions/0031 spells them out."
     ),
-    query=fields.AuditAsk,
-    answers=(Answer(status=200, description="A page.", model=fields.LinesView),),
+    query=audit_fields.AuditAsk,
+    answers=(Answer(status=200, description="A page.", model=audit_fields.LinesView),),
 )
 VERIFY_AUDIT: Final = Doc(
     operation_id="verifyAudit",
@@ -107,14 +108,14 @@ VERIFY_AUDIT: Final = Doc(
         "and a missing end does. Who may change every row of the database can write a new chain, which only a head "
         "that was kept elsewhere shows: give it as `head`. Needs a key of `*`."
     ),
-    query=fields.VerifyAuditAsk,
-    answers=(Answer(status=200, description="Whole, or where it is not.", model=fields.VerifiedAuditView),),
+    query=audit_fields.VerifyAuditAsk,
+    answers=(Answer(status=200, description="Whole, or where it is not.", model=audit_fields.VerifiedAuditView),),
 )
 AUDIT_HEAD: Final = Doc(
     operation_id="getAuditHead",
     tag=TAG,
     summary="The audit's head",
     description="To be kept where who administers the database cannot write. Needs a key of `*`.",
-    answers=(Answer(status=200, description="The head.", model=fields.HeadView),),
+    answers=(Answer(status=200, description="The head.", model=audit_fields.HeadView),),
     problems=(Code.INTEGRITY,),
 )

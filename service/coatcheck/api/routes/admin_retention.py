@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from msgspec import UNSET
 
+from coatcheck.api import audit_fields
 from coatcheck.api import retention_docs as docs
 from coatcheck.api import retention_fields as fields
 from coatcheck.api.asking import caller
@@ -102,7 +103,7 @@ async def undo_removal(request: Request[Any, Any, Any], desk: NamedDependency[De
 @get("/v1/admin/audit", opt={"doc": docs.LIST_AUDIT})
 async def list_audit(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """A page of the audit."""
-    asked = read_query(request.scope, fields.AuditAsk)
+    asked = read_query(request.scope, audit_fields.AuditAsk)
     found = await desk.services.retention.audit(
         caller(request.scope),
         asked.namespace,
@@ -111,19 +112,19 @@ async def list_audit(request: Request[Any, Any, Any], desk: NamedDependency[Desk
         run_id=asked.run,
         action=asked.action,
     )
-    return answer(fields.lines_view(found, asked.limit))
+    return answer(audit_fields.lines_view(found, asked.limit))
 
 
 @get("/v1/admin/audit/verify", opt={"doc": docs.VERIFY_AUDIT})
 async def verify_audit(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """Verify the audit."""
-    asked = read_query(request.scope, fields.VerifyAuditAsk)
+    asked = read_query(request.scope, audit_fields.VerifyAuditAsk)
     kept = None if asked.head is None else Head.parse(asked.head)
-    return answer(fields.verified_view(await desk.services.retention.verify_audit(caller(request.scope), kept)))
+    return answer(audit_fields.verified_view(await desk.services.retention.verify_audit(caller(request.scope), kept)))
 
 
 @get("/v1/admin/audit/head", opt={"doc": docs.AUDIT_HEAD})
 async def audit_head(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """The audit's head."""
     read_query(request.scope, NoAsk)
-    return answer(fields.head_view(await desk.services.retention.audit_head(caller(request.scope))))
+    return answer(audit_fields.head_view(await desk.services.retention.audit_head(caller(request.scope))))
