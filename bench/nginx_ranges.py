@@ -31,7 +31,7 @@ from coatcheck.api.content_route import request_fields, respond, send_response
 from coatcheck.api.representation import payload
 from coatcheck.core.artifact import Artifact, Blob, Facts, Kind, Measure, Said, Tokens
 from coatcheck.core.seekable import FrameEncoder
-from coatcheck.ports import Found
+from coatcheck.ports.catalog import Found
 from coatcheck.usecases.content import OpenContent
 
 CREATED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)

@@ -25,7 +25,7 @@ from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, Outcome, Scope, hourly_run
-from coatcheck.ports import ExpireArtifacts
+from coatcheck.ports.tidying import ExpireArtifacts
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.trail import Trail

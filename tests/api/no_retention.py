@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, cast
 
-from coatcheck.ports import Clock
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.content import OpenContent

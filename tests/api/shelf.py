@@ -23,32 +23,25 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
 from coatcheck.core.quota import Usage
 from coatcheck.core.session_usage import SessionUsage, Spent
-from coatcheck.ports import (
-    AbandonUpload,
-    AddSessionUsage,
-    BeginUpload,
-    CondemnBlob,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    EvictArtifacts,
-    Evicted,
     Fenced,
-    Filter,
-    Found,
     FoundView,
     KeyRecord,
     KeyReused,
     NewView,
-    Page,
     PatchArtifact,
-    RenewUpload,
-    ReserveMore,
     StoreArtifact,
     Stored,
     StoredView,
     StoreView,
     Touch,
 )
+from coatcheck.ports.catalog import Filter, Found, Page
+from coatcheck.ports.session_accounts import AddSessionUsage
+from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, Evicted
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
 from coatcheck.tools.desk import ToolDesk
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact

@@ -17,7 +17,8 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core import ids
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BeginUpload, Filter
+from coatcheck.ports.catalog import Filter
+from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.tidy import Tidied
 from usecases.house import CALLER, GRACE, INSTANT, LEASE, START, House, house_in, noise
 

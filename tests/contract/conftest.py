@@ -16,7 +16,7 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.ports import BlobStore
+from coatcheck.ports.blobs import BlobStore
 from contract.making import START, Everything
 from support.postgres_shared import databases
 from support.s3 import S3Server, shared_s3

@@ -12,18 +12,14 @@ from coatcheck.core.artifact import Blob, Facts, Kind, Measure, Placement, Said,
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.core.views import TEXT, Section, View, ViewMeasure
-from coatcheck.ports import (
-    Accounts,
-    Catalog,
-    Decisions,
-    IdempotencyKey,
-    Keys,
-    NewView,
-    SessionAccounts,
-    StoreArtifact,
-    TextIndex,
-    Upkeep,
-)
+from coatcheck.ports.artifacts import IdempotencyKey, NewView, StoreArtifact
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.keys import Keys
+from coatcheck.ports.session_accounts import SessionAccounts
+from coatcheck.ports.text_index import TextIndex
+from coatcheck.ports.tidying import Upkeep
+from coatcheck.ports.watching import Accounts
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 """In the past of every clock: a sweep believes no moment that its database has not reached."""

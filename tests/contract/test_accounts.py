@@ -6,7 +6,10 @@ from datetime import timedelta
 from coatcheck.core.artifact import Caller
 from coatcheck.core.holds import Hold
 from coatcheck.core.keys import KeyInfo
-from coatcheck.ports import DeleteArtifact, MakeKey, Overdue, PlaceHold, Stored
+from coatcheck.ports.artifacts import DeleteArtifact, Stored
+from coatcheck.ports.decisions import PlaceHold
+from coatcheck.ports.keys import MakeKey
+from coatcheck.ports.watching import Overdue
 from contract.making import DAY, START, Everything, number_of, store
 
 SECOND = timedelta(seconds=1)

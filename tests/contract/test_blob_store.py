@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore
+from coatcheck.ports.blobs import BlobStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RNG = random.Random(7)

@@ -8,26 +8,21 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Gone, Kind, Placement, Said
 from coatcheck.core.expiry import expiry
-from coatcheck.ports import (
-    AbandonUpload,
-    BeginUpload,
-    CondemnBlob,
-    DeadBlob,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    ExpireArtifacts,
     Fenced,
-    Filter,
-    Found,
     IdempotencyKey,
     KeyRecord,
     KeyReused,
     PatchArtifact,
-    RenewUpload,
     StoreArtifact,
     Stored,
     Touch,
 )
+from coatcheck.ports.catalog import Filter, Found
+from coatcheck.ports.tidying import CondemnBlob, DeadBlob, ExpireArtifacts
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload
 from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
 
 HOUR = timedelta(hours=1)

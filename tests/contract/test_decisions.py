@@ -12,29 +12,20 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import Held, Hold
 from coatcheck.core.policy import Policy, Rules, Scope
 from coatcheck.core.quota import Full, Room, Usage
-from coatcheck.ports import (
-    AbandonUpload,
-    BeginUpload,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
-    DeleteNamespace,
     DeleteSession,
-    EvictArtifacts,
-    Evicted,
-    ExpireArtifacts,
     Fenced,
-    Found,
-    MarkNamespace,
     PatchArtifact,
-    PlaceHold,
-    ReapUploads,
-    ReleaseHold,
-    ReserveMore,
-    SetPolicy,
     StoreArtifact,
     Stored,
     StoreView,
     Touch,
 )
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold, SetPolicy
+from coatcheck.ports.tidying import EvictArtifacts, Evicted, ExpireArtifacts, ReapUploads
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
 from contract.making import START, Everything, number_of, store, view
 
 LIFE = timedelta(days=30)

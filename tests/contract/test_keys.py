@@ -11,16 +11,10 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Caller, Gone, Said
 from coatcheck.core.audit import Entry
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.ports import (
-    DeleteArtifact,
-    ExpireArtifacts,
-    Filter,
-    MakeKey,
-    MakeNamespace,
-    RevokeKey,
-    Stored,
-    SwitchNamespace,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, Stored
+from coatcheck.ports.catalog import Filter
+from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.tidying import ExpireArtifacts
 from contract.making import START, Everything, number_of, store
 
 BY = Caller(name="tester", key_id="0123456789A")

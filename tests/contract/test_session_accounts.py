@@ -4,7 +4,9 @@ from datetime import timedelta
 
 from coatcheck.core.artifact import Said
 from coatcheck.core.session_usage import SessionUsage, Spent
-from coatcheck.ports import AddSessionUsage, DeleteSession, PurgeRecords
+from coatcheck.ports.artifacts import DeleteSession
+from coatcheck.ports.session_accounts import AddSessionUsage
+from coatcheck.ports.tidying import PurgeRecords
 from contract.making import DAY, START, Everything, store
 
 SECOND = timedelta(seconds=1)

@@ -2,21 +2,10 @@ import asyncio
 from datetime import timedelta
 
 from coatcheck.core.artifact import Said
-from coatcheck.ports import (
-    BeginUpload,
-    DeadBlob,
-    DeleteArtifact,
-    ExpireArtifacts,
-    Fenced,
-    ForgetBlobs,
-    Found,
-    IdempotencyKey,
-    PurgeRecords,
-    ReapUploads,
-    StoreArtifact,
-    Stored,
-    TakeLease,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, Fenced, IdempotencyKey, StoreArtifact, Stored
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.tidying import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
 
 SECOND = timedelta(seconds=1)

@@ -5,24 +5,20 @@ import pytest
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob, Placement, Said
-from coatcheck.ports import (
-    BeginUpload,
-    CondemnBlob,
-    DeadBlob,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    ExpireArtifacts,
     Fenced,
-    ForgetBlobs,
-    Found,
     FoundView,
     NewView,
-    ReapUploads,
     StoreArtifact,
     Stored,
     StoredView,
     StoreView,
 )
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.tidying import CondemnBlob, DeadBlob, ExpireArtifacts, ForgetBlobs, ReapUploads
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store, view
 
 HOUR = timedelta(hours=1)

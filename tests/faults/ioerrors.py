@@ -27,7 +27,7 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Filter
+from coatcheck.ports.catalog import Filter
 from faults import combos, syscalls, wrongs
 from faults.disk import Disk, failing
 from faults.report import Report, script

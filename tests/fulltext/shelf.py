@@ -8,7 +8,8 @@ from typing import Any
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.artifact import Caller, Kind, Said
-from coatcheck.ports import DeleteArtifact, Filter, PatchArtifact, StoreArtifact, Stored
+from coatcheck.ports.artifacts import DeleteArtifact, PatchArtifact, StoreArtifact, Stored
+from coatcheck.ports.catalog import Filter
 from coatcheck.usecases.browse import Browse, Listing
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from coatcheck.core.findings import Finding
-from coatcheck.ports import DropSegment, MergeSegments
+from coatcheck.ports.text_index import DropSegment, MergeSegments
 from coatcheck.usecases.unlisted import unlisted
 from fulltext.shelf import Shelf, call, called
 

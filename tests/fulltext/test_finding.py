@@ -10,16 +10,9 @@ from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import Document, built, keys_of
 from coatcheck.core.views import View, ViewMeasure
-from coatcheck.ports import (
-    Filter,
-    IndexDocuments,
-    MergeSegments,
-    NewView,
-    Reindex,
-    StoredView,
-    StoreView,
-    Unindexed,
-)
+from coatcheck.ports.artifacts import NewView, StoredView, StoreView
+from coatcheck.ports.catalog import Filter
+from coatcheck.ports.text_index import IndexDocuments, MergeSegments, Reindex, Unindexed
 from contract.making import number_of, store
 from fulltext.shelf import Shelf, call, called
 

@@ -8,7 +8,7 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.retention.changes import ForgetRemoved
-from coatcheck.ports import ForgetBlobs
+from coatcheck.ports.tidying import ForgetBlobs
 from contract.making import DAY
 from fulltext.shelf import Shelf
 

@@ -7,7 +7,8 @@ import pytest
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BeginUpload, StoreArtifact, Stored
+from coatcheck.ports.artifacts import StoreArtifact, Stored
+from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index

@@ -14,7 +14,9 @@ from coatcheck.core.artifact import Artifact, Blob, Caller, Facts, Kind, Measure
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.seekable import FrameEncoder
-from coatcheck.ports import AbandonUpload, BeginUpload, Found, FoundView, StoredView, StoreView
+from coatcheck.ports.artifacts import FoundView, StoredView, StoreView
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.ingest_places import IngestPlaces

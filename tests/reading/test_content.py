@@ -14,7 +14,7 @@ from coatcheck.api.dispositions import content_disposition, file_name
 from coatcheck.api.representation import payload
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ranges import ByteRange
-from coatcheck.ports import Found
+from coatcheck.ports.catalog import Found
 from reading.shelf import CREATED, Shelf
 
 R = random.Random(9110)

@@ -14,7 +14,7 @@ from coatcheck.bootstrap.service import open_service
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, Said
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Filter
+from coatcheck.ports.catalog import Filter
 from coatcheck.settings import load
 from coatcheck.tools.calls import Call
 from coatcheck.tools.desk import ToolDesk

@@ -15,7 +15,8 @@ from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import Job, Plan, Scope
 from coatcheck.core.retention.changes import ForgetRemoved, RestoreArtifact, RestoredView
-from coatcheck.ports import BeginUpload, Stored
+from coatcheck.ports.artifacts import Stored
+from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
 from contract.making import fresh_blob_id

@@ -37,30 +37,20 @@ from coatcheck.core.artifact import Said
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import Held, Hold
 from coatcheck.core.quota import Full, Room, Usage
-from coatcheck.ports import (
-    AbandonUpload,
-    BeginUpload,
-    CondemnBlob,
-    Decisions,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
-    DeleteNamespace,
     DeleteSession,
-    EvictArtifacts,
-    ExpireArtifacts,
-    ForgetBlobs,
-    Found,
     IdempotencyKey,
-    MarkNamespace,
     PatchArtifact,
-    PlaceHold,
-    ReapUploads,
-    ReleaseHold,
-    ReserveMore,
-    Retention,
     Stored,
     StoreView,
     Touch,
 )
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold
+from coatcheck.ports.retention import Retention
+from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, ExpireArtifacts, ForgetBlobs, ReapUploads
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
 from coatcheck.usecases.trail import Trail
 from contract.making import START, Everything, fresh_blob_id, number_of, store, view
 from retention import run_operations

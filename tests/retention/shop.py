@@ -15,7 +15,9 @@ from coatcheck.core.artifact import Caller, Said
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, Outcome, Plan, Run, Scope
-from coatcheck.ports import Decisions, Filter, Found, Retention
+from coatcheck.ports.catalog import Filter, Found
+from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.retention import Retention
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.forget import Forget, ForgetSession

@@ -18,7 +18,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import AuditLine, Breach, Chain, Entry, Head, digest_of, head_of, merged, seal, unpack_numbers
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports import DeleteArtifact
+from coatcheck.ports.artifacts import DeleteArtifact
 from contract.conftest import CATALOGS
 from contract.making import START, number_of, store
 from retention.shop import LIFE, Shop, shop_in

@@ -15,7 +15,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import Hold
 from coatcheck.core.retention import Group, Job, Outcome, Run, Scope
 from coatcheck.core.retention.changes import BeginRun
-from coatcheck.ports import PatchArtifact, PlaceHold
+from coatcheck.ports.artifacts import PatchArtifact
+from coatcheck.ports.decisions import PlaceHold
 from contract.conftest import CATALOGS
 from contract.making import number_of, store
 from retention.shop import ALICE, GRACE, Shop, shop_in

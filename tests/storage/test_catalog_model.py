@@ -24,26 +24,22 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone, Said
-from coatcheck.ports import (
-    BeginUpload,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    ExpireArtifacts,
     Fenced,
-    Filter,
-    ForgetBlobs,
-    Found,
     FoundView,
     NewView,
     PatchArtifact,
-    PurgeRecords,
-    ReapUploads,
     StoreArtifact,
     Stored,
     StoredView,
     StoreView,
     Touch,
 )
+from coatcheck.ports.catalog import Filter, Found
+from coatcheck.ports.tidying import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import START, Everything, store, view
 from support.postgres_shared import databases
 

@@ -13,15 +13,10 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.core.artifact import Gone, Said
 from coatcheck.core.holds import Held, Hold
 from coatcheck.core.quota import Full, Room
-from coatcheck.ports import (
-    DeleteArtifact,
-    DeleteSession,
-    EvictArtifacts,
-    ExpireArtifacts,
-    Found,
-    PlaceHold,
-    Stored,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, Stored
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.decisions import PlaceHold
+from coatcheck.ports.tidying import EvictArtifacts, ExpireArtifacts
 from contract.making import DAY, START, number_of, store
 from support.postgres import connect
 from support.postgres_shared import databases

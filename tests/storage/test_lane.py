@@ -23,14 +23,9 @@ from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Said
-from coatcheck.ports import (
-    BeginUpload,
-    CondemnBlob,
-    DeleteArtifact,
-    ExpireArtifacts,
-    IdempotencyKey,
-    StoreArtifact,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact
+from coatcheck.ports.tidying import CondemnBlob, ExpireArtifacts
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import DAY, START, Everything, store, view
 from support.postgres_shared import databases
 

@@ -14,16 +14,9 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.core.artifact import Said
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import (
-    BeginUpload,
-    DeleteArtifact,
-    Filter,
-    Found,
-    IdempotencyKey,
-    PatchArtifact,
-    StoreArtifact,
-    Stored,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, PatchArtifact, StoreArtifact, Stored
+from coatcheck.ports.catalog import Filter, Found
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import DAY, START, number_of, store
 from support.postgres import connect
 from support.postgres_proxy import Break, Proxy, proxied

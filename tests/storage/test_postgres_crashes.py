@@ -8,7 +8,9 @@ import pytest
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Found, PurgeRecords, StoreArtifact, Stored
+from coatcheck.ports.artifacts import StoreArtifact, Stored
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.tidying import PurgeRecords
 from contract.making import START, number_of, store
 from support.postgres import Server, running_postgres
 from support.postgres_proxy import Break, proxied

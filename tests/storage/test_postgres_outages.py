@@ -12,7 +12,8 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Found, Stored
+from coatcheck.ports.artifacts import Stored
+from coatcheck.ports.catalog import Found
 from contract.making import START, number_of, store
 from support.postgres import Server, connect, running_postgres
 

@@ -16,7 +16,8 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits, shown_url
 from coatcheck.core.artifact import Said
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Filter, Found, Touch
+from coatcheck.ports.artifacts import Touch
+from coatcheck.ports.catalog import Filter, Found
 from contract.making import START, number_of, store
 from support.postgres_shared import databases
 

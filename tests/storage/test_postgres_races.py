@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_examine import PostgresExamination
 from coatcheck.core.artifact import Gone, Said
-from coatcheck.ports import (
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
     Fenced,
-    Found,
     NewView,
     PatchArtifact,
     StoreArtifact,
@@ -22,6 +21,7 @@ from coatcheck.ports import (
     StoredView,
     StoreView,
 )
+from coatcheck.ports.catalog import Found
 from contract.making import DAY, START, blob_of, number_of, store, view
 from support.postgres_shared import databases
 

@@ -15,21 +15,10 @@ from sqlalchemy import Connection, event
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.core.artifact import Gone, Said
-from coatcheck.ports import (
-    BeginUpload,
-    DeleteArtifact,
-    DeleteSession,
-    ExpireArtifacts,
-    ForgetBlobs,
-    Found,
-    PatchArtifact,
-    PurgeRecords,
-    ReapUploads,
-    StoreArtifact,
-    Stored,
-    TakeLease,
-    Touch,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, Stored, Touch
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.tidying import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import DAY, START, fresh_blob_id, number_of, store
 from support.postgres import connect
 from support.postgres_shared import databases

@@ -22,22 +22,9 @@ from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone, Said
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import (
-    CondemnBlob,
-    DeadBlob,
-    DeleteArtifact,
-    DeleteSession,
-    ExpireArtifacts,
-    Filter,
-    ForgetBlobs,
-    Found,
-    PatchArtifact,
-    PurgeRecords,
-    ReapUploads,
-    Stored,
-    StoreView,
-    Touch,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, Stored, StoreView, Touch
+from coatcheck.ports.catalog import Filter, Found
+from coatcheck.ports.tidying import CondemnBlob, DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
 from contract.making import DAY, START, number_of, store, view
 
 

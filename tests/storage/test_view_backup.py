@@ -13,7 +13,9 @@ from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.ports import BeginUpload, Found, NewView, StoredView, StoreView
+from coatcheck.ports.artifacts import NewView, StoredView, StoreView
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.uploads import BeginUpload
 from contract.making import DAY, START, number_of, store, view
 
 

@@ -6,14 +6,7 @@ from coatcheck.core.artifact import Gone
 from coatcheck.core.holds import Held, Hold
 from coatcheck.core.policy import Policy, Rules, Scope
 from coatcheck.core.quota import Usage
-from coatcheck.ports import (
-    DeleteNamespace,
-    MarkNamespace,
-    PlaceHold,
-    PolicyVersion,
-    ReleaseHold,
-    SetPolicy,
-)
+from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, PolicyVersion, ReleaseHold, SetPolicy
 
 
 class MemoryDecisions:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.ports import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 
 class MemoryKeys:

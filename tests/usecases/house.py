@@ -21,7 +21,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, Said
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Catalog
+from coatcheck.ports.catalog import Catalog
 from coatcheck.usecases.audit import Audit
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent

@@ -14,7 +14,8 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Blob
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.findings import Examined, Finding
-from coatcheck.ports import BeginUpload, StoredView, StoreView
+from coatcheck.ports.artifacts import StoredView, StoreView
+from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.audit import ORPHAN_AGE, Audit, Audited
 from coatcheck.usecases.content import OpenContent
 from contract.making import view

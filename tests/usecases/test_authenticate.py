@@ -8,7 +8,7 @@ import pytest
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import RevokeKey
+from coatcheck.ports.keys import RevokeKey
 from coatcheck.usecases.authenticate import GRACE, LOOK_AGAIN, Authenticate
 from coatcheck.usecases.keys import AdministerKeys
 from support.memory_keys import MemoryKeys

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.adapters.blobs.files import MARK, FileBlobStore
 from coatcheck.core.errors import Code
-from coatcheck.ports import Place
+from coatcheck.ports.blobs import Place
 from coatcheck.usecases.belong import Belong
 from usecases.house import House, house_in, noise, refusal
 

@@ -8,7 +8,8 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
 from coatcheck.core.quota import Full
-from coatcheck.ports import Fenced, Filter, KeyReused, StoreArtifact, Stored
+from coatcheck.ports.artifacts import Fenced, KeyReused, StoreArtifact, Stored
+from coatcheck.ports.catalog import Filter
 from usecases.house import CALLER, GRACE, INSTANT, LEASE, House, lines, noise, stream
 
 PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500_000)}

@@ -11,7 +11,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
 from coatcheck.core.policy import Policy, Scope
 from coatcheck.core.quota import Usage
-from coatcheck.ports import Decisions
+from coatcheck.ports.decisions import Decisions
 from coatcheck.usecases.empty_namespace import Emptied, EmptyNamespace
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find

@@ -10,7 +10,9 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore, Catalog, Found, StoreArtifact
+from coatcheck.ports.artifacts import StoreArtifact
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog, Found
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Catalog
+from coatcheck.ports.catalog import Catalog
 from coatcheck.usecases.hook import HookAsk, answer_hook
 from usecases.house import CALLER, House
 

@@ -11,7 +11,8 @@ from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import MIN_IDLE_TTL
 from coatcheck.jobs.schedule import running
-from coatcheck.ports import ExpireArtifacts, Touch
+from coatcheck.ports.artifacts import Touch
+from coatcheck.ports.tidying import ExpireArtifacts
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.reads import NoteReads
 from coatcheck.usecases.tidy import Tidied

@@ -10,7 +10,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES, Caller
 from coatcheck.core.errors import Code
-from coatcheck.ports import Filter
+from coatcheck.ports.catalog import Filter
 from coatcheck.usecases.find import STEP
 from coatcheck.usecases.reads import ReadLog
 from usecases.house import CALLER, GRACE, INSTANT, START, TOMBSTONE_LIFE, House, code_of, lines, noise, refusal

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import StoreArtifact, Stored
+from coatcheck.ports.artifacts import StoreArtifact, Stored
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.trust import Trust

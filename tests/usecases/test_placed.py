@@ -11,7 +11,7 @@ from coatcheck.adapters.blobs.switched import SwitchedBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import Code
-from coatcheck.ports import BlobStore
+from coatcheck.ports.blobs import BlobStore
 from coatcheck.usecases.audit import Audit
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.tidy import Tidied, Tidy

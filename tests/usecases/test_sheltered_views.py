@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from coatcheck.core import ids
-from coatcheck.ports import Catalog, Found, FoundView, StoreArtifact
+from coatcheck.ports.artifacts import FoundView, StoreArtifact
+from coatcheck.ports.catalog import Catalog, Found
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.write_through import WriteThrough

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Kind
-from coatcheck.ports import Found
+from coatcheck.ports.catalog import Found
 from coatcheck.usecases.sources import MOST, Sources
 from usecases.house import CALLER, House
 

@@ -8,7 +8,8 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import Code
-from coatcheck.ports import BeginUpload, Filter
+from coatcheck.ports.catalog import Filter
+from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases import tidy
 from coatcheck.usecases.ingest import KEY_LIFE
 from coatcheck.usecases.tidy import BATCH, Tidied

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from coatcheck.adapters.metrics import Metrics, Standing
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Overdue
+from coatcheck.ports.watching import Overdue
 from coatcheck.usecases.census import PAUSE, Census, Counted
 from support.service import Service, serving
 

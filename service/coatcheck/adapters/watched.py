@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from coatcheck.core.artifact import Placement
-from coatcheck.ports import BlobStore, BlobWriter, StoredName, Tracer
+from coatcheck.ports.blobs import BlobStore, BlobWriter, StoredName
+from coatcheck.ports.watching import Tracer
 
 _FOLLOWED: Final = {
     "store_artifact": "commit",

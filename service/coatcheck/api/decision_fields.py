@@ -13,7 +13,7 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import MAX_REASON, Hold
 from coatcheck.core.policy import MAX_BYTES, MAX_VALUE, PARTS, Part, Policy, Scope, decisions
-from coatcheck.ports import PolicyVersion
+from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.usecases.policies import Explained
 from coatcheck.usecases.usage import MAX_PAGE, Line
 

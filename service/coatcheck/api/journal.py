@@ -11,7 +11,8 @@ from typing import Final
 from coatcheck.api.exchange import Exchange
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Clock, Meter
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.watching import Meter
 from coatcheck.usecases.unwatched import UNMETERED
 
 _log = logging.getLogger("coatcheck.api")

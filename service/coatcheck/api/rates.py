@@ -18,7 +18,7 @@ from litestar.types import Scope
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.rates import WINDOW, Bucket, Rates
-from coatcheck.ports import Meter
+from coatcheck.ports.watching import Meter
 
 _MOST: Final = 10_000
 """Callers beyond which those are forgotten who have used nothing of late."""

@@ -9,7 +9,8 @@ from coatcheck.api.limits import Limits
 from coatcheck.api.rates import Allowances
 from coatcheck.api.room import Budget
 from coatcheck.core.artifact import Caller
-from coatcheck.ports import Clock, Meter, Tracer
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.watching import Meter, Tracer
 from coatcheck.usecases.accounts import TellUsage
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.authenticate import Authenticate

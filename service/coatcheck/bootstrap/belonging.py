@@ -3,7 +3,7 @@
 import uuid
 
 from coatcheck.bootstrap.engines import Rows
-from coatcheck.ports import Clock
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.belong import Belong
 
 

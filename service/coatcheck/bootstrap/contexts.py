@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass
 
 from coatcheck.core.context import Counts
-from coatcheck.ports import SessionAccounts
+from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.usecases.accounts import NoteAccounts, TellUsage
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.carded import CardedPlaces, StoreAndCard

@@ -4,18 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coatcheck.ports import (
-    Accounts,
-    BlobStore,
-    Catalog,
-    Clock,
-    Decisions,
-    Keys,
-    Retention,
-    SessionAccounts,
-    TextIndex,
-    Upkeep,
-)
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.keys import Keys
+from coatcheck.ports.retention import Retention
+from coatcheck.ports.session_accounts import SessionAccounts
+from coatcheck.ports.text_index import TextIndex
+from coatcheck.ports.tidying import Upkeep
+from coatcheck.ports.watching import Accounts
 from coatcheck.usecases.audit import Examination
 
 

@@ -12,7 +12,8 @@ from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import is_embedded
-from coatcheck.ports import Clock, Keys
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.keys import Keys
 from coatcheck.settings import Settings
 from coatcheck.usecases.keys import AdministerKeys
 

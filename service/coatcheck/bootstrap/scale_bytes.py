@@ -8,7 +8,7 @@ from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.blobs.switched import SwitchedBlobStore
 from coatcheck.bootstrap.embedded import explained
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore
+from coatcheck.ports.blobs import BlobStore
 from coatcheck.settings import Settings
 from coatcheck.usecases.belong import Belong
 from coatcheck.usecases.pool import in_pool

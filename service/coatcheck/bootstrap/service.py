@@ -21,7 +21,8 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.policy import as_redaction
 from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
-from coatcheck.ports import Clock, TakeLease
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.tidying import TakeLease
 from coatcheck.settings import Settings, is_loopback
 from coatcheck.tools.desk import ToolDesk
 from coatcheck.tools.listing import ListArtifacts

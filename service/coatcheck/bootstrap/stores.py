@@ -14,7 +14,8 @@ from coatcheck.bootstrap.embedded import open_embedded
 from coatcheck.bootstrap.engines import Rows
 from coatcheck.bootstrap.scale import open_scale
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore, Clock
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.clock import Clock
 from coatcheck.settings import Settings
 from coatcheck.usecases.audit import Examination
 from coatcheck.usecases.content import OpenContent

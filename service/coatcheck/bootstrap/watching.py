@@ -13,7 +13,8 @@ from coatcheck.api.rates import Allowances
 from coatcheck.bootstrap.stores import Store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.lag import lagging
-from coatcheck.ports import BlobStore, Tracer
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.watching import Tracer
 from coatcheck.settings import Settings
 from coatcheck.usecases.census import Census
 from coatcheck.usecases.outage import Outage

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from coatcheck.jobs.schedule import rounds
-from coatcheck.ports import Decisions
+from coatcheck.ports.decisions import Decisions
 from coatcheck.usecases.empty_namespace import Emptied, EmptyNamespace
 from coatcheck.usecases.make_room import MakeRoom
 from coatcheck.usecases.policies import REFRESH_SECONDS, Policies

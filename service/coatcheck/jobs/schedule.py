@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from msgspec import structs
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports import Meter
+from coatcheck.ports.watching import Meter
 from coatcheck.usecases.accounts import NoteAccounts
 from coatcheck.usecases.index import Index
 from coatcheck.usecases.reads import NoteReads

@@ -6,7 +6,7 @@ from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.ports import Filter
+from coatcheck.ports.catalog import Filter
 from coatcheck.tools.answers import ToolAnswer, clipped, fitted
 from coatcheck.tools.arguments import ListArguments
 from coatcheck.tools.table import DEFAULT_LISTED, MAX_LISTED

@@ -10,7 +10,8 @@ from typing import Final
 
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.session_usage import SessionUsage, Spent
-from coatcheck.ports import AddSessionUsage, Clock, SessionAccounts
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.session_accounts import AddSessionUsage, SessionAccounts
 
 BATCH: Final = 500
 """Sessions of one change."""

@@ -15,7 +15,9 @@ from coatcheck.core.audit import By, Entry, Head
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
 from coatcheck.core.retention import Job, JobState, Outcome, Plan, Run, Scope
-from coatcheck.ports import Accounts, Clock, Overdue, Retention
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.retention import Retention
+from coatcheck.ports.watching import Accounts, Overdue
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention, no_such_plan

@@ -13,7 +13,8 @@ from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import JobState
 from coatcheck.core.retention.changes import MarkJob, SetJob
-from coatcheck.ports import Clock, Retention
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.retention import Retention
 
 log = logging.getLogger(__name__)
 

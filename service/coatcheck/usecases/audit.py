@@ -15,7 +15,11 @@ from msgspec import Struct
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS, Examined, Finding
-from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob, DeadBlob, StoredName, TextIndex, Upkeep
+from coatcheck.ports.blobs import BlobStore, StoredName
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.text_index import TextIndex
+from coatcheck.ports.tidying import CondemnBlob, DeadBlob, Upkeep
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.placed import all_stores, not_opened, store_of
 from coatcheck.usecases.unlisted import unlisted

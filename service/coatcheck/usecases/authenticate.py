@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import Key, KeyRow, allow, caller_of, parse, unauthenticated
-from coatcheck.ports import Clock, Keys
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.keys import Keys
 from coatcheck.usecases.outage import REFUSALS
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Clock, Place, StoredName, TakeLease, Upkeep
+from coatcheck.ports.blobs import Place, StoredName
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.tidying import TakeLease, Upkeep
 
 BATCH = 500
 _FOREVER = 100 * 365 * 86400.0

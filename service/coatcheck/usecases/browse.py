@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
-from coatcheck.ports import Catalog, Clock, Filter
+from coatcheck.ports.catalog import Catalog, Filter
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.index import Index
 from coatcheck.usecases.redaction import Redacting
 

@@ -20,7 +20,9 @@ from coatcheck.core.extract import may_be_parts
 from coatcheck.core.intake import Intake, sample_ranges
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
-from coatcheck.ports import Extractor, Found, FoundView, NewView
+from coatcheck.ports.artifacts import FoundView, NewView
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.extractor import Extractor
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import REFUSALS

@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports import Accounts, Clock, Overdue
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.watching import Accounts, Overdue
 
 LIMIT: Final = 10_000
 """Rows of a sort that are counted; more are as bad."""

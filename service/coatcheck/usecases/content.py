@@ -16,7 +16,9 @@ from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.frames import FrameIndex
 from coatcheck.core.seekable import decode_frames
-from coatcheck.ports import BlobStore, Found, FoundView, InlineBytes
+from coatcheck.ports.artifacts import FoundView
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Found, InlineBytes
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.pool import in_pool

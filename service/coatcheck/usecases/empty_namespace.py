@@ -18,7 +18,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import Held, held
 from coatcheck.core.keys import check_namespace, require_everywhere
 from coatcheck.core.quota import Usage
-from coatcheck.ports import Clock, Decisions, DeleteNamespace, MarkNamespace
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace
 from coatcheck.usecases.policies import Policies
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,9 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.keys import ADMIN
 from coatcheck.core.policy import NO_RULES, Rules, kept
-from coatcheck.ports import Catalog, Clock, Found, PatchArtifact
+from coatcheck.ports.artifacts import PatchArtifact
+from coatcheck.ports.catalog import Catalog, Found
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.find import gone, not_found, require_seen
 from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.shelter import Shelter

@@ -11,7 +11,8 @@ import msgspec
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
-from coatcheck.ports import Catalog, Clock, Found
+from coatcheck.ports.catalog import Catalog, Found
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.redaction import Redacting

@@ -11,7 +11,9 @@ from coatcheck.core.artifact import Caller, Gone
 from coatcheck.core.audit import By
 from coatcheck.core.holds import Held, held
 from coatcheck.core.keys import require_session
-from coatcheck.ports import Catalog, Clock, DeleteArtifact, DeleteSession
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.find import gone, not_found, require_seen
 from coatcheck.usecases.shelter import Shelter
 

@@ -14,7 +14,8 @@ from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import MAX_REASON, Hold, check_hold_id, hold_id
 from coatcheck.core.keys import administered, is_everywhere
-from coatcheck.ports import Clock, Decisions, PlaceHold, ReleaseHold
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.usecases.find import gone, not_found
 
 MAX_PAGE = 200

@@ -34,7 +34,8 @@ from coatcheck.core.fulltext import (
     to_merge,
 )
 from coatcheck.core.kinds.documents import is_document
-from coatcheck.ports import DropSegment, Found, IndexDocuments, MergeSegments, TextIndex, Unindexed
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, TextIndex, Unindexed
 from coatcheck.usecases.asking import is_binary
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.keep_text import KeepText

@@ -26,14 +26,8 @@ from coatcheck.core.policy import Policy, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.views import Extracted
-from coatcheck.ports import (
-    Fenced,
-    Found,
-    IdempotencyKey,
-    KeyReused,
-    StoreArtifact,
-    Stored,
-)
+from coatcheck.ports.artifacts import Fenced, IdempotencyKey, KeyReused, StoreArtifact, Stored
+from coatcheck.ports.catalog import Found
 from coatcheck.usecases.card_text import CardText, Made
 from coatcheck.usecases.draft import (
     Cut,

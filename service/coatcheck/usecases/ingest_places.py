@@ -9,7 +9,10 @@ from typing import Final
 
 from coatcheck.core.policy import NO_RULES, Rules
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.ports import BlobStore, Catalog, Clock, Meter, Tracer
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.watching import Meter, Tracer
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.make_room import Boundless, Rooms
 from coatcheck.usecases.outage import Outage

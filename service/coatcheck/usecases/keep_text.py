@@ -21,7 +21,9 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import Intake
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
-from coatcheck.ports import Extractor, Fenced, Found, FoundView, NewView, StoredView, StoreView
+from coatcheck.ports.artifacts import Fenced, FoundView, NewView, StoredView, StoreView
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.extractor import Extractor
 from coatcheck.usecases import receive
 from coatcheck.usecases.asking import is_plain
 from coatcheck.usecases.content import Content, OpenContent

@@ -28,7 +28,8 @@ from coatcheck.core.keys import (
     require_everywhere,
 )
 from coatcheck.core.rates import Rates
-from coatcheck.ports import Clock, Keys, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.keys import Keys, MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 MAX_PAGE = 200
 UNSAID: Final = Rates()

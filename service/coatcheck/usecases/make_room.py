@@ -13,7 +13,10 @@ from typing import Final, Protocol, TypeVar
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.quota import Full, Room, Usage
-from coatcheck.ports import Catalog, Clock, Decisions, EvictArtifacts
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.tidying import EvictArtifacts
 from coatcheck.usecases.policies import Policies
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Meter
+from coatcheck.ports.watching import Meter
 from coatcheck.usecases.unwatched import UNMETERED
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ says nothing of the bytes: they are never condemned and never given up for that.
 
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import BlobStore
+from coatcheck.ports.blobs import BlobStore
 
 _NAMES = {
     "file": "files in a data directory (COATCHECK_DATA)",

@@ -21,7 +21,8 @@ from coatcheck.core.retention import (
     check_scope,
 )
 from coatcheck.core.retention.changes import ClosePlan, KeepParts, Live, OpenPlan
-from coatcheck.ports import Clock, Retention
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.retention import Retention
 
 _PAGE: Final = 5_000
 """Candidates asked for at once: tens of milliseconds."""

@@ -16,7 +16,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
 from coatcheck.core.policy import EVERYWHERE, NO_RULES, Policy, Rules, Scope, Source, check, said
 from coatcheck.core.quota import Room, room_of
-from coatcheck.ports import Clock, Decisions, PolicyVersion, SetPolicy
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.decisions import Decisions, PolicyVersion, SetPolicy
 
 log = logging.getLogger(__name__)
 

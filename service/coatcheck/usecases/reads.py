@@ -10,7 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from coatcheck.ports import Catalog, Touch
+from coatcheck.ports.artifacts import Touch
+from coatcheck.ports.catalog import Catalog
 
 BATCH = 500
 """Artifacts of one change."""

@@ -5,7 +5,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.read_answer import is_read_answer
-from coatcheck.ports import Stored
+from coatcheck.ports.artifacts import Stored
 from coatcheck.usecases.asking import MAX_TOKENS
 from coatcheck.usecases.draft import Cut, Draft, policy_of
 from coatcheck.usecases.ingest_places import IngestPlaces

@@ -16,14 +16,10 @@ from typing import Protocol, Self, TypeVar
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import Intake
-from coatcheck.ports import (
-    AbandonUpload,
-    BlobStore,
-    BlobWriter,
-    Catalog,
-    Clock,
-    RenewUpload,
-)
+from coatcheck.ports.blobs import BlobStore, BlobWriter
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.uploads import AbandonUpload, RenewUpload
 from coatcheck.usecases.make_room import Rooms
 from coatcheck.usecases.outage import REFUSALS, Outage
 from coatcheck.usecases.pool import in_pool

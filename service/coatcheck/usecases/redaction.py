@@ -16,7 +16,7 @@ from coatcheck.core.redact.filler import Secret, fill
 from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.veil import artifact_of
-from coatcheck.ports import Found
+from coatcheck.ports.catalog import Found
 from coatcheck.usecases.content import Content
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.pool import in_pool

@@ -9,7 +9,8 @@ from typing import Final, Protocol
 
 from coatcheck.core.artifact import Placement
 from coatcheck.core.quota import Full, Room
-from coatcheck.ports import BeginUpload, Catalog, ReserveMore
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.uploads import BeginUpload, ReserveMore
 from coatcheck.usecases.make_room import Rooms
 
 _AHEAD: Final = 1024 * 1024

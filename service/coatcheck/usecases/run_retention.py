@@ -18,7 +18,8 @@ from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, Run, check_share, check_still, run_id
 from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
-from coatcheck.ports import Clock, Retention
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.retention import Retention
 from coatcheck.usecases.plan_retention import PlanRetention
 
 log = logging.getLogger(__name__)

@@ -42,7 +42,7 @@ from coatcheck.core.search.limits import checked
 from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import Extracted
-from coatcheck.ports import Found
+from coatcheck.ports.catalog import Found
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.ingest import Ingest

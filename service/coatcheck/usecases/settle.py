@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.quota import Full, Room
-from coatcheck.ports import Catalog, Fenced, KeyReused, StoreArtifact, Stored
+from coatcheck.ports.artifacts import Fenced, KeyReused, StoreArtifact, Stored
+from coatcheck.ports.catalog import Catalog
 from coatcheck.usecases.make_room import Boundless, Rooms
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.trust import Trust

@@ -15,7 +15,8 @@ from msgspec import Struct
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.expiry import expiry
-from coatcheck.ports import Found, FoundView, NewView, StoreArtifact
+from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact
+from coatcheck.ports.catalog import Found
 
 _ROW_BYTES = 4096
 """What an entry costs beside its bytes, about."""

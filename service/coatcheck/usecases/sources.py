@@ -18,7 +18,8 @@ from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.search import Earlier, Laid, canonical, fingerprint, fingerprints, lay_out, normalise
 from coatcheck.core.window import decode
-from coatcheck.ports import Catalog, Clock, Filter, Found
+from coatcheck.ports.catalog import Catalog, Filter, Found
+from coatcheck.ports.clock import Clock
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.pool import in_pool

@@ -16,19 +16,11 @@ from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.retention import hourly_run
 from coatcheck.core.retention.changes import ForgetRemoved, NoteRound
-from coatcheck.ports import (
-    BlobStore,
-    Catalog,
-    Clock,
-    DeadBlob,
-    ExpireArtifacts,
-    ForgetBlobs,
-    PurgeRecords,
-    ReapUploads,
-    Retention,
-    TakeLease,
-    Upkeep,
-)
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.retention import Retention
+from coatcheck.ports.tidying import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease, Upkeep
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.reads import NoteReads, ReadLog

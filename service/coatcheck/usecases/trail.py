@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coatcheck.core.audit import Breach, Chain, Entry, Head
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Retention
+from coatcheck.ports.retention import Retention
 
 _PAGE: Final = 500
 

@@ -9,7 +9,10 @@ import logging
 
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports import BlobStore, Catalog, Clock, CondemnBlob
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.tidying import CondemnBlob
 from coatcheck.usecases.placed import store_of
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import Intake
 from coatcheck.core.retention.changes import Removed, RestoreArtifact, RestoredView
-from coatcheck.ports import Fenced, Retention, Stored
+from coatcheck.ports.artifacts import Fenced, Stored
+from coatcheck.ports.retention import Retention
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.receive import BLOCK, Reception, fenced

@@ -7,7 +7,7 @@ for.
 
 from coatcheck.core.findings import Finding
 from coatcheck.core.fulltext import is_whole
-from coatcheck.ports import DropSegment, Reindex, TextIndex
+from coatcheck.ports.text_index import DropSegment, Reindex, TextIndex
 
 
 async def unlisted(texts: TextIndex, repairs: TextIndex | None) -> list[Finding]:

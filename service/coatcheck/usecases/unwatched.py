@@ -5,7 +5,7 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import Code
-from coatcheck.ports import Meter, Stage, Tracer
+from coatcheck.ports.watching import Meter, Stage, Tracer
 
 
 class _Unmetered:

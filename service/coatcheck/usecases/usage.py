@@ -7,7 +7,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere
 from coatcheck.core.policy import said
 from coatcheck.core.quota import Room, Usage
-from coatcheck.ports import Decisions
+from coatcheck.ports.decisions import Decisions
 from coatcheck.usecases.policies import Policies
 
 MAX_PAGE = 200

@@ -18,7 +18,8 @@ from coatcheck.core.redact.veil import sections_of
 from coatcheck.core.sections import SectionPart, no_section, nth_section, part
 from coatcheck.core.views import Section, ViewMeasure
 from coatcheck.core.window import Extent, LineExtent
-from coatcheck.ports import Found, FoundView
+from coatcheck.ports.artifacts import FoundView
+from coatcheck.ports.catalog import Found
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.asking import ViewName, is_binary, is_plain
 from coatcheck.usecases.content import Content, OpenContent

@@ -14,7 +14,9 @@ import msgspec
 
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import AbandonUpload, BeginUpload, BlobWriter, Fenced, StoreArtifact, Stored
+from coatcheck.ports.artifacts import Fenced, StoreArtifact, Stored
+from coatcheck.ports.blobs import BlobWriter
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload
 from coatcheck.usecases import receive
 from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.settle import Settle, Settled

@@ -22,7 +22,8 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: E402
 from coatcheck.adapters.sql.sqlite import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
 from coatcheck.core.artifact import Said  # noqa: E402
-from coatcheck.ports import BeginUpload, DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
+from coatcheck.ports.uploads import BeginUpload  # noqa: E402
 from contract.making import DAY, START, Everything, store, view  # noqa: E402
 from support.postgres import BIN, Server, running_postgres  # noqa: E402
 

@@ -19,7 +19,7 @@ from coatcheck.adapters.blobs.filesystem import Entry, FileSystem
 from coatcheck.adapters.blobs.writer import FileWriter
 from coatcheck.core.artifact import Placement
 from coatcheck.core.blob_ids import is_blob_id
-from coatcheck.ports import BlobStore, StoredName
+from coatcheck.ports.blobs import BlobStore, StoredName
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from coatcheck.adapters.blobs.s3_bucket import PART_BYTES, Bucket, Patience
 from coatcheck.adapters.blobs.s3_location import S3Location, parse_s3_url
 from coatcheck.adapters.blobs.s3_writer import S3Writer
 from coatcheck.core.artifact import Placement
-from coatcheck.ports import BlobStore, StoredName
+from coatcheck.ports.blobs import BlobStore, StoredName
 
 _PROBE = "ready-probe"
 """A name that no blob has: it is one segment, and theirs are three."""

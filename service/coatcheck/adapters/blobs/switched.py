@@ -7,7 +7,7 @@ placement that its row has. It moves nothing.
 from collections.abc import AsyncIterator
 
 from coatcheck.core.artifact import Placement
-from coatcheck.ports import BlobStore, BlobWriter, StoredName
+from coatcheck.ports.blobs import BlobStore, BlobWriter, StoredName
 
 
 class SwitchedBlobStore:

@@ -35,40 +35,33 @@ from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.fulltext import Packed, Size
 from coatcheck.core.holds import Held
 from coatcheck.core.quota import Full, Usage
-from coatcheck.ports import (
-    AbandonUpload,
-    BeginUpload,
-    CondemnBlob,
-    DeadBlob,
+from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    DropSegment,
-    EvictArtifacts,
-    Evicted,
-    ExpireArtifacts,
     Fenced,
-    Filter,
-    ForgetBlobs,
-    Found,
-    IndexDocuments,
     KeyRecord,
-    MergeSegments,
     NewView,
-    Overdue,
-    Page,
     PatchArtifact,
-    PurgeRecords,
-    ReapUploads,
-    Reindex,
-    RenewUpload,
-    ReserveMore,
     StoreArtifact,
     StoredView,
     StoreView,
-    TakeLease,
     Touch,
-    Unindexed,
 )
+from coatcheck.ports.catalog import Filter, Found, Page
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex, Unindexed
+from coatcheck.ports.tidying import (
+    CondemnBlob,
+    DeadBlob,
+    EvictArtifacts,
+    Evicted,
+    ExpireArtifacts,
+    ForgetBlobs,
+    PurgeRecords,
+    ReapUploads,
+    TakeLease,
+)
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
+from coatcheck.ports.watching import Overdue
 
 C = TypeVar("C")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, func, select
 from coatcheck.adapters.sql.changes.holds import is_not_held
 from coatcheck.adapters.sql.tables import artifacts, blobs, usage
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.ports import Overdue
+from coatcheck.ports.watching import Overdue
 
 _MOST: Final = bindparam("most", type_=BigInteger())
 _OLDEST = (

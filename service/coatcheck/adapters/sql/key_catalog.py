@@ -10,7 +10,7 @@ from coatcheck.adapters.sql import key_rows
 from coatcheck.adapters.sql.changes import keys
 from coatcheck.adapters.sql.work import Work
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.ports import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 T = TypeVar("T")
 _WEIGHT = 1024

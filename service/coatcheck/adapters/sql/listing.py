@@ -18,7 +18,7 @@ from coatcheck.adapters.sql.changes.bury import is_live
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among, has_label
-from coatcheck.ports import Filter, Page
+from coatcheck.ports.catalog import Filter, Page
 
 STRETCH = 5_000
 """Rows that one statement looks at: a few tens of milliseconds."""

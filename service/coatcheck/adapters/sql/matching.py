@@ -20,7 +20,7 @@ from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import documents_of, locate, matches
-from coatcheck.ports import Filter, Page
+from coatcheck.ports.catalog import Filter, Page
 
 _TRIES = 5
 """Of a list that meets a segment which is being merged with others."""

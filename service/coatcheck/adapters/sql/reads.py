@@ -28,7 +28,9 @@ from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.adapters.sql.words import among, by_now
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.views import TEXT
-from coatcheck.ports import DeadBlob, Found, KeyRecord
+from coatcheck.ports.artifacts import KeyRecord
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.tidying import DeadBlob
 
 _WIDTH = rows.WIDTH
 _NAMESPACE = bindparam("namespace", type_=Text())

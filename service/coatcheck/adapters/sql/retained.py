@@ -32,7 +32,7 @@ from coatcheck.core.retention.changes import (
 from coatcheck.core.retention.jobs import Criteria, Job
 from coatcheck.core.retention.plan import PART, Candidate, PlanPart, Sample
 from coatcheck.core.retention.runs import JobState, Outcome, Run
-from coatcheck.ports import Fenced, Stored
+from coatcheck.ports.artifacts import Fenced, Stored
 
 T = TypeVar("T")
 _WEIGHT = 1024

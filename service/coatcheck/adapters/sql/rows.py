@@ -11,7 +11,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Measure, Said
 from coatcheck.core.views import View, ViewMeasure, unpack_sections
-from coatcheck.ports import FoundView
+from coatcheck.ports.artifacts import FoundView
 
 Reason = Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
 

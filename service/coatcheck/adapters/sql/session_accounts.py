@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from coatcheck.adapters.sql.changes import session_usage
 from coatcheck.adapters.sql.work import Work
 from coatcheck.core.session_usage import SessionUsage
-from coatcheck.ports import AddSessionUsage
+from coatcheck.ports.session_accounts import AddSessionUsage
 
 T = TypeVar("T")
 _ROW_BYTES = 256

@@ -13,7 +13,8 @@ from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.fulltext import Packed, Size, documents_of
 from coatcheck.core.views import TEXT
-from coatcheck.ports import Found, Unindexed
+from coatcheck.ports.catalog import Found
+from coatcheck.ports.text_index import Unindexed
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _AFTER = bindparam("after", type_=BigInteger())

@@ -11,19 +11,10 @@ from coatcheck.adapters.sql.changes.lane import apply_stores
 from coatcheck.adapters.sql.changes.place import Numberer
 from coatcheck.adapters.sql.changes.store import apply_store
 from coatcheck.core.retention.changes import RemoveBatch, RestoreArtifact
-from coatcheck.ports import (
-    DeleteArtifact,
-    DeleteNamespace,
-    DeleteSession,
-    DropSegment,
-    EvictArtifacts,
-    ExpireArtifacts,
-    IndexDocuments,
-    MergeSegments,
-    PatchArtifact,
-    StoreArtifact,
-    StoreView,
-)
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView
+from coatcheck.ports.decisions import DeleteNamespace
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments
+from coatcheck.ports.tidying import EvictArtifacts, ExpireArtifacts
 
 CommitWatch = Callable[[int, float, float], None]
 """Is told of a group that was committed, or was not: its changes, how long the first waited, how long all took."""

@@ -23,7 +23,7 @@ from coatcheck.api.services import Desk
 from coatcheck.api.views import CardView, DeletedView, ListView, answer, artifact_view, described_view
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports import Filter
+from coatcheck.ports.catalog import Filter
 
 _PATCH_BODY = 64 * KIB
 _SESSION_LENGTH = 256

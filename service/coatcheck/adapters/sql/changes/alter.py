@@ -16,7 +16,7 @@ from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.artifact import Artifact, Gone
 from coatcheck.core.expiry import expiry
-from coatcheck.ports import PatchArtifact, Touch
+from coatcheck.ports.artifacts import PatchArtifact, Touch
 
 _HERE = (artifacts.c.namespace == bindparam("space")) & (artifacts.c.number == bindparam("at"))
 

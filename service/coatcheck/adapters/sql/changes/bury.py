@@ -36,7 +36,8 @@ from coatcheck.core.artifact import Gone
 from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.holds import Held
 from coatcheck.core.views import TEXT
-from coatcheck.ports import DeleteArtifact, DeleteSession, ExpireArtifacts
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
+from coatcheck.ports.tidying import ExpireArtifacts
 
 NOW = bindparam("now", type_=UtcDateTime)
 

@@ -20,7 +20,8 @@ from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.quota import Full
 from coatcheck.core.views import TEXT
-from coatcheck.ports import DeleteNamespace, EvictArtifacts, Evicted
+from coatcheck.ports.decisions import DeleteNamespace
+from coatcheck.ports.tidying import EvictArtifacts, Evicted
 
 _PAGE = 200
 _NAMESPACE = bindparam("namespace", type_=Text())

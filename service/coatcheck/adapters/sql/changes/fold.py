@@ -17,7 +17,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, upload
 from coatcheck.adapters.sql.types import Many, RowNumber
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.artifact import Blob
-from coatcheck.ports import StoreArtifact, StoreView
+from coatcheck.ports.artifacts import StoreArtifact, StoreView
 
 
 def without_seq(table: Table) -> list[str]:

@@ -10,7 +10,7 @@ from coatcheck.adapters.sql.changes.bury import NOW, is_unused, is_used
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
 from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among, by_now
-from coatcheck.ports import CondemnBlob, ForgetBlobs, PurgeRecords
+from coatcheck.ports.tidying import CondemnBlob, ForgetBlobs, PurgeRecords
 
 log = logging.getLogger(__name__)
 

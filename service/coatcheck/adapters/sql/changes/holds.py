@@ -34,7 +34,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
 from coatcheck.core.audit import AuditLine, By, Detail
 from coatcheck.core.holds import NAMED, Held, Hold
-from coatcheck.ports import PlaceHold, ReleaseHold
+from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 
 _NOW: Final = bindparam("now", type_=UtcDateTime)
 _LOCK: Final = 0x636F6174  # "coat": the one advisory lock by which deletes and holds meet

@@ -12,7 +12,7 @@ from coatcheck.adapters.sql.tables import keys, namespaces
 from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import AuditLine, Detail
 from coatcheck.core.keys import EVERYWHERE, KeyInfo, NamespaceInfo
-from coatcheck.ports import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
+from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 _ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
 _REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))

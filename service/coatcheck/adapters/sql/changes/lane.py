@@ -23,7 +23,7 @@ from coatcheck.adapters.sql.tables import views as view_table
 from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.artifact import Blob
-from coatcheck.ports import Fenced, StoreArtifact, Stored
+from coatcheck.ports.artifacts import Fenced, StoreArtifact, Stored
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))

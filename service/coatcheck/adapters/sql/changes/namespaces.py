@@ -12,7 +12,7 @@ from coatcheck.adapters.sql.tables import usage
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.audit import AuditLine
 from coatcheck.core.holds import Held
-from coatcheck.ports import MarkNamespace
+from coatcheck.ports.decisions import MarkNamespace
 
 _NAMESPACE = bindparam("space", type_=Text())
 _ZERO = {"bytes": 0, "artifacts": 0, "reserved": 0}

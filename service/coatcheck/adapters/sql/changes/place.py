@@ -11,7 +11,7 @@ from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, tombstones
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.artifact import Gone
-from coatcheck.ports import StoreArtifact
+from coatcheck.ports.artifacts import StoreArtifact
 
 Numberer = Callable[[bytes, int], int]
 """The number of an identity's n-th candidate ID."""

@@ -12,7 +12,7 @@ from coatcheck.adapters.sql.changes import audit
 from coatcheck.adapters.sql.tables import policies
 from coatcheck.core.audit import AuditLine, Detail
 from coatcheck.core.policy import EVERYWHERE, Part, Rules, Scope, decode, encode
-from coatcheck.ports import PolicyVersion, SetPolicy
+from coatcheck.ports.decisions import PolicyVersion, SetPolicy
 
 _LOCK: Final = 0x706F6C69  # "poli"
 _LAST = select(func.coalesce(func.max(policies.c.version), 0))

@@ -20,7 +20,7 @@ from coatcheck.core.artifact import Artifact
 from coatcheck.core.audit import AuditLine
 from coatcheck.core.expiry import expiry
 from coatcheck.core.retention.changes import RestoreArtifact
-from coatcheck.ports import Fenced, Stored
+from coatcheck.ports.artifacts import Fenced, Stored
 
 _REMOVED = (
     select(removed)

@@ -14,7 +14,8 @@ from coatcheck.adapters.sql.changes.place import Numberer, find_place
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, uploads
 from coatcheck.core.quota import Full
-from coatcheck.ports import BeginUpload, ReserveMore, StoreArtifact
+from coatcheck.ports.artifacts import StoreArtifact
+from coatcheck.ports.uploads import BeginUpload, ReserveMore
 
 _RESERVED = (
     select(uploads.c.reserved)

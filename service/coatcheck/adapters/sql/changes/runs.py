@@ -23,7 +23,7 @@ from coatcheck.core.audit import SCHEDULE, AuditLine, By, Detail, unpack_numbers
 from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
 from coatcheck.core.retention.runs import JobState, Outcome, Run, hourly_run
-from coatcheck.ports import ExpireArtifacts
+from coatcheck.ports.tidying import ExpireArtifacts
 
 _LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
 _OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from coatcheck.adapters.sql.tables import session_usage
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.session_usage import SessionUsage, Spent
-from coatcheck.ports import AddSessionUsage
+from coatcheck.ports.session_accounts import AddSessionUsage
 
 _LIFE: Final = timedelta(days=90)
 _SUMS: Final = (

@@ -34,7 +34,7 @@ from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.audit import SCHEDULE
 from coatcheck.core.expiry import expiry
 from coatcheck.core.quota import Full
-from coatcheck.ports import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreArtifact, Stored
+from coatcheck.ports.artifacts import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreArtifact, Stored
 
 _LOOKS = 8
 """For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""

@@ -18,7 +18,7 @@ from coatcheck.adapters.sql.types import Many
 from coatcheck.adapters.sql.words import among
 from coatcheck.core.fulltext import Packed, fingerprint
 from coatcheck.core.views import TEXT
-from coatcheck.ports import DropSegment, IndexDocuments, MergeSegments, Reindex
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))

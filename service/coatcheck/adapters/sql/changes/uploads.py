@@ -8,7 +8,8 @@ from coatcheck.adapters.sql.changes.room import reserve
 from coatcheck.adapters.sql.tables import blobs, uploads
 from coatcheck.adapters.sql.words import by_now
 from coatcheck.core.quota import Full
-from coatcheck.ports import AbandonUpload, BeginUpload, ReapUploads, RenewUpload
+from coatcheck.ports.tidying import ReapUploads
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload
 
 _ADD = insert(uploads)
 _ONE = (uploads.c.blob_id == bindparam("id")) & (uploads.c.namespace == bindparam("space"))

@@ -14,7 +14,7 @@ from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core.views import pack_sections
-from coatcheck.ports import Fenced, FoundView, NewView, StoreArtifact, StoredView, StoreView
+from coatcheck.ports.artifacts import Fenced, FoundView, NewView, StoreArtifact, StoredView, StoreView
 
 # Views of one artifact are kept one after the other, also by different replicas; and none while it is being buried.
 _ARTIFACT = Prepared(

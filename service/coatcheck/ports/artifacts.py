@@ -1,0 +1,196 @@
+"""Changes of artifacts and of their views, and what comes of them."""
+
+from datetime import datetime
+
+from msgspec import UNSET, Struct, UnsetType
+
+from coatcheck.core.artifact import Artifact, Blob, Facts, Measure, Said
+from coatcheck.core.audit import By
+from coatcheck.core.quota import Room
+from coatcheck.core.views import View
+
+
+class IdempotencyKey(Struct, frozen=True, kw_only=True):
+    """A caller's key for one request, and what that request was."""
+
+    key: str
+    fingerprint: bytes
+    expires_at: datetime
+
+
+class NewView(Struct, frozen=True, kw_only=True):
+    """A derived view to be kept with its artifact."""
+
+    view: View
+    blob: Blob | None
+    """Its bytes; None where the view is the payload itself. A blob that is not inline has an upload intent."""
+    inline: bytes | None = None
+    """The stored bytes themselves when the blob's placement is `inline`."""
+
+
+class StoreArtifact(Struct, frozen=True, kw_only=True):
+    """The one transaction of an ingest.
+
+    In order: delete our own upload intent or answer `Fenced` (a blob without an upload is inline and needs none);
+    settle the idempotency key; if a live artifact of this identity exists answer it, unchanged; otherwise find the
+    identity's free number, point at a live blob of this namespace with the same digest and size or insert ours,
+    insert the artifact, remove a tombstone of this identity.
+
+    A key that is remembered for this very request answers the artifact that it stands for with the `created` of
+    then, its tombstone, or None when it is forgotten; it never creates.
+
+    Where a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
+    answered: who comes late must not revive what was deleted meanwhile. Our intent and our blob go as if folded.
+
+    Where it needs more than `room` has, it answers `Full`: nothing is changed and our intent stays, so that it can be
+    made again when there is room. What is there already, and bytes that are shared, need none. In a namespace that is
+    being deleted it raises CoatcheckError `namespace_deleting`.
+
+    An expired artifact of this identity that is held is not replaced: it lives again as it was, for as long as this
+    change says from now on, and is answered with `created=False`.
+
+    A condemned blob is never folded into. Where our bytes are those of one, every artifact and view that points at it
+    is pointed at a trusted blob (ours, unless there is another) and the condemned one dies; a live artifact of this
+    identity is then answered with `created=False`.
+    """
+
+    namespace: str
+    identity: bytes
+    said: Said
+    measure: Measure
+    facts: Facts
+    engine: int
+    blob: Blob
+    inline: bytes | None
+    """The stored bytes themselves when the blob's placement is `inline`; otherwise None."""
+    ttl: int | None
+    idle_ttl: int | None
+    pinned: bool
+    now: datetime
+    key: IdempotencyKey | None = None
+    text_view: NewView | None = None
+    """Kept in the same transaction, if this change creates the artifact; its blob is inline or absent. Where the
+    artifact is there already, it only brings back condemned bytes that are the same as its own."""
+    unless_buried_since: datetime | None = None
+    """The moment from which a deletion outdoes this change; None: none does."""
+    room: Room | None = None
+    """The most that the namespace may hold; None: without a limit."""
+
+
+class Stored(Struct, frozen=True):
+    """What an ingest left behind."""
+
+    artifact: Artifact
+    created: bool
+    """False: this very artifact was there already and is answered as it is."""
+    blob_used: bool
+    """False: our blob is not referenced. Its writer removes the bytes; a file is also recorded as a dead blob, so that
+    the sweep finishes what a crash of the writer leaves."""
+    replayed: bool = False
+    """Whether it answers an idempotency key that had been answered before."""
+
+
+class Fenced(Struct, frozen=True):
+    """The upload's intent was gone: someone reaped it. Nothing was changed."""
+
+
+class KeyReused(Struct, frozen=True):
+    """The idempotency key belongs to another request. Nothing was changed but the upload's intent."""
+
+
+class StoreView(Struct, frozen=True, kw_only=True):
+    """Keep a derived view of a live artifact.
+
+    Our upload intent goes first, or `Fenced`. Of several that are made at once the first is kept for ever: the view
+    that is there is answered, and ours is dropped as a folded blob is. Answers None when the artifact is not live.
+
+    Its ranges are citations, so that a view whose blob is condemned is replaced by the same bytes only: where ours are
+    the same they take the place of those that were lost, and `blob_used` says so; otherwise it is answered as it is.
+    """
+
+    namespace: str
+    number: int
+    now: datetime
+    new: NewView
+
+
+class StoredView(Struct, frozen=True):
+    """What StoreView left behind."""
+
+    found: "FoundView"
+    """The view that is kept; its inline bytes only where it is ours."""
+    blob_used: bool
+    """False: our blob is not referenced, as in Stored."""
+
+
+class PatchArtifact(Struct, frozen=True, kw_only=True):
+    """Change what may change of a live artifact. Answers it, or its tombstone, or None when unknown.
+
+    A new `ttl` counts from creation. Pinning clears the expiry; unpinning restores it from `ttl` and `idle_ttl`,
+    counted from now if it would already have passed. A new `idle_ttl` counts from now.
+    """
+
+    namespace: str
+    number: int
+    now: datetime
+    revive: bool = False
+    """Whether an artifact that has expired and is held may live again, when the change makes it last beyond now."""
+    ttl: int | None | UnsetType = UNSET
+    idle_ttl: int | None | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
+
+
+class DeleteArtifact(Struct, frozen=True, kw_only=True):
+    """Replace an artifact by its tombstone, drop its views, and mark their blobs dead when nothing else points at them.
+
+    Answers whether it was live, or its tombstone, or None when unknown; `Held` when a hold forbids it.
+    """
+
+    namespace: str
+    number: int
+    now: datetime
+    tombstone_until: datetime
+    by: By = By()
+
+
+class DeleteSession(Struct, frozen=True, kw_only=True):
+    """The same for up to `limit` artifacts of a session. Answers how many; repeat until it is less than `limit`.
+
+    Artifacts that are held by themselves stay. Answers `Held` when a hold covers the session: then nothing is deleted.
+    """
+
+    namespace: str
+    session: str
+    now: datetime
+    tombstone_until: datetime
+    limit: int
+    by: By = By()
+
+
+class Touch(Struct, frozen=True, kw_only=True):
+    """Note reads, so that idle expiry moves, and that a full namespace lets go of others first.
+
+    Artifacts that are gone or pinned are left alone; without an idle TTL the expiry stays.
+    """
+
+    reads: tuple[tuple[str, int, datetime], ...]
+    """Namespace, number, moment of the read."""
+
+
+class FoundView(Struct, frozen=True):
+    """A kept view and, when inline, its stored bytes."""
+
+    view: View
+    blob: Blob | None
+    """None: the view is the payload itself."""
+    inline: bytes | None = None
+
+
+class KeyRecord(Struct, frozen=True):
+    """What an idempotency key stands for."""
+
+    fingerprint: bytes
+    number: int
+    created: bool
+    """Whether that request created the artifact (its answer was 201)."""

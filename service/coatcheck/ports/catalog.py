@@ -1,0 +1,169 @@
+"""The catalogue: which artifacts there are, and what is known of them."""
+
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Blob, Gone, Kind
+from coatcheck.core.holds import Held
+from coatcheck.core.quota import Full, Usage
+from coatcheck.ports.artifacts import (
+    DeleteArtifact,
+    DeleteSession,
+    Fenced,
+    FoundView,
+    KeyRecord,
+    KeyReused,
+    PatchArtifact,
+    StoreArtifact,
+    Stored,
+    StoredView,
+    StoreView,
+    Touch,
+)
+from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, Evicted
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
+
+
+class Found(Struct, frozen=True):
+    """A live artifact and, when asked for and inline, its stored bytes."""
+
+    artifact: Artifact
+    inline: bytes | None = None
+    text_view: FoundView | None = None
+    """When asked for and kept."""
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which artifacts to list; all given conditions hold."""
+
+    session: str | None = None
+    kind: Kind | None = None
+    tool_name: str | None = None
+    url: str | None = None
+    label: str | None = None
+    session_prefix: str | None = None
+    """With which the session's name begins; what is in no session does not meet it."""
+    terms: tuple[tuple[int, ...], ...] | None = None
+    """Keys of `core/fulltext`: a document must have one of each. What is not indexed yet is not found by them."""
+
+
+class Page(Struct, frozen=True):
+    """Part of a list, newest first. `before` continues it; None means that this was the last part.
+
+    Where few of many artifacts meet the conditions, a part that is not the last may hold less than was asked for, even
+    nothing: a search for them has its time, and stops where the next part goes on.
+    """
+
+    artifacts: list[Artifact]
+    before: int | None
+    damaged: tuple[int, ...] = ()
+    """Segments of the full-text index that cannot be read: what they hold is missing."""
+
+
+class InlineBytes(Protocol):
+    """What the catalogue knows of blobs that are stored in it."""
+
+    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
+        """The stored bytes of an inline blob; None when there is no such row."""
+        ...
+
+
+class Catalog(InlineBytes, Protocol):
+    """Rows: what exists, for whom, until when. Every method names the namespace; none has an ambient caller.
+
+    All raise CoatcheckError `storage_unavailable` when the database cannot be reached or is busy for too long, and
+    `storage_full` when it cannot grow. After the second nothing of the change is visible. After the first it may be
+    all the same, where the answer to a commit was lost: every change can be made again safely, and then may succeed.
+    Questions raise `overloaded` when the database answers, but others keep all that there is to ask it with.
+    """
+
+    async def begin_upload(self, change: BeginUpload) -> Full | None:
+        """Record the intent; see BeginUpload."""
+        ...
+
+    async def reserve_more(self, change: ReserveMore) -> bool | Full:
+        """Raise a reservation; see ReserveMore."""
+        ...
+
+    async def renew_upload(self, change: RenewUpload) -> bool:
+        """Move the lease; see RenewUpload."""
+        ...
+
+    async def abandon_upload(self, change: AbandonUpload) -> None:
+        """Forget the intent; see AbandonUpload."""
+        ...
+
+    async def store_artifact(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | Full | None:
+        """Commit an ingest; see StoreArtifact."""
+        ...
+
+    async def condemn_blob(self, change: CondemnBlob) -> bool:
+        """Trust a blob no more; see CondemnBlob."""
+        ...
+
+    async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
+        """The blob that storing this content would point at instead of a new one."""
+        ...
+
+    async def store_view(self, change: StoreView) -> StoredView | Fenced | None:
+        """Keep a derived view; see StoreView."""
+        ...
+
+    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
+        """Change what may change; see PatchArtifact."""
+        ...
+
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | Held | None:
+        """Leave a tombstone; see DeleteArtifact."""
+        ...
+
+    async def delete_session(self, change: DeleteSession) -> int | Held:
+        """Leave tombstones for a batch of a session; see DeleteSession."""
+        ...
+
+    async def evict_artifacts(self, change: EvictArtifacts) -> Evicted:
+        """Make room; see EvictArtifacts."""
+        ...
+
+    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> Held | None:
+        """The holds that cover something there is in a session, or in the whole namespace; None when there are none."""
+        ...
+
+    async def usage_of(self, namespace: str) -> Usage:
+        """What a namespace holds."""
+        ...
+
+    async def touch(self, change: Touch) -> None:
+        """Move idle expiry; see Touch."""
+        ...
+
+    async def find(
+        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
+    ) -> Found | Gone | None:
+        """The artifact if it is live at `now`, else its tombstone, else None; one statement decides.
+
+        `with_view` also answers its kept text view with that view's inline bytes.
+
+        One that has expired but was not yet swept answers its tombstone too. None: this namespace has never heard
+        of it, or has forgotten it.
+        """
+        ...
+
+    async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+        """The request an idempotency key stands for, while it is remembered."""
+        ...
+
+    async def list_artifacts(
+        self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
+    ) -> Page:
+        """Live artifacts, newest first. `limit` is 1 to 200."""
+        ...
+
+    async def ready(self) -> None:
+        """Return if the database answers, takes writes and has this release's schema; otherwise raise, saying which.
+
+        After a write that storage refused, it raises that fault until a write succeeds.
+        """
+        ...

@@ -1,0 +1,129 @@
+"""Policies, holds, and namespaces that are to go."""
+
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Gone
+from coatcheck.core.audit import SCHEDULE, By
+from coatcheck.core.holds import Held, Hold
+from coatcheck.core.policy import Policy, Rules, Scope
+from coatcheck.core.quota import Usage
+
+
+class DeleteNamespace(Struct, frozen=True, kw_only=True):
+    """The same for up to `limit` artifacts of a namespace that is marked, live or expired. Answers how many.
+
+    Artifacts that are held stay.
+    """
+
+    namespace: str
+    now: datetime
+    tombstone_until: datetime
+    limit: int
+    by: By = SCHEDULE
+
+
+class MarkNamespace(Struct, frozen=True, kw_only=True):
+    """Mark a namespace as being deleted: from then on nothing is stored in it. Or take the mark away.
+
+    Answers `Held` when a hold covers the namespace itself; then it is not marked. Otherwise whether this changed it.
+    """
+
+    namespace: str
+    now: datetime
+    deleting: bool
+    by: By = By()
+
+
+class SetPolicy(Struct, frozen=True, kw_only=True):
+    """Make a new version of a scope's policy, or with None remove it. Answers the version.
+
+    Answers None when a removal finds no policy.
+    """
+
+    scope: Scope
+    policy: Policy | None
+    now: datetime
+    by: By = By()
+
+
+class PlaceHold(Struct, frozen=True, kw_only=True):
+    """Place a hold. When it is answered, no delete that has not been answered before removes what it covers.
+
+    Answers True; for an artifact that is not there its tombstone, or None when it is unknown, and no hold is placed.
+    An artifact that has expired and is not buried can be held.
+    """
+
+    hold: Hold
+    by: By = By()
+
+
+class ReleaseHold(Struct, frozen=True, kw_only=True):
+    """Release a hold. Answers it, or None when there is none of this ID."""
+
+    id: str
+    namespace: str | None
+    """Only in this namespace; None: in any."""
+    now: datetime
+    by: By = By()
+
+
+class Decisions(Protocol):
+    """The catalogue as administrators see it: policies, holds, usage."""
+
+    async def set_policy(self, change: SetPolicy) -> int | None:
+        """Make a version of a policy; see SetPolicy."""
+        ...
+
+    async def policy_version(self) -> int:
+        """The last version of all; 0 when there never was a policy. Cheap: asked every few seconds."""
+        ...
+
+    async def policies(self) -> tuple[int, Rules]:
+        """All policies that hold, and their last version."""
+        ...
+
+    async def policy_history(self, scope: Scope, limit: int) -> list["PolicyVersion"]:
+        """The versions of a scope's policy, newest first."""
+        ...
+
+    async def place_hold(self, change: PlaceHold) -> bool | Gone | None:
+        """Place a hold; see PlaceHold."""
+        ...
+
+    async def release_hold(self, change: ReleaseHold) -> Hold | None:
+        """Release a hold; see ReleaseHold."""
+        ...
+
+    async def holds(self, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Hold]:
+        """Holds of a namespace or of all, by ID behind one; those whose time is over are among them."""
+        ...
+
+    async def usages(self, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
+        """What namespaces hold, by name behind one."""
+        ...
+
+    async def mark_namespace(self, change: MarkNamespace) -> bool | Held:
+        """Begin or end a namespace's deletion; see MarkNamespace."""
+        ...
+
+    async def delete_namespace(self, change: DeleteNamespace) -> int:
+        """Leave tombstones for a batch of a namespace; see DeleteNamespace."""
+        ...
+
+    async def marked_namespaces(self) -> list[Usage]:
+        """The namespaces that are being deleted."""
+        ...
+
+
+class PolicyVersion(Struct, frozen=True, kw_only=True):
+    """A version of a scope's policy."""
+
+    version: int
+    scope: Scope
+    policy: Policy | None
+    """None: it was removed."""
+    at: datetime
+    by: str

@@ -1,0 +1,172 @@
+"""Plans, runs and the audit."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from coatcheck.core.audit import Entry, Head
+from coatcheck.core.retention.changes import (
+    BeginRun,
+    ClaimRun,
+    ClosePlan,
+    EndRun,
+    ForgetRemoved,
+    KeepParts,
+    KeptPlan,
+    Live,
+    MarkJob,
+    NoteRound,
+    OpenPlan,
+    RemoveBatch,
+    Removed,
+    RestoreArtifact,
+    SetJob,
+)
+from coatcheck.core.retention.jobs import Criteria, Job
+from coatcheck.core.retention.plan import Candidate, PlanPart, Sample
+from coatcheck.core.retention.runs import JobState, Outcome, Run
+from coatcheck.ports.artifacts import Fenced, Stored
+
+
+class Retention(Protocol):
+    """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit."""
+
+    async def candidates(
+        self, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
+    ) -> list[Candidate]:
+        """What meets a job's criteria at this moment and is not held, in the order of the rows, behind one of them."""
+        ...
+
+    async def samples(self, namespace: str, numbers: Sequence[int]) -> list[Sample]:
+        """Those of these artifacts that are there, as a plan shows them; in any order."""
+        ...
+
+    async def first_expired(self, namespace: str, moment: datetime) -> datetime | None:
+        """When the first artifact of a namespace that has expired by a moment did; None when none has."""
+        ...
+
+    async def held_back(self, namespace: str, criteria: Criteria, now: datetime) -> int:
+        """How many artifacts meet the criteria and are held."""
+        ...
+
+    async def oldest_read(
+        self, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
+    ) -> list[tuple[datetime, int, int]]:
+        """What may be evicted, least recently read first: moment of the last read, row, bytes of content."""
+        ...
+
+    async def live(self, namespace: str, *, after: int, limit: int) -> tuple[Live, int | None]:
+        """What there is of a namespace behind a row, as far as `limit` rows; and where to go on, None at the end."""
+        ...
+
+    async def items(self, job: Job, before: datetime) -> tuple[int, int]:
+        """What a job that removes no artifacts is about up to a moment: how many, and their stored bytes."""
+        ...
+
+    async def next_namespace(self, after: str) -> str | None:
+        """The next namespace that has artifacts, in the order of names."""
+        ...
+
+    async def open_plan(self, change: OpenPlan) -> None:
+        """Begin to keep a plan; see OpenPlan."""
+        ...
+
+    async def keep_parts(self, change: KeepParts) -> None:
+        """Keep parts of it; see KeepParts."""
+        ...
+
+    async def close_plan(self, change: ClosePlan) -> None:
+        """Have it found; see ClosePlan."""
+        ...
+
+    async def kept_plan(self, digest: str, now: datetime) -> KeptPlan | None:
+        """The plan of this digest, while it can be applied."""
+        ...
+
+    async def plan_parts(self, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
+        """Parts of a plan, from one on."""
+        ...
+
+    async def begin_run(self, change: BeginRun) -> Run:
+        """Begin a run; see BeginRun."""
+        ...
+
+    async def claim_run(self, change: ClaimRun) -> Run | None:
+        """Take up one that was left; see ClaimRun."""
+        ...
+
+    async def remove_batch(self, change: RemoveBatch) -> Run | None:
+        """Carry out a part of one; see RemoveBatch."""
+        ...
+
+    async def end_run(self, change: EndRun) -> Run | None:
+        """End one; see EndRun."""
+        ...
+
+    async def note_round(self, change: NoteRound) -> None:
+        """Sum up a round of the schedule; see NoteRound."""
+        ...
+
+    async def run(self, run_id: str) -> Run | None:
+        """A run; None when there is none of this ID."""
+        ...
+
+    async def list_runs(
+        self,
+        *,
+        before: tuple[datetime, str] | None = None,
+        limit: int,
+        job: str | None = None,
+        outcome: Outcome | None = None,
+        namespace: str | None = None,
+    ) -> list[Run]:
+        """Runs that meet all conditions, the latest first; `before` is start and ID of the one to go on behind."""
+        ...
+
+    async def set_job(self, change: SetJob) -> JobState:
+        """Change a job of the schedule; see SetJob."""
+        ...
+
+    async def mark_job(self, change: MarkJob) -> None:
+        """Write down how it ran; see MarkJob."""
+        ...
+
+    async def list_jobs(self) -> list[JobState]:
+        """Jobs that were changed or have run, by name."""
+        ...
+
+    async def removed_artifact(self, namespace: str, number: int, since: datetime) -> Removed | None:
+        """The last removal of an artifact after a moment; None when there is none."""
+        ...
+
+    async def removed_by_run(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[Removed]:
+        """What a run has removed after a moment, in the order of removal, behind one."""
+        ...
+
+    async def restore_artifact(self, change: RestoreArtifact) -> Stored | Fenced | None:
+        """Bring an artifact back; see RestoreArtifact."""
+        ...
+
+    async def forget_removed(self, change: ForgetRemoved) -> int:
+        """Give up what cannot be undone any more; see ForgetRemoved."""
+        ...
+
+    async def audit_lines(self, *, after: int, limit: int) -> list[Entry]:
+        """Lines of the audit in their order, behind one."""
+        ...
+
+    async def find_audit_lines(
+        self,
+        *,
+        before: int | None = None,
+        limit: int,
+        namespace: str | None = None,
+        run_id: str | None = None,
+        action: str | None = None,
+    ) -> list[Entry]:
+        """Lines that meet all conditions, the latest first. An action stands also for those that begin with it."""
+        ...
+
+    async def audit_head(self) -> Head | None:
+        """Where the audit says that it ends; None when somebody has removed that."""
+        ...
