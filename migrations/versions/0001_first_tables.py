@@ -95,7 +95,7 @@ def _make_artifacts() -> None:
     )
     op.create_index("ix_artifacts_blob_seq", "artifacts", ["blob_seq"])
     _partial_index("ix_artifacts_expires_at", "artifacts", ["expires_at"], "expires_at IS NOT NULL")
-    op.create_index("ix_artifacts_namespace_read_at", "artifacts", ["namespace", "read_at"])
+    op.create_index("ix_artifacts_namespace_read_at_seq", "artifacts", ["namespace", "read_at", "seq"])
     op.create_table(
         "views",
         sa.Column("artifact_seq", RowNumber, autoincrement=False, nullable=False),

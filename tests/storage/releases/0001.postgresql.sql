@@ -362,7 +362,7 @@ INSERT INTO public.usage VALUES ('other', 43, 1, 0, NULL);
 INSERT INTO public.usage VALUES ('acme', 221, 5, 0, NULL);
 INSERT INTO public.views VALUES (6, 'text', 'acme', 6, 'test 1', false, '{"size":5,"lines":1,"chars":5,"tokens":{"count":3,"exact":false,"encoding":"o200k_base"}}', '\x9298a27331abc39c626572200020756e730100050101c098a27231a00200000100b468747470733a2f2f6578616d706c652e6f72672f');
 INSERT INTO public.views VALUES (7, 'text', 'acme', NULL, 'test 1', true, '{"size":0,"lines":0,"chars":0,"tokens":{"count":3,"exact":false,"encoding":"o200k_base"}}', '\x9298a27331abc39c626572200020756e730100000100c098a27231a00200000100b468747470733a2f2f6578616d706c652e6f72672f');
-INSERT INTO public.writers VALUES ('bf7d26318529323adf27df73150c572b', '\x8d7e3f128d9ad8952c42d5f7f3b9ee3a', '2026-11-22 09:14:26.393167+00');
+INSERT INTO public.writers VALUES ('a17c3becbb46c9a3ef004b6cc6818b12', '\xd41e3f2622b7e28830eb0b4c57b91a0a', '2026-11-22 11:12:56.764969+00');
 SELECT pg_catalog.setval('public.artifacts_seq_seq', 7, true);
 SELECT pg_catalog.setval('public.blobs_seq_seq', 7, true);
 SELECT pg_catalog.setval('public.removed_seq_seq', 1, true);
@@ -422,7 +422,7 @@ ALTER TABLE ONLY public.writers
     ADD CONSTRAINT pk_writers PRIMARY KEY (id);
 CREATE INDEX ix_artifacts_blob_seq ON public.artifacts USING btree (blob_seq);
 CREATE INDEX ix_artifacts_expires_at ON public.artifacts USING btree (expires_at) WHERE (expires_at IS NOT NULL);
-CREATE INDEX ix_artifacts_namespace_read_at ON public.artifacts USING btree (namespace, read_at);
+CREATE INDEX ix_artifacts_namespace_read_at_seq ON public.artifacts USING btree (namespace, read_at, seq);
 CREATE INDEX ix_artifacts_namespace_seq ON public.artifacts USING btree (namespace, seq);
 CREATE INDEX ix_artifacts_namespace_session_seq ON public.artifacts USING btree (namespace, session, seq) WHERE (session IS NOT NULL);
 CREATE INDEX ix_audit_namespace_seq ON public.audit USING btree (namespace, seq);

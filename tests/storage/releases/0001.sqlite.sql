@@ -358,7 +358,7 @@ CREATE INDEX ix_artifacts_namespace_seq ON artifacts (namespace, seq);
 CREATE INDEX ix_artifacts_namespace_session_seq ON artifacts (namespace, session, seq) WHERE session IS NOT NULL;
 CREATE INDEX ix_artifacts_blob_seq ON artifacts (blob_seq);
 CREATE INDEX ix_artifacts_expires_at ON artifacts (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX ix_artifacts_namespace_read_at ON artifacts (namespace, read_at);
+CREATE INDEX ix_artifacts_namespace_read_at_seq ON artifacts (namespace, read_at, seq);
 CREATE INDEX ix_views_blob_seq ON views (blob_seq) WHERE blob_seq IS NOT NULL;
 CREATE INDEX ix_uploads_lease_until ON uploads (lease_until);
 CREATE INDEX ix_tombstones_until ON tombstones (until);

@@ -111,7 +111,9 @@ Index(
     sqlite_where=artifacts.c.expires_at.is_not(None),
     postgresql_where=artifacts.c.expires_at.is_not(None),
 )
-Index("ix_artifacts_namespace_read_at", artifacts.c.namespace, artifacts.c.read_at)  # what a full namespace lets go of
+Index(  # what a full namespace lets go of, in order: rows that came together may have one moment
+    "ix_artifacts_namespace_read_at_seq", artifacts.c.namespace, artifacts.c.read_at, artifacts.c.seq
+)
 
 views = Table(  # no cascade: whoever removes an artifact must release the bytes of its views, or is refused
     "views",

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 _PLACEHOLDERS: Final = (
-    r"(?i)^(?:user(?:name)?|anon(?:cvs|ymous)?|guest|pass(?:word|wd)?|pwd|secret|token|changeme|example|test|your[\w.-]*|my[_-]\w+|x+|\*+|\.+)$",
+    r"(?i)^(?:user(?:name)?|(?:pserver:)?anon(?:cvs|ymous)?|guest|pass(?:word|wd)?|pwd|secret|token|changeme|example|test|your[\w.-]*|my[_-]\w+|x+|\*+|\.+)$",
     r"^(?:\$\{?[\w.:-]+\}?|%\w+%|\{\{?[^{}]*\}?\}|\{[^{}]*|<[^<>]*>?|\[[^\[\]]*\]?|%s|%\(\w+\)s)$",
 )
 """What documentation writes where a secret would stand."""
