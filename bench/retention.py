@@ -17,17 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from bench import expiry
+from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.core.audit import SCHEDULE, By
+from coatcheck.core.audit import By
 from coatcheck.core.blob_ids import new_blob_id
-from coatcheck.core.retention import Job, Outcome, Scope, hourly_run
-from coatcheck.ports.tidying import ExpireArtifacts
+from coatcheck.core.retention import Job, Outcome, Scope
+from coatcheck.jobs.schedule import rounds
 from coatcheck.usecases.plan_retention import PlanRetention
+from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.run_retention import RunRetention
+from coatcheck.usecases.tidy import Crew, Tidy
 from coatcheck.usecases.trail import Trail
 from contract.making import store
 from support.postgres import running_postgres
@@ -35,7 +38,12 @@ from support.postgres import running_postgres
 MANY = 1_000_000
 GRACE = timedelta(minutes=10)
 RATE = 1000
-SECONDS = 30
+SECONDS = 60
+"""Six rounds of the schedule."""
+PAUSE = 10.0
+"""Seconds between two rounds, as the settings have it."""
+CATCH_UP = 60
+"""Seconds in which what was overdue at the start goes."""
 CALLERS = 4
 
 
@@ -127,28 +135,57 @@ async def _rate(server: Any) -> None:  # noqa: ANN401 - as above
 
 
 async def _round(server: Any, *, expiring: bool) -> tuple[float, float, float, float]:  # noqa: ANN401 - as above
+    """Steady expiry: what is overdue at the start goes before the clock starts."""
     url = server.database()
     migrate(url)
-    count = RATE * (SECONDS + 60)
-    # So many expire each second, from a minute ago to the end of the round.
+    count = RATE * (60 + CATCH_UP + SECONDS + 60)
+    # So many expire each second, from a minute ago to long after the end of the round.
     await asyncio.to_thread(expiry.fill_postgres, server, url, 10_000, expired=count, apart=1_000_000 // RATE)
-    replicas = [await PostgresCatalog.open(url) for _ in range(3)]
+    catalogs = [await PostgresCatalog.open(url) for _ in range(3)]
     stop = asyncio.Event()
     try:
-        tidying = [asyncio.create_task(_expire(catalog, stop)) for catalog in replicas if expiring]
+        tidying = [
+            asyncio.create_task(rounds("tidying", _tidy(catalog, name), PAUSE, stop))
+            for name, catalog in enumerate(catalogs if expiring else [])
+        ]
+        if expiring:
+            await asyncio.sleep(CATCH_UP)
+        buried = await _buried(catalogs[0])
         began = time.perf_counter()
-        watching = asyncio.create_task(_overdue(replicas[0], stop, after=SECONDS / 2))
-        times = await asyncio.gather(*(_ingest(replicas[n % 3], n, began + SECONDS) for n in range(CALLERS)))
+        watching = asyncio.create_task(_overdue(catalogs[0], stop))
+        times = await asyncio.gather(*(_ingest(catalogs[n % 3], n, began + SECONDS) for n in range(CALLERS)))
         took = time.perf_counter() - began
+        buried = await _buried(catalogs[0]) - buried
         stop.set()
-        expired = sum(await asyncio.gather(*tidying))
+        await asyncio.gather(*tidying)
         overdue = await watching
     finally:
-        for catalog in replicas:
+        for catalog in catalogs:
             await catalog.close()
     all_times = sorted(itertools.chain.from_iterable(times))
     p99 = 1000 * statistics.quantiles(all_times, n=100)[98]
-    return len(all_times) / took, p99, expired / took, overdue if expiring else 0.0
+    return len(all_times) / took, p99, buried / took, overdue if expiring else 0.0
+
+
+def _tidy(catalog: PostgresCatalog, name: int) -> Tidy:
+    """As a replica has it; all bytes are inline."""
+    return Tidy(
+        catalog,
+        catalog,
+        MemoryBlobStore(catalog.clock),
+        catalog.clock,
+        ReadLog(),
+        tombstone_life=timedelta(days=30),
+        grace=GRACE,
+        crew=Crew(f"replica {name}", PAUSE),
+        retention=catalog,
+    )
+
+
+async def _buried(catalog: PostgresCatalog) -> int:
+    """How many artifacts the schedule's runs have removed; each transaction adds its own."""
+    runs = await catalog.list_runs(job="expire", outcome=None, before=None, limit=50)
+    return sum(run.artifacts for run in runs)
 
 
 async def _ingest(catalog: PostgresCatalog, caller: int, end: float) -> list[float]:
@@ -166,26 +203,12 @@ async def _ingest(catalog: PostgresCatalog, caller: int, end: float) -> list[flo
     raise AssertionError
 
 
-async def _expire(catalog: PostgresCatalog, stop: asyncio.Event) -> int:
-    total = 0
-    while not stop.is_set():
-        now = catalog.clock.now()
-        by = By(SCHEDULE.actor, run_id=hourly_run("expire", now))
-        change = ExpireArtifacts(now=now, tombstone_until=now + timedelta(days=30), limit=500, by=by)
-        done = await catalog.expire_artifacts(change)
-        total += done
-        if done < change.limit:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), 0.5)
-    return total
-
-
-async def _overdue(catalog: PostgresCatalog, stop: asyncio.Event, *, after: float) -> float:
-    """The most that anything was overdue once what was overdue at the start has gone."""
-    began, most = time.perf_counter(), 0.0
+async def _overdue(catalog: PostgresCatalog, stop: asyncio.Event) -> float:
+    """The most that anything was overdue."""
+    most = 0.0
     while not stop.is_set():
         found = await catalog.overdue(datetime.now(UTC), 1)  # noqa: TID251 - a benchmark's own clock
-        if found.oldest is not None and time.perf_counter() - began > after:
+        if found.oldest is not None:
             most = max(most, (datetime.now(UTC) - found.oldest).total_seconds())  # noqa: TID251 - as above
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)

@@ -1,6 +1,7 @@
 """Documents of many kinds with a planted text somewhere in them, as tools hand them over."""
 
 import base64
+import html
 import json
 from collections.abc import Callable
 from random import Random
@@ -105,7 +106,8 @@ def _keys(planted: list[str], random: Random) -> Document:
 
 
 def _page(planted: list[str], random: Random) -> Document:
-    escaped = [text.replace("&", "&amp;").replace("<", "&lt;") for text in planted]
+    quoted = random.random() < 0.5
+    escaped = [html.escape(text, quote=quoted) for text in planted]
     parts = [f"<h2>{_prose(random, 4)}</h2><p>{_prose(random, 60)}</p>" for _ in range(12)]
     parts += [f"<p>{text}</p>" if random.random() < 0.7 else f"<h2>{text}</h2>" for text in escaped]
     random.shuffle(parts)

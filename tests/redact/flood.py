@@ -67,7 +67,7 @@ class Flood:
         for way, text in outs:
             self.answers += 1
             for each in made:
-                gram = _leaked(each.secret, text)
+                gram = leaked(each.secret, text)
                 if gram:
                     key = f"{kind}/{each.rule}/{way}"
                     self.leaks[key] += 1
@@ -180,7 +180,7 @@ def _address(made: planted.Planted) -> str | None:
     return address if re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]{1,2000}", address) else None
 
 
-def _leaked(secret: str, text: str) -> str | None:
+def leaked(secret: str, text: str) -> str | None:
     """A part of the secret that stands in the text."""
     plain = secret.strip("\"' ")
     if len(plain) <= _GRAM:

@@ -12,6 +12,7 @@ from typing import Final
 
 from coatcheck.core.redact.encoded import decoded, places
 from coatcheck.core.redact.engine import Expression, Spans
+from coatcheck.core.redact.entities import plain, unescaped
 from coatcheck.core.redact.filler import Secret, merged
 from coatcheck.core.redact.keys import keys
 from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, Allowed, Rule, RuleSet, loosened, uncaptured
@@ -70,6 +71,9 @@ class Finder:
         hidden = decoded(data)
         if hidden.data:
             found += places(hidden, self._in(hidden.data, begins=True, ends=True))
+        text = plain(data)
+        if text is not None:
+            found += unescaped(self._in(text.data, begins=True, ends=True), text)
         return merged(found)
 
     def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[Secret]:
@@ -136,7 +140,7 @@ class Finder:
         exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
         if any(_allows(each, data, match, secret) for each in exceptions):
             return None
-        if not rule.named:
+        if not rule.named and data[end - 1] in _REST:  # otherwise it has ended, with what the rule asks for behind it
             while end < len(data) and data[end] in _REST:
                 end += 1
         return Secret(start, end, rule.number)

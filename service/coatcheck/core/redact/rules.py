@@ -31,13 +31,20 @@ _QUOTES: Final = (
 )
 """Between name and secret: also the escaped quotes of JSON inside JSON."""
 _BLANKS: Final = (
-    (r"[ \t\n\r](?:-", r"(?:[ \t\n\r]|\\[nrt])(?:-"),
+    (r"[ \t\n\r](?:-", r"(?:[ \t\n\r]|\\[nrt])[+>-]?(?:-"),  # a diff's sign, too
     (r"[ \t]", r"(?:[ \t]|\\{1,3}t)"),
     (r"(?:\s|\z)", r"""(?:[\s<;&|)"'\\]|\z)"""),
 )
-_BETWEEN: Final = ((r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5}?)"),)
-"""Whatever lies between a command and its argument: as little as possible, or the first of two secrets in a line of
-JSON is passed over."""
+_BETWEEN: Final = (
+    (r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5}?)"),
+    ("(.{8,})", "(.{8,}?)"),
+)
+"""Where anything may stand: as little as possible, or the first of two secrets in a line of JSON is passed over."""
+_EDGES: Final = (
+    (r"""(?:^|[\\'"\x60\s>=:(,)])""", r"""(?:^|[\\'"\x60\s>=:(,)+\[{|;-]|\\[nrtbf])"""),
+    (r"""(?:$|[\\'"\x60\s<),])""", r"(?:$|[^\w~.-])"),
+)
+"""Around a token whose rule names what may stand there: a diff's signs and line ends as JSON writes them as well."""
 _END: Final = r"""(?:[\x60'"\s;]|\\[nr]|$)"""
 _END_OF_VALUE: Final = r"(?:[\x60'\"\s;,)\]}<&]|\\[nrtu'\"\\]|$)"
 """What may follow a secret that a name announces: in a program, and in JSON, a URL or a page as well."""
@@ -198,7 +205,7 @@ def _adapted(expression: str, *, named: bool) -> str:
     """The set is made for files of programs; payloads are JSON inside JSON, URLs and pages as well."""
     source = expression.replace(_LEAD, "").replace(_END, _END_OF_VALUE if named else _END_OF_TOKEN)
     source = _BEGIN.sub(lambda found: f"{found.group(1)}{_BEGIN_OF_TOKEN}", source.replace(r"\b(\b(", r"\b(("))
-    for narrow, wide in (*_QUOTES, *_BLANKS, *_BETWEEN):
+    for narrow, wide in (*_EDGES, *_QUOTES, *_BLANKS, *_BETWEEN):
         source = source.replace(narrow, wide)
     for word in ("data:", "kind:"):
         source = source.replace(rf"\b{word}", f"{_BEGIN_OF_TOKEN}{word}")

@@ -26,7 +26,12 @@ class Words:
         """Those that may match in a short text, in order."""
         if self._expression is None:
             return list(self._always)
-        found = {data[begin:end].lower() for begin, end in self._expression.each(data)}
+        found: set[bytes] = set()
+        at = 0
+        while (match := self._expression.search(data, at)) is not None:
+            begin, end = match[0]
+            found.add(data[begin:end].lower())
+            at = begin + 1  # the next word may begin in this one
         numbers = {rule.number for word in found for rule in self._by_word.get(word, ())}
         numbers.update(rule.number for rule in self._always)
         return [rule for rule in self._rules if rule.number in numbers] if numbers else []

@@ -1,0 +1,87 @@
+"""Secrets whose surroundings are written out, and whole documents of every kind through the mask alone."""
+
+import html
+import json
+from random import Random
+
+import pytest
+
+from coatcheck.adapters.redaction_rules import Masks
+from coatcheck.core.redact.entities import plain
+from coatcheck.core.redact.mask import Mask
+from redact import documents, planted
+from redact.flood import leaked
+
+NAMED = 'adafruit_api_key = "1enlq2x2h5lrrhemw4y69wcwx96ej0x5"'
+
+
+@pytest.fixture(scope="module")
+def mask() -> Mask:
+    return Masks()()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<code>{html.escape(NAMED)}</code>",
+        NAMED.replace('"', "&#34;"),
+        f"<div data-props={html.escape(json.dumps(NAMED))!r}>",
+        json.dumps(NAMED).replace("\\", "").replace('"', "\\u0022"),
+        json.dumps(json.dumps(NAMED).replace('\\"', "\\u0022")),
+        "&amp;" * 500 + html.escape(NAMED) + "&lt;" * 500,
+        "x" * 5_000 + "&gt;" + "y" * 5_000 + html.escape(NAMED),
+    ],
+)
+def test_a_secret_behind_quotes_that_are_written_out_is_masked_and_nothing_else(text: str, mask: Mask) -> None:
+    shown = mask.filled(text.encode()).decode()
+    assert len(shown) == len(text)
+    secret = NAMED.split('"')[1]
+    at = text.index(secret)
+    assert secret[:8] not in shown
+    assert (shown[:at], shown[at + len(secret) :]) == (text[:at], text[at + len(secret) :])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_every_byte_as_it_reads_knows_its_place(seed: int) -> None:
+    random = Random(seed)
+    signs = ["&quot;", "&#39;", "&amp;", "&lt;", "&nbsp;", "&#xe9;", "\\u0022", "\\\\u003c"]
+    text = "".join(random.choice([*signs, "a" * random.randint(1, 2_000), "\n", "&", "\\u9999"]) for _ in range(40))
+    data = text.encode()
+    read = plain(data)
+    if read is None:
+        assert not any(sign in text for sign in signs)
+        return
+    for byte in range(len(read.data)):
+        low, high = read.place(byte, byte + 1)
+        assert low == high or data[low:high] == read.data[byte : byte + 1] or text[low:high] in signs
+    whole = read.place(0, len(read.data))
+    assert 0 <= whole[0] <= whole[1] <= len(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+IL62Q~hS91zcV1JyXDRKqr35OcS0FglFe4kEs<",
+        "x\n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 \nft",
+        '+curl\n+-u\t "RMy:AAOU" \n next',
+        '<add key="Password" value="Qk6pLxfTp" /><add key="Password" value="Zw8rBvmYc" />',
+        html.escape('<add key="Password" value="Qk6pLxfTp" />'),
+    ],
+)
+def test_what_got_through_once_is_masked(text: str, mask: Mask) -> None:
+    shown = mask.filled(text.encode()).decode()
+    for secret in ("IL62Q~hS91zc", "CJVRx_CAl9WJa3c", "AAOU", "Qk6pLxfTp", "Zw8rBvmYc"):
+        assert secret not in shown
+
+
+def test_nothing_of_a_secret_is_left_in_many_documents_of_every_kind(mask: Mask) -> None:
+    random = Random(20261122)
+    names, kinds = planted.names(), documents.kinds()
+    for number in range(1_000):
+        rules = [names[number % len(names)], *random.sample(names, random.randint(0, 2))]
+        made = [planted.plant(rule, random) for rule in rules]
+        kind = kinds[(number + number // len(kinds)) % len(kinds)]
+        shown = mask.filled(documents.make(kind, [each.text for each in made], random).data).decode("utf-8", "replace")
+        for each in made:
+            for written in (each.secret, json.dumps(each.secret)[1:-1]):
+                assert leaked(written, shown) is None, (kind, each)
