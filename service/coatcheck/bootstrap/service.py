@@ -30,6 +30,7 @@ from coatcheck.tools.read import ReadArtifact
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.calm import Calm
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.empty_namespace import EmptyNamespace
@@ -211,7 +212,16 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             async with (
                 deciding(policies, empty, make_room, store.catalog, settings.sweep_seconds),
                 retaining(retention),
-                running(tidy, agenda.pause, note, WriteThrough(places), index, context.note, meter=watched.meter),
+                running(
+                    tidy,
+                    agenda.pause,
+                    note,
+                    WriteThrough(places),
+                    index,
+                    context.note,
+                    calm=Calm(watched.slots),
+                    meter=watched.meter,
+                ),
             ):
                 yield Running(services, _limits(settings), authenticate.required)
         finally:

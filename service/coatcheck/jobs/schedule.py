@@ -42,9 +42,13 @@ async def running(
     index: Index | None = None,
     accounts: NoteAccounts | None = None,
     *,
+    calm: Callable[[], Awaitable[None]] | None = None,
     meter: Meter = UNMETERED,
 ) -> AsyncGenerator[None]:
-    """Tidy every `pause` seconds; every second write reads down, store what waits for storage, index what is new."""
+    """Tidy every `pause` seconds; every second write reads down, store what waits for storage, index what is new.
+
+    What is new is indexed when it is `calm`.
+    """
     stop = asyncio.Event()
 
     async def tidied() -> None:
@@ -63,7 +67,7 @@ async def running(
     indexing: asyncio.Task[None] | None = None
     if index is not None:
         # Not among the workers: it may rest for long, and may be cut off at any point.
-        indexed = rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST, meter=meter)
+        indexed = rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST, ready=calm, meter=meter)
         indexing = asyncio.create_task(indexed, name="index")
     storing: asyncio.Task[None] | None = None
     if write_through is not None:
@@ -93,10 +97,16 @@ async def rounds(
     stop: asyncio.Event,
     *,
     rest: float = 0.0,
+    ready: Callable[[], Awaitable[None]] | None = None,
     meter: Meter = UNMETERED,
 ) -> None:
-    """Rounds until told to stop, with a pause after each, and `rest` times as long a one as the round took."""
+    """Rounds until told to stop, with a pause after each, and `rest` times as long a one as the round took.
+
+    Before each it waits until `ready` returns.
+    """
     while not stop.is_set():
+        if ready is not None:
+            await ready()
         began = time.monotonic()
         await _round(what, work, meter)
         took = time.monotonic() - began

@@ -34,6 +34,8 @@ class Slots:
         self._queue: deque[asyncio.Future[bool]] = deque()
         self.used = 0
         """Places that are held."""
+        self.given = 0
+        """Places that were given so far."""
         self.refused = 0
         """Callers that were sent away so far."""
 
@@ -50,6 +52,7 @@ class Slots:
         """
         if self.used < self._most and not self._queue:
             self.used += 1
+            self.given += 1
             return
         if len(self._queue) >= self._room:
             raise self._full()
@@ -70,6 +73,7 @@ class Slots:
             alarm.cancel()
         if not came:
             raise self._full()
+        self.given += 1
 
     async def __aexit__(self, *_: object) -> None:
         """Give the place back."""

@@ -1,0 +1,30 @@
+"""Work that can wait lets payloads that are being taken in go first."""
+
+import asyncio
+from typing import Final
+
+from coatcheck.usecases.slots import Slots
+
+PATIENCE: Final = 5.0
+"""Seconds that the work waits at most: what never pauses must not keep it from being done."""
+_LOOK: Final = 0.2
+"""Seconds without a payload that count as a pause."""
+
+
+class Calm:
+    """Awaited, it returns when no payload is on its way and none has come for a moment, or after PATIENCE."""
+
+    def __init__(self, slots: Slots) -> None:
+        """Make it; `slots` are the places in which payloads are taken in."""
+        self._slots = slots
+
+    async def __call__(self) -> None:
+        """Wait."""
+        for _ in range(round(PATIENCE / _LOOK)):
+            before = self._slots.given
+            if self._slots.used == 0:
+                await asyncio.sleep(_LOOK)
+                if self._slots.used == 0 and self._slots.given == before:
+                    return
+            else:
+                await asyncio.sleep(_LOOK)
