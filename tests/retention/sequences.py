@@ -507,13 +507,15 @@ _MEMORY = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
 """What a power loss leaves is not what is tested here."""
 
 
-async def run(database: str, first: int, count: int) -> Counter[str]:
+async def run(database: str, first: int, count: int, *, show: bool = False) -> Counter[str]:
     """So many sequences on one database; what happened in them."""
     did: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
         async with DATABASES[database](Path(folder)) as opened:
             for seed in range(first, first + count):
                 did += await sequence(opened, seed)
+                if show and (seed + 1) % 250 == 0:
+                    sys.stderr.write(f"{database}: {seed + 1} sequences\n")
             verified = await Trail(opened.catalog).verify()
             assert verified.breach is None, verified
             did["lines of the audit, verified"] = verified.lines
@@ -529,7 +531,7 @@ def main() -> None:
     asked = parser.parse_args()
     for database in asked.database or DATABASES:
         began = time.monotonic()
-        did = asyncio.run(run(database, asked.first, asked.count))
+        did = asyncio.run(run(database, asked.first, asked.count, show=True))
         took = time.monotonic() - began
         sys.stdout.write(f"{database}: {asked.count} sequences of {LENGTH} operations in {took:.0f} s\n")
         sys.stdout.writelines(f"  {what}: {times:,}\n" for what, times in sorted(did.items()))
