@@ -6,6 +6,8 @@ are. Only the surroundings of what is written out are looked at again; a text wi
 
 import html
 from bisect import bisect_right
+from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
@@ -13,26 +15,28 @@ from msgspec import Struct
 from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import Secret
 
-_WRITTEN: Final = Expression(
-    r"&(?:quot|apos|lt|gt|amp|nbsp|#(?:[0-9]{1,3}|[xX][0-9a-fA-F]{1,2}));|\\+u00[2-7][0-9a-fA-F]", groups=False
+_SIGN: Final = Expression(
+    r"&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]{1,3}|#[xX][0-9a-fA-F]{1,2});|\\+u00[2-7][0-9a-fA-F]", groups=False
 )
 _BEFORE: Final = 128
 """Bytes before a sign that are looked at with it: more than a name and what may stand between it and the sign."""
 _BEHIND: Final = 768
 """The same behind it: more than any secret that a name announces."""
+_BETWEEN: Final = b"\n\0\n"
+"""Stands for what is not looked at; nothing goes on across it."""
 
 
 class Plain(Struct, frozen=True):
-    """The surroundings of all signs that are written out, as they read, with a line between each two."""
+    """The surroundings of all signs that are written out, as they read."""
 
     data: bytes
     starts: list[int]
-    """Where in `data` each piece begins: a sign, or what lies between two."""
+    """Where in `data` each piece begins: a sign, a part of what lies between two, or _BETWEEN."""
     raw: list[tuple[int, int]]
-    """Where in the text each is; a separator is nowhere, and has an empty place."""
+    """Where in the text each is; _BETWEEN is nowhere, and has an empty place."""
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Where in the text a part of `data` is."""
+        """Where in the text a part of `data` is; at least one byte."""
         return self._at(start)[0], self._at(end - 1)[1]
 
     def _at(self, byte: int) -> tuple[int, int]:
@@ -48,31 +52,26 @@ def plain(data: bytes) -> Plain | None:
     """What is written out as it reads; None where nothing is."""
     if b"&" not in data and b"\\u00" not in data:
         return None
-    pieces: list[bytes] = []
-    starts: list[int] = []
-    raw: list[tuple[int, int]] = []
-    size = done = 0
-
-    def add(piece: bytes, low: int, high: int) -> None:
-        nonlocal size
-        if piece:
-            pieces.append(piece)
-            starts.append(size)
-            raw.append((low, high))
-            size += len(piece)
-
-    for begin, end in _WRITTEN.each(data):
-        if begin - _BEFORE > done + _BEHIND:  # far from the one before: its surroundings end, ours begin
-            if pieces:
-                add(data[done : done + _BEHIND], done, done + _BEHIND)
-                add(b"\n", done + _BEHIND, done + _BEHIND)
-            done = begin - _BEFORE
-        add(data[done:begin], done, begin)
-        add(_read(data[begin:end]), begin, end)
-        done = end
-    if not pieces:
+    signs = list(_SIGN.each(data))
+    if not signs:
         return None
-    add(data[done : done + _BEHIND], done, min(len(data), done + _BEHIND))
+    pieces: list[bytes] = []
+    raw: list[tuple[int, int]] = []
+    at = 0
+    for begin, end in [*signs, (len(data), len(data))]:
+        if begin - at <= _BEHIND + _BEFORE:
+            if at < begin:
+                pieces.append(data[at:begin])
+                raw.append((at, begin))
+        else:
+            low, high = at + _BEHIND if at else 0, begin - _BEFORE if end > begin else len(data)
+            pieces += [data[at:low], _BETWEEN, data[high:begin]]
+            raw += [(at, low), (low, low), (high, begin)]
+        if end > begin:
+            pieces.append(_read(data[begin:end]))
+            raw.append((begin, end))
+        at = end
+    starts = list(accumulate(map(len, pieces[:-1]), initial=0))
     return Plain(b"".join(pieces), starts, raw)
 
 
@@ -81,6 +80,7 @@ def unescaped(found: list[Secret], text: Plain) -> list[Secret]:
     return [Secret(*text.place(each.start, each.end), each.rule) for each in found]
 
 
+@lru_cache(1024)
 def _read(sign: bytes) -> bytes:
     if sign.startswith(b"\\"):
         return bytes((int(sign[-4:], 16),))
