@@ -37,6 +37,8 @@ from coatcheck.usecases.search_results import SearchAsk as ResultsAsk
 from coatcheck.usecases.verify_citations import Quotation
 from redact import documents, planted
 
+_TITLE = 300
+"""Characters of a title; a secret that the caller cut is none that a rule knows."""
 _GRAM = 12
 """Characters of a secret that must not come out; of a shorter one, all."""
 
@@ -80,7 +82,7 @@ class Flood:
         said = Said(
             tool_name="make",
             media_type=document.media_type,
-            title=made[0].text[:200] if random.random() < 0.2 else document.title,
+            title=made[0].text if len(made[0].text) <= _TITLE and random.random() < 0.2 else document.title,
             url=_address(made[0]) if random.random() < 0.2 else None,
             session="s",
         )
