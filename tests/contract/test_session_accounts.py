@@ -5,6 +5,7 @@ from datetime import timedelta
 from coatcheck.core.artifact import Said
 from coatcheck.core.session_usage import SessionUsage, Spent
 from coatcheck.ports.artifacts import DeleteSession
+from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace
 from coatcheck.ports.session_accounts import AddSessionUsage
 from coatcheck.ports.tidying import PurgeRecords
 from contract.making import DAY, START, Everything, store
@@ -69,3 +70,21 @@ async def test_accounts_that_nobody_writes_to_go_after_ninety_days(catalog: Ever
     assert await catalog.purge_records(PurgeRecords(now=just - SECOND, limit=10)) in {0, 2}
     _ = await catalog.purge_records(PurgeRecords(now=just, limit=10))
     assert await catalog.session_usage("acme", "old") is None
+
+
+async def test_accounts_go_with_their_namespace_and_those_of_others_stay(catalog: Everything) -> None:
+    spent = Spent(artifacts=1, raw_tokens=900)
+    sessions = [("acme", f"s{at}", spent) for at in range(7)]
+    await catalog.add_session_usage(adding(1, *sessions, ("other", "s1", spent)))
+    for at in range(3):
+        await catalog.store_artifact(store(b"%d\n" % at, said=Said(session=f"s{at}", tool_call_id=str(at))))
+    going = DeleteNamespace(namespace="acme", now=START, tombstone_until=START + DAY, limit=2)
+    assert await catalog.delete_namespace(going) == 0  # it is not marked
+    assert await catalog.session_usage("acme", "s0") is not None
+    await catalog.mark_namespace(MarkNamespace(namespace="acme", now=START, deleting=True))
+    assert await catalog.delete_namespace(going) == 2
+    left = [name for _, name, _ in sessions if await catalog.session_usage("acme", name) is not None]
+    assert len(left) == 5
+    assert await catalog.delete_namespace(going) == 1
+    assert [name for name in left if await catalog.session_usage("acme", name) is not None] == []
+    assert await catalog.session_usage("other", "s1") is not None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, bindparam, func, or_, select
 
+from coatcheck.adapters.sql.changes import session_usage
 from coatcheck.adapters.sql.changes.bury import CORPSE, NOW, Corpse, Death, bury, is_live
 from coatcheck.adapters.sql.changes.holds import is_not_held
 from coatcheck.adapters.sql.changes.unsettled import Unsettled
@@ -174,4 +175,8 @@ def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
     if conn.execute(_MARKED, at).scalar() is None:
         return 0
     found = [Corpse._make(row) for row in conn.execute(_ALL, at | {"limit": change.limit})]
+    if len(found) < change.limit:
+        session_usage.drop_all(conn, change.namespace)
+    else:
+        session_usage.drop_some(conn, change.namespace, change.limit)
     return _bury_all(conn, found, "namespace_deleted", change)

@@ -48,6 +48,17 @@ _ACCOUNT = select(*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at).w
     _T.namespace == bindparam("namespace"), _T.session == bindparam("session")
 )
 _DROP = delete(session_usage).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
+_DROP_ALL = delete(session_usage).where(_T.namespace == bindparam("namespace"))
+_SOME = (
+    select(_T.session)
+    .where(_T.namespace == bindparam("namespace"))
+    .order_by(_T.session)
+    .limit(bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_DROP_SOME = delete(session_usage).where(
+    _T.namespace == bindparam("namespace"), _T.session.in_(select(_SOME.cte("some")))
+)
 _BEFORE: dict[str, ColumnElement[Any]] = {
     "sqlite": bindparam("before", type_=UtcDateTime),
     # A wrong clock of a replica must not drop what is new.
@@ -103,6 +114,16 @@ def account(conn: Connection, namespace: str, session: str) -> SessionUsage | No
 def drop(conn: Connection, namespace: str, session: str) -> None:
     """Drop the account of a session that is deleted."""
     conn.execute(_DROP, {"namespace": namespace, "session": session})
+
+
+def drop_some(conn: Connection, namespace: str, limit: int) -> None:
+    """Drop so many accounts of a namespace that is being deleted."""
+    conn.execute(_DROP_SOME, {"namespace": namespace, "limit": limit})
+
+
+def drop_all(conn: Connection, namespace: str) -> None:
+    """Drop what is left of them."""
+    conn.execute(_DROP_ALL, {"namespace": namespace})
 
 
 def drop_old(conn: Connection, now: datetime, limit: int) -> int:
