@@ -70,6 +70,41 @@ def test_a_tired_person_plans_applies_undoes_and_verifies(tmp_path: Path) -> Non
         assert code == 3, said
 
 
+def _applied(service: Service, job: str, *more: str) -> Any:  # noqa: ANN401 - JSON
+    """The run of a job that was planned just now."""
+    plan = _json(service, "retention", "plan", job)
+    code, said = _run(service, "retention", "apply", plan["digest"], *more, "--json")
+    run = json.loads(said)
+    assert code == (1 if run["items"] else 0)  # findings
+    return run
+
+
+def test_bytes_that_rot_are_found_by_a_run_and_what_they_were_is_removed_by_another(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data) as service:
+        whole = service.post("line of a log\n" * 30_000, tool_call_id="a")["id"]
+        rotten = service.post("".join(f"{n * n}\n" for n in range(60_000)), tool_call_id="b")["id"]
+        for job in ("verify", "storage"):
+            run = _applied(service, job)
+            assert (run["outcome"], run["artifacts"], run["items"]) == ("finished", 0, 0), run
+        blob = max(
+            (each for each in (data / "blobs").rglob("*") if each.is_file()), key=lambda each: each.stat().st_size
+        )
+        content = bytearray(blob.read_bytes())
+        content[len(content) // 3] ^= 0xFF
+        blob.write_bytes(content)
+        run = _applied(service, "verify")
+        assert (run["outcome"], run["artifacts"], run["items"]) == ("finished", 0, 1), run
+        found = service.client.get(f"/v1/artifacts/{rotten}/search", params={"pattern": "no such line"})
+        assert found.status_code >= 400, found.text  # whoever reads it marks it as lost
+        run = _applied(service, "lost", "--confirm")
+        assert (run["outcome"], run["artifacts"]) == ("finished", 1), run
+        assert service.client.get(f"/v1/artifacts/{rotten}").status_code == 410
+        assert service.content(whole) == b"line of a log\n" * 30_000
+        (line,) = _json(service, "audit", "list", "--action", "artifact.removed")["items"]
+        assert line["artifacts"] == [rotten]
+
+
 async def _filled(path: Path, count: int) -> list[int]:
     catalog = SqliteCatalog.open(path)
     changes = [
