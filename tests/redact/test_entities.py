@@ -65,12 +65,17 @@ def test_every_byte_as_it_reads_knows_its_place(seed: int) -> None:
         "x\n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 \nft",
         '+curl\n+-u\t "RMy:AAOU" \n next',
         '<add key="Password" value="Qk6pLxfTp" /><add key="Password" value="Zw8rBvmYc" />',
+        (
+            "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\nv1.0-"
+            "e8d724d97db61990401e2845-7266d7a5e3c375b4071d2e035df4406b4bf5e317ff29efb6825e917093e06b9df34380ae16b7635a84294"
+            "4689793f4e3ba4587b763585f3ca9718f11aa5f67953bb3083f5993f4e37b\n"
+        ),
         html.escape('<add key="Password" value="Qk6pLxfTp" />'),
     ],
 )
 def test_what_got_through_once_is_masked(text: str, mask: Mask) -> None:
     shown = mask.filled(text.encode()).decode()
-    for secret in ("IL62Q~hS91zc", "CJVRx_CAl9WJa3c", "AAOU", "Qk6pLxfTp", "Zw8rBvmYc"):
+    for secret in ("IL62Q~hS91zc", "CJVRx_CAl9WJa3c", "AAOU", "Qk6pLxfTp", "Zw8rBvmYc", "e8d724d97db6"):
         assert secret not in shown
 
 

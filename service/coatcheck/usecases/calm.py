@@ -21,10 +21,7 @@ class Calm:
     async def __call__(self) -> None:
         """Wait."""
         for _ in range(round(PATIENCE / _LOOK)):
-            before = self._slots.given
-            if self._slots.used == 0:
-                await asyncio.sleep(_LOOK)
-                if self._slots.used == 0 and self._slots.given == before:
-                    return
-            else:
-                await asyncio.sleep(_LOOK)
+            idle, before = self._slots.used == 0, self._slots.given
+            await asyncio.sleep(_LOOK)
+            if idle and self._slots.used == 0 and self._slots.given == before:
+                return

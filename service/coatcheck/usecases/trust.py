@@ -52,7 +52,8 @@ class Trust:
         """Trust a blob no more, from now on and after a restart."""
         change = CondemnBlob(namespace=namespace, blob_id=blob_id, now=self._clock.now())
         if await self._catalog.condemn_blob(change):
-            log.error("Blob %s of %r is lost: %s. Posting its payload again heals it.", blob_id, namespace, why)
+            because = why.rstrip(".")
+            log.error("Blob %s of %r is lost: %s. Posting its payload again heals it.", blob_id, namespace, because)
 
     def damaged(self, namespace: str, blob_id: str, why: str) -> None:
         """Condemn in the background what a reader found damaged; its answer need not wait for that."""
