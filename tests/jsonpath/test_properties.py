@@ -117,6 +117,41 @@ def test_the_skeleton_is_the_same_however_blocks_fall(piece: int) -> None:
         assert [int(depth) for part in parts for depth in part.depth] == whole.depth.tolist()
 
 
+def simply(data: bytes) -> list[tuple[int, int, int]]:
+    """Brackets and commas outside strings with the depth behind them, byte by byte."""
+    out: list[tuple[int, int, int]] = []
+    depth, inside, escaped = 0, False, False
+    for at, octet in enumerate(data):
+        sign = chr(octet)
+        if not inside and sign in "[]{},":
+            depth += (sign in "[{") - (sign in "]}")
+            out.append((at, octet, depth))
+        inside ^= sign == '"' and not escaped
+        escaped = sign == "\\" and not escaped
+    return out
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_skeleton_is_that_of_any_bytes_however_they_are_cut(seed: int) -> None:
+    rng = random.Random(900 + seed)
+    letters = rng.choice(['\\"', '\\"{}[],a ', '"[],', '"\\\\x{', 'a,"'])
+    data = "".join(rng.choices(letters, k=rng.choice([1, 63, 64, 65, 700, 3000]))).encode()
+    data = data.replace(b"\\", b"\\" * rng.choice([1, 1, 2, 5, 70]))
+    structure, found, at = Structure(), list[tuple[int, int, int]](), 0
+    for end in sorted({*(rng.randint(0, len(data)) for _ in range(rng.randint(0, 6))), len(data)}):
+        marks = structure.feed(data[at:end], at)
+        found += zip(marks.at.tolist(), marks.char.tolist(), marks.depth.tolist(), strict=True)
+        at = end
+    assert found == simply(data)
+
+
+def test_the_skeleton_of_a_large_block_is_that_of_its_pieces() -> None:
+    rng = random.Random(77)
+    data = "".join(rng.choices('"{}[],a\\ ', weights=[4, 1, 1, 1, 1, 2, 80, 1, 10], k=700_000)).encode()
+    marks = Structure().feed(data, 0)
+    assert list(zip(marks.at.tolist(), marks.char.tolist(), marks.depth.tolist(), strict=True)) == simply(data)
+
+
 def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None:
     for run in range(80):
         value = ["\\" * run + '"', "x" * run + "\\" * run, [1, 2]]

@@ -1,0 +1,75 @@
+"""The encodings that are shipped: their tokens' numbers, pinned by digest, and how text is cut before it is encoded.
+
+The patterns are tiktoken's own, in two forms: as they are, and without look-ahead for text with `blank_marks`.
+"""
+
+import base64
+import gzip
+import hashlib
+from importlib import resources
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.adapters.blank_marks import MARK
+from coatcheck.core.errors import CoatcheckError, Code
+
+
+class Vocabulary(Struct, frozen=True):
+    """What makes an encoding, as tiktoken has it: the digest of its rank file, and its pre-tokenizer's pattern."""
+
+    sha256: str
+    pattern: str
+    """With look-ahead."""
+    marked: str
+    """The same for text with `blank_marks`, without look-ahead."""
+
+
+def _either(*patterns: str) -> str:
+    return "|".join(patterns)
+
+
+_O200K: Final = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}",
+    r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+    r"\s*[\r\n]+",
+)
+_CL100K: Final = (
+    r"'(?i:[sdmt]|ll|ve|re)",
+    r"[^\r\n\p{L}\p{N}]?\p{L}+",
+    r"\p{N}{1,3}",
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"\s+$",
+    r"\s*[\r\n]",
+)
+"""tiktoken's possessive quantifiers are plain ones here: what follows each cannot match what it took."""
+
+
+def _vocabulary(sha256: str, *patterns: str) -> Vocabulary:
+    marked = (pattern.replace(r"\p{N}]", rf"\p{{N}}{MARK}]") for pattern in patterns)
+    return Vocabulary(sha256, _either(*patterns, r"\s+(?!\S)", r"\s+"), _either(MARK, *marked, r"\s+"))
+
+
+VOCABULARIES: Final = {
+    "o200k_base": _vocabulary("446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", *_O200K),
+    "cl100k_base": _vocabulary("223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7", *_CL100K),
+}
+
+
+def ranks_of(name: str) -> dict[bytes, int]:
+    """The number of each token of an encoding in VOCABULARIES.
+
+    Raises:
+        CoatcheckError: `integrity` when the shipped file is not the one that was pinned.
+    """
+    packed = resources.files("coatcheck.vocab").joinpath(f"{name}.tiktoken.gz").read_bytes()
+    data = gzip.decompress(packed)
+    if hashlib.sha256(data).hexdigest() != VOCABULARIES[name].sha256:
+        raise CoatcheckError(
+            Code.INTEGRITY,
+            f"The vocabulary of {name} in this installation is not the expected one; install the package again.",
+        )
+    pairs = (line.split() for line in data.splitlines())
+    return {base64.b64decode(token): int(rank) for token, rank in pairs}
