@@ -11,7 +11,8 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import Facts, Kind, Said, Sample
 from coatcheck.core.redact.filler import Secret, fill, reveal
 from coatcheck.core.redact.mask import Mask, shown
-from coatcheck.core.redact.veil import facts_of, said_of, veiled
+from coatcheck.core.redact.veil import facts_of, said_of, sections_of, veiled
+from coatcheck.core.views import TITLE_CHARS, Section
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 BODY = "\n".join(f"MIIEpAIBAAKCAQEA7bq1Vx{n:02}QwErTyUiOpAsDfGhJkLzXcVbNm0123456789abcd" for n in range(20))
@@ -54,6 +55,20 @@ def test_whatever_is_cut_neither_part_shows_anything_of_the_secret(mask: Mask) -
         if 7 < at < 7 + len(TOKEN):
             assert left in {"before [redacted: github-pat]", "before [redacted]"}
             assert right in {"[redacted] after", "[redacted: github-pat] after"}
+
+
+def _title(mask: Mask, title: str) -> str:
+    section = Section(name="s1", title=title, level=1, start=0, end=9, line=1, lines=1)
+    return sections_of(mask, (section,))[0].title
+
+
+def test_the_title_of_a_section_that_was_cut_in_a_secret_shows_nothing_of_it(mask: Mask) -> None:
+    path = "/".join(f"{n}{TOKEN[4:30]}" for n in range(9))
+    webhook = f"https://acme.webhook.office.com/webhookb2/{path}"
+    assert _title(mask, f"{webhook[: TITLE_CHARS - 1]}…") == "…"
+    assert _title(mask, f"Post to {webhook}"[: TITLE_CHARS - 1] + "…") == "Post to …"
+    assert _title(mask, "Post to us") == "Post to us"
+    assert _title(mask, f"Use {TOKEN}") == "Use [redacted: github-pat]"
 
 
 def test_a_payloads_own_del_does_not_pass_for_a_secret(mask: Mask) -> None:

@@ -93,8 +93,7 @@ def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...
 
 def _uncut(title: str) -> str:
     """A title without its last word, where that may be the half of a secret: titles are cut at a length."""
-    blank = title.rfind(" ")
-    return title if len(title) < TITLE_CHARS or blank < 0 else f"{title[:blank]} …"
+    return title if len(title) < TITLE_CHARS else f"{title[: title.rfind(' ') + 1]}…"
 
 
 __all__ = ["NOTHING", "Veiled", "artifact_of", "facts_of", "noted", "said_of", "sections_of", "veiled"]
