@@ -17,6 +17,7 @@ from bench import (
     search_results,
     streams,
     throughput,
+    tool_calls,
     windows,
 )
 
@@ -33,6 +34,7 @@ PARTS = {
     "search_results": search_results.run,
     "compact": compact.run,
     "windows": windows.run,
+    "tool_calls": tool_calls.run,
     "kinds": kinds.run,
     "full_text": full_text.run,
     "redaction": redaction.run,

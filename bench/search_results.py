@@ -57,13 +57,18 @@ def text_response(rng: random.Random, size: int, results: int) -> bytes:
 def html_response(rng: random.Random, size: int, results: int) -> bytes:
     """As a scraper writes it: menus, scripts, lists and paragraphs with links in them."""
     items = [
-        {"title": f"Title {n}", "url": f"https://example.org/{n}", "description": "A page.", "html": _page(rng, size)}
+        {
+            "title": f"Title {n}",
+            "url": f"https://example.org/{n}",
+            "description": "A page.",
+            "html": html_page(rng, size),
+        }
         for n in range(1, results + 1)
     ]
     return json.dumps({"success": True, "data": items}).encode()
 
 
-def _page(rng: random.Random, size: int) -> str:
+def html_page(rng: random.Random, size: int) -> str:
     menu = "".join(f'<li class="nav-item"><a href="/section/{n}">Section {n}</a></li>' for n in range(40))
     body: list[str] = []
     length = 0

@@ -152,6 +152,17 @@ def test_the_skeleton_of_a_large_block_is_that_of_its_pieces() -> None:
     assert list(zip(marks.at.tolist(), marks.char.tolist(), marks.depth.tolist(), strict=True)) == simply(data)
 
 
+@pytest.mark.parametrize("length", [1, 2, 5, 60_000])
+def test_elements_from_the_end_are_those_from_the_beginning(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dumps([[n, "a,b"] for n in range(length)])
+    for kept in (100_000, 3):
+        monkeypatch.setattr(walk, "_KEPT", kept)
+        for back in {1, 2, 3, 4, length - 1, length, length + 1} - {0}:
+            at, index = walk.over(data, walk.element_from_end(Source(len(data)), 0, back))
+            assert index == length - back
+            assert at == (None if back > length else walk.over(data, walk.element(Source(len(data)), 0, length - back)))
+
+
 def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None:
     for run in range(80):
         value = ["\\" * run + '"', "x" * run + "\\" * run, [1, 2]]

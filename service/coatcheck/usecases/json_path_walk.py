@@ -1,6 +1,7 @@
 """Run a walk over an artifact's content: the walk in worker threads, the bytes through the frames that hold them.
 
-While a walk goes through a document block by block, the next block is read ahead; at most one is read for nothing.
+A small document is read whole and walked over at once, since every step in a thread of its own costs a hand-over. While
+a walk goes through a larger one block by block, the next block is read ahead; at most one is read for nothing.
 """
 
 import asyncio
@@ -10,11 +11,13 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want
+from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want, over
 from coatcheck.usecases.content import Content
 from coatcheck.usecases.pool import in_pool
 
 T = TypeVar("T")
+_WHOLE = 1024 * 1024
+"""Bytes of a document that is read whole."""
 
 
 class _Done(Struct, Generic[T], frozen=True):
@@ -29,6 +32,8 @@ async def walk_over(content: Content, walk: Walk[T], pool: Executor) -> T:
     Raises:
         CoatcheckError: whatever the walk or reading the content raises.
     """
+    if content.size <= _WHOLE:
+        return await in_pool(pool, over, await content.read(0, content.size), walk)
     ahead = _Ahead(content)
     try:
         step = await in_pool(pool, _advance, walk, None)

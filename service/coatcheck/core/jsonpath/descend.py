@@ -136,8 +136,8 @@ def _child(source: Source, at: int, kind: str, step: Name | Index) -> Walk[tuple
     if kind != "array" or index is None:
         return None, ""
     if index < 0:
-        index += yield from walk.count(source, at)
-    return (None if index < 0 else (yield from walk.element(source, at, index))), index
+        return (yield from walk.element_from_end(source, at, -index))
+    return (yield from walk.element(source, at, index)), index
 
 
 def _line(source: Source, start: int, index: int) -> Walk[tuple[int, int]]:

@@ -16,7 +16,11 @@ _CASE: Final = 0x20
 """The bit in which `[` and `{` differ, and `]` and `}`."""
 _OPEN: Final = 0x7B
 _CLOSE: Final = 0x7D
-
+_LOOSE: Final = 0x26
+_ALIKE: Final = 0x7F
+"""What every bracket is with these bits set; so are `y`, `Y`, `_` and DEL, of which there are few outside strings."""
+_MARK: Final = np.zeros(256, dtype=np.bool_)
+_MARK[list(b"[]{},")] = True
 
 _PIECE: Final = 262144
 """Bytes at a time, so that what is computed of them stays in the processor's cache."""
@@ -24,6 +28,8 @@ _WORD: Final = 8
 """Bytes of a word of bits, one bit for each byte of the text."""
 _SHIFTS: Final = tuple(np.uint64(1 << n) for n in range(6))
 _LAST_BIT: Final = np.uint64(63)
+_WORD_SHIFT: Final = 6
+_WORD_MASK: Final = 63
 
 
 class Marks:
@@ -83,8 +89,11 @@ class Structure:
         for start in range(0, len(block), _PIECE):
             data, quote = self._unescaped(block[start : start + _PIECE])
             quotes.append((quote, base + start))
-            kept = self._outside(_brackets_and_commas(data), quote)
+            kept = self._outside(_likely(data), quote)
             chars = data[kept]
+            sure = _MARK[chars]
+            if not sure.all():
+                kept, chars = kept[sure], chars[sure]
             folded = chars | _CASE
             change = (folded == _OPEN).view(np.int8) - (folded == _CLOSE).view(np.int8)
             depths = np.cumsum(change, dtype=np.int32)
@@ -128,7 +137,9 @@ class Structure:
         self._inside = bool(odd[-1])
         kept = _bits(found)
         kept &= ~inside
-        return np.flatnonzero(np.unpackbits(kept.view(np.uint8), bitorder="little").view(np.bool_))
+        words = np.flatnonzero(kept)  # most hold nothing
+        bit = np.flatnonzero(np.unpackbits(kept[words].view(np.uint8), bitorder="little").view(np.bool_))
+        return (words << _WORD_SHIFT)[bit >> _WORD_SHIFT] + (bit & _WORD_MASK)
 
 
 def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
@@ -139,13 +150,10 @@ def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return packed.view("<u8").astype(np.uint64, copy=False)
 
 
-def _brackets_and_commas(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    folded = data | _CASE
-    found = data == COMMA
-    other = folded == _OPEN
-    found |= other
-    np.equal(folded, _CLOSE, out=other)
-    found |= other
+def _likely(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Brackets, commas, and the letters and signs that differ from brackets in the bits that are not looked at."""
+    found = (data | _LOOSE) == _ALIKE
+    found |= data == COMMA
     return found
 
 

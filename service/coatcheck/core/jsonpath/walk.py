@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coatcheck.core.jsonpath.structure import QUOTE, Structure, unescaped
 
 FIRST_WINDOW: Final = 64 * 1024
-WINDOW: Final = 1024 * 1024
+WINDOW: Final = 2 * 1024 * 1024
 _BLANK: Final = b" \t\n\r"
 _CLOSERS: Final = b"]}"
 _SCALAR_END: Final = b",]} \t\n\r"
@@ -24,8 +24,11 @@ _OPEN_OBJECT: Final = ord("{")
 _NEWLINE: Final = 0x0A
 _SHORT_LINE: Final = 16
 """Bytes below which a line is looked at for being blank."""
-NAME_LIMIT: Final = WINDOW
+NAME_LIMIT: Final = 1024 * 1024
 """Bytes of a member's name; a longer one is found by no path."""
+
+_KEPT: Final = 100_000
+"""Places from the end that are remembered while children are counted: what is there is found without a second look."""
 
 T = TypeVar("T")
 
@@ -182,17 +185,40 @@ def element(source: Source, start: int, index: int) -> Walk[int | None]:
 
 def count(source: Source, start: int) -> Walk[int]:
     """How many children the container at `start` has."""
+    return (yield from _counted(source, start, 0))[0]
+
+
+def element_from_end(source: Source, start: int, back: int) -> Walk[tuple[int | None, int]]:
+    """Where element `back` (from 1) from the end of the array at `start` begins, and its index from 0.
+
+    None, and an index below 0, when there are fewer.
+    """
+    length, commas = yield from _counted(source, start, back if back <= _KEPT else 0)
+    index = length - back
+    if index < 0:
+        return None, index
+    if not index or back > _KEPT:
+        return (yield from element(source, start, index)), index
+    return (yield from significant(source, int(commas[-back]) + 1))[0], index
+
+
+def _counted(source: Source, start: int, last: int) -> Walk[tuple[int, NDArray[np.int64]]]:
+    """How many children a container has, and where at least the `last` commas between them are, or all."""
     at, char = yield from significant(source, start + 1)
+    kept = np.zeros(0, np.int64)
     if char in _CLOSERS:
-        return 0
+        return 0, kept
     structure, commas, window = Structure(1), 0, FIRST_WINDOW
     while at < source.size:
         data = yield Want(at, at + window)
         marks = structure.feed(data, at)
         end = marks.closes(1)
-        commas += len(marks.commas(1, end))
+        found = marks.at[marks.commas(1, end)]
+        commas += len(found)
+        if last:
+            kept = found if len(found) >= last else np.concatenate((kept, found))[-last:]
         if end < len(marks.at):
-            return commas + 1
+            return commas + 1, kept
         at += len(data)
         window = min(window * 4, WINDOW)
     raise CutShortError

@@ -42,6 +42,8 @@ class Chooser:
 
     def __init__(self, rated: list[Rated], cost: Cost, budget: Budget, seam: int) -> None:
         self._rated = rated
+        self._joins = [left.part == right.part for left, right in pairwise(rated)]
+        """Whether each unit stands together with the next in the document."""
         self._cost_of = cost
         self._costs: dict[int, tuple[int, int]] = {}
         self._seam = seam
@@ -62,7 +64,7 @@ class Chooser:
         """What is chosen, in order."""
         out: list[Run] = []
         for place in sorted(self._chosen):
-            if out and out[-1].end == place and self._together(place - 1, place):
+            if out and out[-1].end == place and self._joins[place - 1]:
                 out[-1] = Run(out[-1].first, place + 1)
             else:
                 out.append(Run(place, place + 1))
@@ -100,9 +102,7 @@ class Chooser:
         runs = self.runs()
         for left, right in pairwise(runs):
             gap = range(left.end, right.first)
-            near = len(gap) <= _GAP and all(
-                self._together(place, place + 1) for place in range(left.end - 1, right.first)
-            )
+            near = len(gap) <= _GAP and all(self._joins[left.end - 1 : right.first])
             if near and sum(self._cost(place)[0] for place in gap) <= 2 * self._seam:
                 for place in gap:
                     self._take(place)
@@ -135,7 +135,8 @@ class Chooser:
 
     def _beside(self, place: int) -> int:
         """How many of a unit's two neighbours are chosen."""
-        return sum(other in self._chosen and self._together(place, other) for other in (place - 1, place + 1))
+        before = place > 0 and place - 1 in self._chosen and self._joins[place - 1]
+        return before + (place + 1 in self._chosen and self._joins[place])
 
     def _cost(self, place: int) -> tuple[int, int]:
         cost = self._costs.get(place)
@@ -145,5 +146,5 @@ class Chooser:
 
     def _together(self, left: int, right: int) -> bool:
         """Whether two neighbouring numbers stand together in the document."""
-        rated = self._rated
-        return min(left, right) >= 0 and max(left, right) < len(rated) and rated[left].part == rated[right].part
+        first = min(left, right)
+        return 0 <= first < len(self._joins) and self._joins[first]

@@ -4,6 +4,8 @@ The text is counted whole and shrunk until it is within its budget, whatever the
 exact range of the document; where its text had to be made inert it says so.
 """
 
+import math
+from heapq import nlargest
 from typing import Final
 
 from msgspec import Struct
@@ -22,6 +24,10 @@ _SEAM: Final = 14
 _BRIEF_SEAM: Final = 8
 """About what the line before a window costs."""
 _BLANKS: Final = b" \t\r\n"
+_COUNTED: Final = 1_500
+"""Budget in tokens up to which every unit is counted; for a larger one the best tell of the others."""
+_TELLING: Final = 24
+"""Units that do."""
 _LEAST: Final = 8
 """Tokens under which a piece of a unit is not worth showing."""
 
@@ -72,6 +78,7 @@ class _Composing:
         self._budget = budget
         self._tokenizer = tokenizer
         self._brief = budget.tokens < BRIEF
+        self._density = self._dense() if budget.tokens > _COUNTED else None
 
     def run(self, last: str) -> Composed:
         budget = self._budget
@@ -88,7 +95,16 @@ class _Composing:
             runs = chooser.less(*over)
         return self._piece(last) or self._render([], last)
 
+    def _dense(self) -> float:
+        """Bytes that a token of the best units stands for."""
+        best = nlargest(_TELLING, self._rated, key=lambda unit: unit.score)
+        data = b"\n".join(self._bytes(unit.part, unit.start, unit.end) for unit in best)
+        return max(1.0, len(data) / max(1, self._tokenizer.count(_shown(data))))
+
     def _cost(self, unit: Rated) -> tuple[int, int]:
+        if self._density is not None:
+            size = unit.end - unit.start
+            return math.ceil(size / self._density), size
         text = _shown(self._bytes(unit.part, unit.start, unit.end))
         return self._tokenizer.count(text), len(text)
 

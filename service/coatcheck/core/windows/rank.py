@@ -6,41 +6,35 @@ one that stands in the heading above. In markup only what a reader sees counts f
 word comes before everything else.
 """
 
-import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final, final
 
 import numpy as np
-import regex
 from msgspec import Struct, structs
 
 from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.window import Place
-from coatcheck.core.windows.fold import fold
 from coatcheck.core.windows.regions import Weights
 from coatcheck.core.windows.scan import Finder
 from coatcheck.core.windows.terms import PHRASE_CHARS, Term
 from coatcheck.core.windows.units import markup, units
+from coatcheck.core.windows.worth import MEANT, Floats, Ints, worth_at, worths
 
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.6
 """BM25's k1 and b."""
 _NEIGHBOURS: Final = (0.5, 0.3, 0.15)
 """What a term counts that is one unit away, or two, or three."""
+_GAP: Final = len(_NEIGHBOURS)
 _HEADING: Final = 0.25
 """What a heading's term counts in what follows it."""
 _UNDER: Final = 12
 """Units that a heading reaches."""
 _TOGETHER: Final = 0.2
 """How much more each further term makes of the sum."""
-_INFLECTED: Final = 0.75
 _OTHERS: Final = 0.9
-"""What other forms count together, however many: less than the word itself."""
-_LONGER: Final = 0.4
-_INSIDE: Final = 0.25
-_PREFIXED: Final = 0.6
-"""For the inside of a word in Arabic and Hebrew, which write articles and prepositions in front of it."""
+"""What other forms than the word itself count together, however many: less than the word."""
 _HIDDEN: Final = 0.1
 """For what stands in a tag or a script."""
 _APART: Final = 2
@@ -49,15 +43,11 @@ _LEAST_LENGTH: Final = 80
 """Bytes: shorter units are no better for being shorter."""
 _MOST_HITS: Final = 64
 """Looked at in one unit; more of the same would change nothing."""
-_WORD_BYTES: Final = 64
 _PHRASE_BYTES: Final = 4 * PHRASE_CHARS
-_CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
-_REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
-_ASCII_REST: Final = re.compile(rb"[A-Za-z0-9]*")
-_REMEMBERED: Final = 4_096
-"""Words whose worth is remembered."""
-_ENDING: Final = 2
-"""Letters by which an inflected form may be longer."""
+_NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
+
+Places = list[tuple[int, int]]
+"""Ranges of bytes that follow each other: units, or what is hidden."""
 
 
 class Part(Struct, frozen=True):
@@ -77,14 +67,47 @@ class Rated(Struct, frozen=True):
     hit: int
 
 
+class _Columns:
+    """The units of some parts side by side, with a gap behind each part over which nothing reaches."""
+
+    def __init__(self, datas: list[bytes], places: list[Places]) -> None:
+        self.starts = [0, *accumulate(len(each) + _GAP for each in places)]
+        """The column with which each part begins; behind the last, how many there are."""
+        self.size = np.zeros(self.starts[-1])
+        """Bytes of each unit."""
+        self.average = np.ones(self.starts[-1])
+        """The same of the units of its part."""
+        self.first = np.zeros(self.starts[-1], dtype=np.int64)
+        """Where in its part a unit begins."""
+        for start, data, each in zip(self.starts, datas, places, strict=False):
+            if each:
+                own = slice(start, start + len(each))
+                bounds = np.array(each, dtype=np.int64)
+                self.first[own] = bounds[:, 0]
+                self.size[own] = bounds[:, 1] - bounds[:, 0]
+                self.average[own] = max(_LEAST_LENGTH, len(data) / len(each))
+
+    def of(self, part: int) -> slice:
+        """The columns of a part."""
+        return slice(self.starts[part], self.starts[part + 1] - _GAP)
+
+
+class _Hits(Struct, frozen=True):
+    """Terms that count somewhere: in which column, where in the part, which term, and what it is worth there."""
+
+    column: Ints
+    at: Ints
+    term: Ints
+    worth: Floats
+
+
 @final
 class Ranking:
     """Rates the units of parts of one document. Pure, but not for several threads at once."""
 
     def __init__(self, terms: tuple[Term, ...], weights: Weights) -> None:
         self._terms = terms
-        self._weights = weights.each
-        self._known: dict[tuple[bytes, int, bool], float] = {}
+        self._weights = np.array(weights.each)[:, None]
         phrases = {number for number, term in enumerate(terms) if term.role == "phrase"}
         self._finder = Finder(terms, frozenset(weights.missing) | phrases)
         there = phrases - set(weights.missing)
@@ -92,11 +115,24 @@ class Ranking:
 
     def of_parts(self, parts: list[Part], *, page: bool) -> list[Rated]:
         """Every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
-        rated = [
-            rated
-            for number, part in enumerate(parts)
-            for rated in self._of_part(number, part, units(part.data, 0), markup(part.data) if page else [])
-        ]
+        datas = [part.data for part in parts]
+        places = [units(data, 0) for data in datas]
+        columns = _Columns(datas, places)
+        hits = self._hits(datas, places, columns)
+        each = self._each(_seen(hits, datas, columns) if page else hits, columns)
+        scores = _together(
+            _with_neighbours(each, [_headings(*part) for part in zip(datas, places, strict=True)], columns)
+        )
+        fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
+        first = columns.first.copy()
+        first[hits.column[fresh]] = hits.at[fresh]
+        rated: list[Rated] = []
+        for number, (part, each_place) in enumerate(zip(parts, places, strict=True)):
+            base, own = part.place.byte, columns.of(number)
+            rated += [
+                Rated(base + start, base + end, score, number, base + hit)
+                for (start, end), score, hit in zip(each_place, scores[own], first[own].tolist(), strict=True)
+            ]
         return rated if self._phrase is None else self._phrases_first(rated, parts)
 
     def _phrases_first(self, rated: list[Rated], parts: list[Part]) -> list[Rated]:
@@ -113,20 +149,10 @@ class Ranking:
             return unit
         return structs.replace(unit, score=unit.score + best, hit=part.place.byte + found[0])
 
-    def of_texts(self, texts: list[str]) -> list[float]:
-        """How well each of some texts that follow each other answers."""
-        datas = [text.encode("utf-8", "replace") for text in texts]
-        places: list[tuple[int, int]] = []
-        at = 0
-        for data in datas:
-            places.append((at, at + len(data) + 1))
-            at += len(data) + 1
-        return [rated.score for rated in self._of_part(0, Part(Place(0, 0, 0), b"\n".join(datas) + b"\n"), places, [])]
-
     def of_texts_apart(self, texts: list[str]) -> list[float]:
         """How well each of some texts that have nothing to do with each other answers."""
         pieces: list[bytes] = []
-        places: list[tuple[int, int]] = []
+        places: Places = []
         at = 0
         for text in texts:
             pieces.append(text.encode("utf-8", "replace"))
@@ -134,118 +160,91 @@ class Ranking:
             at += len(pieces[-1]) + _APART
         if not places:
             return []
-        own, _ = self._found((b"\n" * _APART).join(pieces) + b"\n" * _APART, places, [])
-        return [_together([times[number] for number in sorted(times)]) for times in own]
+        data = (b"\n" * _APART).join(pieces) + b"\n" * _APART
+        columns = _Columns([data], [places])
+        return _together(self._each(self._hits([data], [places], columns), columns))[columns.of(0)]
 
-    def _of_part(
-        self, number: int, part: Part, places: list[tuple[int, int]], hidden: list[tuple[int, int]]
-    ) -> list[Rated]:
-        if not places:
-            return []
-        own, first = self._found(part.data, places, hidden)
-        scores = _with_neighbours(own, _headings(part.data, places))
-        return [
-            Rated(part.place.byte + start, part.place.byte + end, score, number, part.place.byte + hit)
-            for (start, end), score, hit in zip(places, scores, first, strict=True)
+    def _each(self, hits: _Hits, columns: _Columns) -> Floats:
+        """What each term is worth in each unit: a row a term, a column a unit."""
+        width = columns.starts[-1]
+        shape = len(self._terms), width
+        cells = hits.term * width + hits.column
+        times = np.bincount(cells, weights=hits.worth, minlength=shape[0] * width).reshape(shape)
+        exact = np.zeros(shape[0] * width, dtype=np.bool_)
+        exact[cells[hits.worth == MEANT]] = True
+        count = np.where(exact.reshape(shape), times, np.minimum(times, _OTHERS))
+        length = 1 - _LENGTH + _LENGTH * np.maximum(columns.size, _LEAST_LENGTH) / columns.average
+        return self._weights * count * (_SATURATION + 1) / (count + _SATURATION * length)
+
+    def _hits(self, datas: list[bytes], places: list[Places], columns: _Columns) -> _Hits:
+        """What counts, in order within each unit; not everything where a unit has very much."""
+        plain = [part for part, data in enumerate(datas) if data.isascii() and places[part]]
+        found = [self._at_once(datas, plain, columns)] if plain else []
+        found += [
+            self._one_by_one(data, places[part], columns.starts[part])
+            for part, data in enumerate(datas)
+            if not data.isascii()
         ]
+        if not found:
+            return _Hits(_NONE, _NONE, _NONE, np.zeros(0))
+        return _Hits(
+            np.concatenate([each.column for each in found]),
+            np.concatenate([each.at for each in found]),
+            np.concatenate([each.term for each in found]),
+            np.concatenate([each.worth for each in found]),
+        )
 
-    def _found(
-        self, data: bytes, places: list[tuple[int, int]], hidden: list[tuple[int, int]]
-    ) -> tuple[list[dict[int, float]], list[int]]:
-        """What each term that stands in a unit is worth there; and where the unit's first is."""
-        average = max(_LEAST_LENGTH, len(data) / len(places))
-        own: list[dict[int, float]] = [{} for _ in places]
-        exact: set[tuple[int, int]] = set()
-        first = [start for start, _ in places]
-        for unit, place, number in self._hits(data, places):
-            worth = self._quality(data, place, number)
-            if worth:
-                times = own[unit]
-                worth *= 1.0 if not hidden or not _within(hidden, place) else _HIDDEN
-                first[unit] = first[unit] if times else place
-                times[number] = times.get(number, 0.0) + worth
-                if worth == 1.0:
-                    exact.add((unit, number))
-        for unit, (times, (start, end)) in enumerate(zip(own, places, strict=True)):
-            length = 1 - _LENGTH + _LENGTH * max(end - start, _LEAST_LENGTH) / average
-            for number, found in times.items():
-                count = found if (unit, number) in exact else min(found, _OTHERS)
-                times[number] = self._weights[number] * count * (_SATURATION + 1) / (count + _SATURATION * length)
-        return own, first
+    def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
+        """The hits in parts that are ASCII: set apart from each other, all of them are looked through together."""
+        gap = b"\n" * _APART
+        data = gap.join(datas[part] for part in plain)
+        starts = [0, *accumulate(len(datas[part]) + _APART for part in plain)][:-1]
+        column = np.concatenate([np.arange(columns.of(part).start, columns.of(part).stop) for part in plain])
+        base = np.repeat(starts, [columns.of(part).stop - columns.of(part).start for part in plain])
+        at, term = self._finder.plain(data, 0, len(data))
+        unit = np.searchsorted(columns.first[column] + base, at, side="right") - 1
+        fresh = np.flatnonzero(np.diff(unit, prepend=-1))
+        rank = np.arange(len(at)) - np.repeat(fresh, np.diff(np.append(fresh, len(at))))
+        kept = rank < _MOST_HITS
+        unit, at, term = unit[kept], at[kept], term[kept]
+        worth = worths(data, at, term, self._terms)
+        kept = worth > 0
+        unit = unit[kept]
+        return _Hits(column[unit], at[kept] - base[unit], term[kept], worth[kept])
 
-    def _hits(self, data: bytes, places: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Unit, place and term of what stands in each unit, in order; not everything where there is very much."""
-        if data.isascii():
-            yield from self._plain_hits(data, places)
-            return
+    def _one_by_one(self, data: bytes, places: Places, start: int) -> _Hits:
+        """The hits in a part that is not ASCII, whose first unit has column `start`."""
+        out: list[tuple[int, int, int, float]] = []
         at, unit, hits = 0, 0, 0
         while (found := self._finder.next(data, at)) is not None:
             place, numbers = found
             if place >= places[unit][1]:
                 unit, hits = bisect_right(places, (place, len(data) + 1), unit) - 1, 0
             for number in numbers:
-                yield unit, place, number
+                worth = worth_at(data, place, self._terms[number])
+                if worth:
+                    out.append((start + unit, place, number, worth))
             hits += 1
             at = place + 1 if hits < _MOST_HITS else places[unit][1]
-
-    def _plain_hits(self, data: bytes, places: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        found, numbers = self._finder.plain(data, 0, len(data))
-        if not len(found):
-            return
-        unit = np.searchsorted(np.array([start for start, _ in places], dtype=np.int64), found, side="right") - 1
-        fresh = np.concatenate(([0], np.flatnonzero(np.diff(unit)) + 1))
-        rank = np.arange(len(found)) - np.repeat(fresh, np.diff(np.append(fresh, len(found))))
-        keep = rank < _MOST_HITS
-        yield from zip(unit[keep].tolist(), found[keep].tolist(), numbers[keep].tolist(), strict=True)
-
-    def _quality(self, data: bytes, at: int, number: int) -> float:
-        """How surely a term is meant where its stem begins."""
-        near = data[max(0, at - 1) : at + _WORD_BYTES]
-        if not near.isascii():
-            before, word = _word(data, at)
-            return self._rated(before, word, self._terms[number])
-        match = _ASCII_REST.match(near, min(at, 1))
-        seen = (near[: match.end()] if match else near[:1], number, at > 0)
-        worth = self._known.get(seen)
-        if worth is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            before, word = _word(data, at)
-            worth = self._known[seen] = self._rated(before, word, self._terms[number])
-        return worth
-
-    def _rated(self, before: str, word: str, term: Term) -> float:
-        if term.role in {"gram", "sign", "whole"}:
-            return 1.0
-        camel = not before.isupper() and word[:1].isupper()
-        if before.isalpha() and not camel:
-            if _CLITICS.match(term.stem):
-                return _PREFIXED
-            return 0.0 if term.bound else _INSIDE
-        folded = word.lower() if word.isascii() else fold(word)
-        if folded == term.text:
-            return 1.0
-        if len(folded) <= max(len(term.text), len(term.stem) + _ENDING) + _ENDING:
-            return _INFLECTED
-        return 0.0 if term.bound else _LONGER
+        column, ats, terms, worths = zip(*out, strict=True) if out else ((), (), (), ())
+        ints = (np.array(each, dtype=np.int64) for each in (column, ats, terms))
+        return _Hits(*ints, np.array(worths, dtype=np.float64))
 
 
-def _word(data: bytes, at: int) -> tuple[str, str]:
-    """The letter before a place, and the word that goes on from there."""
-    near = data[max(0, at - 1) : at + _WORD_BYTES]
-    if near.isascii():
-        match = _ASCII_REST.match(data, at, at + _WORD_BYTES)
-        return near[: min(at, 1)].decode(), match.group().decode() if match else ""
-    rest = _REST.match(data[at : at + _WORD_BYTES].decode("utf-8", "ignore"))
-    return data[max(0, at - 4) : at].decode("utf-8", "ignore")[-1:], rest.group() if rest else ""
+def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
+    """The same on pages: what stands in markup is worth little."""
+    worth = hits.worth.copy()
+    for part, data in enumerate(datas):
+        hidden = np.array(markup(data), dtype=np.int64).reshape(-1, 2)
+        own = columns.of(part)
+        mine = np.flatnonzero((hits.column >= own.start) & (hits.column < own.stop))
+        nth = np.searchsorted(hidden[:, 0], hits.at[mine], side="right") - 1
+        mine, nth = mine[nth >= 0], nth[nth >= 0]
+        worth[mine[hits.at[mine] < hidden[nth, 1]]] *= _HIDDEN
+    return structs.replace(hits, worth=worth)
 
 
-def _within(ranges: list[tuple[int, int]], at: int) -> bool:
-    place = bisect_right(ranges, (at, 1 << 62)) - 1
-    return place >= 0 and at < ranges[place][1]
-
-
-def _headings(data: bytes, places: list[tuple[int, int]]) -> list[int]:
+def _headings(data: bytes, places: Places) -> list[int]:
     """For each unit the number of the heading above it, near enough; -1 without one."""
     out: list[int] = []
     last = -1
@@ -256,30 +255,24 @@ def _headings(data: bytes, places: list[tuple[int, int]]) -> list[int]:
     return out
 
 
-def _together(scores: list[float]) -> float:
-    """The sum of a unit's terms, higher the more there are together."""
-    there = sum(1 for score in scores if score)
-    return sum(scores) * (1 + _TOGETHER * max(there - 1, 0))
-
-
-def _with_neighbours(own: list[dict[int, float]], headings: list[int]) -> list[float]:
-    """The sum of each unit's terms and its surroundings', higher the more there are together."""
-    columns = {number: column for column, number in enumerate(sorted({n for times in own for n in times}))}
-    if not columns:
-        return [0.0] * len(own)
-    each = np.zeros((len(columns), len(own)))
-    for place, times in enumerate(own):
-        for number, score in times.items():
-            each[columns[number], place] = score
-    best = each.copy()
-    for far, share in enumerate(_NEIGHBOURS, 1):
-        np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
-        np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
-    under = np.array(headings)
-    held = np.flatnonzero(under >= 0)
-    best[:, held] = np.maximum(best[:, held], _HEADING * each[:, under[held]])
-    total = np.zeros(len(own))
+def _together(best: Floats) -> list[float]:
+    """The sum of each unit's terms, higher the more there are together."""
+    total = np.zeros(best.shape[1])
     for row in best:  # one after the other: a sum in another order would be another number on another machine
         total += row
     scores: list[float] = (total * (1 + _TOGETHER * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))).tolist()
     return scores
+
+
+def _with_neighbours(each: Floats, headings: list[list[int]], columns: _Columns) -> Floats:
+    """What each term is worth in each unit or near it."""
+    best = each.copy()
+    for far, share in enumerate(_NEIGHBOURS, 1):
+        np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
+        np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
+    for start, above in zip(columns.starts, headings, strict=False):
+        held = [number for number, heading in enumerate(above) if heading >= 0]
+        if held:
+            to, of = start + np.array(held), start + np.array([above[number] for number in held])
+            best[:, to] = np.maximum(best[:, to], _HEADING * each[:, of])
+    return best
