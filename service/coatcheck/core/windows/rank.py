@@ -199,8 +199,11 @@ class Ranking:
         gap = b"\n" * _APART
         data = gap.join(datas[part] for part in plain)
         starts = [0, *accumulate(len(datas[part]) + _APART for part in plain)][:-1]
-        column = np.concatenate([np.arange(columns.of(part).start, columns.of(part).stop) for part in plain])
-        base = np.repeat(starts, [columns.of(part).stop - columns.of(part).start for part in plain])
+        widths = [columns.of(part).stop - columns.of(part).start for part in plain]
+        base: Ints = np.repeat(np.array(starts, dtype=np.int64), widths)
+        column: Ints = np.arange(sum(widths)) + np.repeat(
+            np.array([columns.of(part).start for part in plain]) - np.cumsum([0, *widths[:-1]]), widths
+        )
         at, term = self._finder.plain(data, 0, len(data))
         unit = np.searchsorted(columns.first[column] + base, at, side="right") - 1
         fresh = np.flatnonzero(np.diff(unit, prepend=-1))
@@ -216,8 +219,8 @@ class Ranking:
         """The hits in a part that is not ASCII, whose first unit has column `start`."""
         out: list[tuple[int, int, int, float]] = []
         at, unit, hits = 0, 0, 0
-        while (found := self._finder.next(data, at)) is not None:
-            place, numbers = found
+        while (hit := self._finder.next(data, at)) is not None:
+            place, numbers = hit
             if place >= places[unit][1]:
                 unit, hits = bisect_right(places, (place, len(data) + 1), unit) - 1, 0
             for number in numbers:
@@ -226,9 +229,8 @@ class Ranking:
                     out.append((start + unit, place, number, worth))
             hits += 1
             at = place + 1 if hits < _MOST_HITS else places[unit][1]
-        column, ats, terms, worths = zip(*out, strict=True) if out else ((), (), (), ())
-        ints = (np.array(each, dtype=np.int64) for each in (column, ats, terms))
-        return _Hits(*ints, np.array(worths, dtype=np.float64))
+        found = np.array([each[:3] for each in out], dtype=np.int64).reshape(-1, 3)
+        return _Hits(found[:, 0], found[:, 1], found[:, 2], np.array([each[3] for each in out], dtype=np.float64))
 
 
 def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:

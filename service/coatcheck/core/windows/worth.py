@@ -69,9 +69,10 @@ def worths(data: bytes, at: Ints, numbers: Ints, terms: tuple[Term, ...]) -> Flo
     before = np.where(at > 0, kinds[at - 1], 0)
     inside = ((before == _UPPER) | (before == _LOWER)) & ((before == _UPPER) | (kinds[at] != _UPPER))
     out = np.empty(len(at))
-    for number in np.unique(numbers).tolist():
+    for number, term in enumerate(terms):
         mine = np.flatnonzero(numbers == number)
-        out[mine] = _of_term(terms[number], octets, at[mine], length[mine], inside[mine])
+        if len(mine):
+            out[mine] = _of_term(term, octets, at[mine], length[mine], inside[mine])
     return out
 
 
