@@ -1,4 +1,4 @@
-"""What compacting a request costs: CPU time and memory of the service, over HTTP, the first time and each time after.
+"""What compacting a request costs, over HTTP: time, CPU time and memory of the service, the first time and later.
 
 Beside it, in the same run, what reading and writing the same JSON once costs Python, and what counting its tokens once
 costs: whoever changes a body pays at least the first, whoever keeps it within a window the second. The first time
@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import psutil
 
@@ -77,18 +77,32 @@ def counting(body: bytes) -> float:
     return 1000 * (time.process_time() - began)
 
 
-def compact(service: Service, body: bytes, session: str) -> tuple[float, float, int]:
-    """Milliseconds of the service's CPU, peak of memory above before in bytes, and bytes of the answer."""
+class Cost(NamedTuple):
+    """Of one request."""
+
+    wall: float
+    """Milliseconds until the caller has the answer."""
+    cpu: float
+    """Milliseconds of the service's CPU."""
+    memory: int
+    """The peak above what was there before, in bytes."""
+    answer: int
+    """Bytes."""
+
+
+def compact(service: Service, body: bytes, session: str) -> Cost:
+    """What one request costs."""
     process = psutil.Process(service.process.pid)
     asked = b'{"session":"' + session.encode() + b'","policy":{"protect":"none"},"body":' + body + b"}"
-    before = process.cpu_times()
+    before, began = process.cpu_times(), time.perf_counter()
     with Peak(process) as peak:
         headers = {"content-type": "application/json"}
         response = service.client.post("/v1/context/compact", content=asked, headers=headers)
+        wall = 1000 * (time.perf_counter() - began)
     after = process.cpu_times()
     assert response.status_code == 200, response.text
     spent = after.user + after.system - before.user - before.system
-    return 1000 * spent, peak.highest - peak.before, len(response.content)
+    return Cost(wall, 1000 * spent, peak.highest - peak.before, len(response.content))
 
 
 def run() -> None:
@@ -103,17 +117,20 @@ def run() -> None:
         "20 MB, one output with an emoji": history(rng, 1, 20_000_000, " \U0001f600"),
         "20 MB, 8,000 outputs of 2.5 KB that stay": history(rng, 8_000, 2_500),
     }
-    heads = f"{'floor':>6} {'count':>6} | {'first':>6} {'then':>5} ms | memory {'first':>5} {'then':>4} x | answer"
-    print(f"{'body':>40} | {heads}")
+    times = f"{'first':>6} {'cpu':>6}   {'then':>5} {'cpu':>5} ms"
+    heads = f"{'floor':>6} {'count':>6} | {times} | memory {'first':>5} {'then':>4} x"
+    print(f"{'body':>40} | {heads} | answer")
     for number, (name, body) in enumerate(bodies.items()):
         with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
             _ = compact(service, history(rng, 16, 100_000), "warm")
             first = compact(service, body, f"s{number}")
             later = [compact(service, body, f"s{number}") for _ in range(ROUNDS)]
-        then, held = min(each[0] for each in later), max(each[1] for each in later)
+        held = max(each.memory for each in later)
         floors = f"{floor(body):6.0f} {counting(body):6.0f}"
-        memory = f"{first[1] / len(body):12.1f} {held / len(body):4.1f}"
-        print(f"{name:>40} | {floors} | {first[0]:6.0f} {then:5.0f}    | {memory}   | {first[2]:,}", flush=True)
+        then = min(each.wall for each in later), min(each.cpu for each in later)
+        times = f"{first.wall:6.0f} {first.cpu:6.0f}   {then[0]:5.0f} {then[1]:5.0f}   "
+        memory = f"{first.memory / len(body):12.1f} {held / len(body):4.1f}"
+        print(f"{name:>40} | {floors} | {times} | {memory}   | {first.answer:,}", flush=True)
 
 
 if __name__ == "__main__":

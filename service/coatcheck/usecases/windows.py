@@ -146,27 +146,26 @@ class Windows(Reader):
             )
         kept = _Kept(reading)
         scanner = await self._scan(kept, query, asked)
-        hits = scanner.hits()
-        weights, places = await in_pool(self._pool, _places, scanner, asked, kept.size)
-        parts = await _parts(kept, places)
-        notices = _notices(asked, hits.end, kept.size, full=scanner.full)
-        budget = Budget(max_tokens, MAX_CHARS)
-        made = await in_pool(self._pool, _made, reading, asked, weights, parts, budget, self._tokenizer, notices)
-        if hits.end < kept.size and not scanner.full:
+        looking = _Looking(kept, asked, Budget(max_tokens, MAX_CHARS), self._tokenizer)
+        made = await in_pool(self._pool, looking.at_hand, scanner)
+        if made is None:
+            made = await in_pool(self._pool, looking.made, await _parts(kept, looking.places))
+        if scanner.end < kept.size and not scanner.full:
             self._pause(kept.question(query), scanner)
-        answer = _answer(reading, asked, weights, scanner, kept.size, made, notices)
+        answer = _answer(reading, asked, looking.weights, scanner, kept.size, made, looking.notices)
         return await self.shown(reading, answer, max_tokens)
 
     async def _scan(self, kept: "_Kept", query: str, asked: Terms) -> Scanner:
         """Look at the content until its end or the deadline; the next block is read while one is looked at."""
-        scanner = self._paused.pop(kept.question(query), None) or await in_pool(self._pool, Scanner, asked.looked_for)
+        paused = self._paused.pop(kept.question(query), None)
         deadline = self._clock() + self._patience
-        at = scanner.fed
+        at = 0 if paused is None else paused.fed
         block = await kept.block(at)
-        while block and not scanner.full:
+        scanner = paused
+        while scanner is None or (block and not scanner.full):
             at += len(block)
-            following = kept.block(at)
-            block, _ = await asyncio.gather(following, in_pool(self._pool, scanner.feed, block, last=at >= kept.size))
+            feeding = in_pool(self._pool, _fed, scanner, asked, block, last=at >= kept.size)
+            block, scanner = await asyncio.gather(kept.block(at), feeding)
             if self._clock() >= deadline:
                 break
         return scanner
@@ -184,7 +183,7 @@ class _Kept:
     """The part that is looked at, counted from its own beginning; the blocks of a small one stay at hand."""
 
     def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+        self.reading = reading
         self._start = reading.extent.start
         self.size = reading.extent.end - reading.extent.start
         self._keeps = self.size <= _KEPT
@@ -192,24 +191,34 @@ class _Kept:
 
     def question(self, query: str) -> _Question:
         """What stands for this query of these very bytes."""
-        return self._reading.content.blob.id, self._start, self.size, query
+        return self.reading.content.blob.id, self._start, self.size, query
 
     async def block(self, at: int) -> bytes:
         """The block that begins at a byte of the part, a multiple of the block size; empty at the end."""
-        data = await self._reading.read(self._start + at, self._start + at + BLOCK_BYTES)
+        data = await self.reading.read(self._start + at, self._start + at + BLOCK_BYTES)
         if self._keeps:
             self._blocks[at] = data
         return data
 
     async def part(self, extent: Extent) -> Part:
         """A range of the part, and where in the view it begins."""
-        index = self._reading.content.index
-        start, end = self._start + extent.start, self._start + extent.end
-        frame = start // index.frame_size
-        begin = Place(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
+        begin = self._begin(extent)
+        return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
+
+    def at_hand(self, extent: Extent) -> Part | None:
+        """The same, where its blocks are at hand."""
+        begin = self._begin(extent)
         held = self._held(begin.byte - self._start, extent.end)
-        data = held or await self._reading.content.read(begin.byte, end)
-        skip = start - begin.byte
+        return None if held is None else self._after(begin, extent, held)
+
+    def _begin(self, extent: Extent) -> Place:
+        """The beginning of the frame in which a range begins."""
+        index = self.reading.content.index
+        frame = (self._start + extent.start) // index.frame_size
+        return Place(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
+
+    def _after(self, begin: Place, extent: Extent, data: bytes) -> Part:
+        skip = self._start + extent.start - begin.byte
         return Part(begin.after(data[:skip]), data[skip:])
 
     def _held(self, start: int, end: int) -> bytes | None:
@@ -223,10 +232,11 @@ class _Kept:
         return b"".join(block for block in held if block)[start - first : end - first]
 
 
-def _places(scanner: Scanner, asked: Terms, size: int) -> tuple[Weights, list[Extent]]:
-    hits = scanner.hits()
-    weights = weigh(hits, asked.looked_for)
-    return weights, regions(hits, weights, size)
+def _fed(scanner: Scanner | None, asked: Terms, block: bytes, *, last: bool) -> Scanner:
+    """A scanner that has seen the block as well; where there is none a new one, whose patterns take time to compile."""
+    scanner = scanner or Scanner(asked.looked_for)
+    scanner.feed(block, last=last)
+    return scanner
 
 
 async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
@@ -234,6 +244,34 @@ async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
     for at in range(0, len(places), _AT_ONCE):
         out += await asyncio.gather(*(kept.part(place) for place in places[at : at + _AT_ONCE]))
     return out
+
+
+class _Looking:
+    """The closer look at what a scan found, in worker threads: in one go where all of it is at hand."""
+
+    def __init__(self, kept: _Kept, asked: Terms, budget: Budget, tokenizer: Tokenizer) -> None:
+        self._kept = kept
+        self._asked = asked
+        self._budget = budget
+        self._tokenizer = tokenizer
+        self.weights = Weights((), ())
+        self.places: list[Extent] = []
+        self.notices: list[str] = []
+
+    def at_hand(self, scanner: Scanner) -> Composed | None:
+        """What is shown; None where parts of it must be read first, at `places`."""
+        hits = scanner.hits()
+        self.weights = weigh(hits, self._asked.looked_for)
+        self.places = regions(hits, self.weights, self._kept.size)
+        self.notices = _notices(self._asked, hits.end, self._kept.size, full=scanner.full)
+        parts = [self._kept.at_hand(place) for place in self.places]
+        whole = [part for part in parts if part is not None]
+        return self.made(whole) if len(whole) == len(parts) else None
+
+    def made(self, parts: list[Part]) -> Composed:
+        """What is shown of the parts."""
+        reading, budget, tokenizer = self._kept.reading, self._budget, self._tokenizer
+        return _made(reading, self._asked, self.weights, parts, budget, tokenizer, self.notices)
 
 
 def _made(

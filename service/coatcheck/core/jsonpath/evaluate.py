@@ -105,18 +105,25 @@ def is_object(value: object) -> TypeGuard[dict[str, object]]:
 
 def _child(node: Node, selector: Selector) -> Node | None:
     location, value = node
-    if isinstance(selector, Name):
-        if is_object(value):
-            return ((location, selector.name), value[selector.name]) if selector.name in value else None
-        index = selector.index
-        if index is None:
-            return None
-    else:
-        index = cast("Index", selector).index
-    if not is_array(value):
+    found = _value_at(value, selector)
+    if found is NOTHING:
         return None
-    index = index if index >= 0 else index + len(value)
-    return ((location, index), value[index]) if 0 <= index < len(value) else None
+    if is_object(value):
+        return (location, cast("Name", selector).name), found
+    index = cast("Name | Index", selector).index or 0
+    return (location, index if index >= 0 else index + len(cast("list[object]", value))), found
+
+
+def _value_at(value: object, selector: Selector) -> object:
+    """The value of a member or element; NOTHING where there is none."""
+    if isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        return members.get(selector.name, NOTHING) if isinstance(selector, Name) else NOTHING
+    index = cast("Name | Index", selector).index if isinstance(value, list) else None
+    if index is None:
+        return NOTHING
+    elements = cast("list[object]", value)
+    return elements[index] if -len(elements) <= index < len(elements) else NOTHING
 
 
 def _children(node: Node) -> Iterator[Node]:
@@ -196,9 +203,12 @@ def _value(of: Comparable, current: object, root: object, effort: Effort) -> obj
     match of:
         case Literal():
             return of.value
-        case Query():
-            found = next(_nodes(of, current, root, effort), None)
-            return NOTHING if found is None else found[1]
+        case Query():  # of which RFC 9535 lets only singular ones be compared
+            value = root if of.absolute else current
+            for segment in of.segments:
+                effort.spend()
+                value = _value_at(value, segment.selectors[0])
+            return value
         case Call():
             return _call(of, current, root, effort)
 
@@ -252,6 +262,9 @@ def _less(left: object, right: object) -> bool:
 
 def same(left: object, right: object, effort: Effort) -> bool:
     """Whether two values are equal as JSON values; iterative, however deep they are."""
+    if isinstance(left, str):
+        effort.spend()
+        return isinstance(right, str) and left == right
     pairs = [(left, right)]
     while pairs:
         a, b = pairs.pop()

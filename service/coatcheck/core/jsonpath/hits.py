@@ -5,6 +5,7 @@ It renders single values only; `render.py` makes an answer of many.
 
 import json
 import math
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
@@ -53,6 +54,11 @@ class Resume(Struct, frozen=True):
     """Values of all earlier pages."""
 
 
+Span = tuple[int, int]
+Where = Span | None | Callable[[], Span | None]
+"""Bytes in the document, if known, or how to find out: many values are found that nobody is shown."""
+
+
 class Hit(Struct, frozen=True):
     """One value."""
 
@@ -62,12 +68,16 @@ class Hit(Struct, frozen=True):
     """Compact JSON, cut to what is kept."""
     whole: bool
     """Nothing of it was cut."""
-    span: tuple[int, int] | None
-    """Its bytes in the document, where they are known."""
+    where: Where
     resume: Resume
     """A page that begins with it."""
     cells: tuple[str, ...] | None = None
     """Of an object, where fields are asked for: each one's text, empty where it is missing."""
+
+    @property
+    def span(self) -> Span | None:
+        """Its bytes in the document, where they are known."""
+        return self.where() if callable(self.where) else self.where
 
 
 class Page(Struct, frozen=True, kw_only=True):

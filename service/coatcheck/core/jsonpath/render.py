@@ -4,12 +4,14 @@ All text of the document goes through `inert`; our own words stand behind its ma
 cuts long values and says so; it leaves out no value silently.
 """
 
+from itertools import islice
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from coatcheck.core.jsonpath.hits import Hit, Page
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
+from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
 
@@ -21,6 +23,8 @@ _CLIPS: Final = (LONGEST, 1_000, 300, 80, 20)
 """Ever less of each value."""
 _FEW_CHARS: Final = 3
 """Characters that a token holds at least, usually."""
+_AT_ONCE: Final = 200
+"""Rows that are counted in one encoding."""
 _LOCATION: Final = 160
 """Characters of a location in the text."""
 
@@ -65,18 +69,11 @@ def _fit(
     page: Page, first: int, fields: tuple[str, ...], clip: int, tokens: int, chars: int, tokenizer: Tokenizer
 ) -> Rendered:
     pattern = shared([h.path for h in page.hits])
-    rows = [_row(hit, pattern, clip) for hit in page.hits]
     notices = said(page.notices, brief=clip == _CLIPS[-1])
-    fixed = "\n".join([_heading(page, pattern, first, len(rows), fields, clip), *notices])
-    left, room, keep = tokens - tokenizer.count(fixed), chars - len(fixed), 0
-    cut: Cut | None = None
-    for row in rows:
-        left -= tokenizer.count(row) + 1
-        room -= len(row) + 1
-        if left < 0 or room < 0:
-            cut = "max_tokens" if left < 0 else "max_characters"
-            break
-        keep += 1
+    fixed = "\n".join([_heading(page, pattern, first, len(page.hits), fields, clip), *notices])
+    left, room = tokens - tokenizer.count(fixed), chars - len(fixed)
+    rows, cut = _rows(page.hits, pattern, clip, left, room, tokenizer)
+    keep = len(rows)
     while keep:
         lines = [_heading(page, pattern, first, keep, fields, clip), *rows[:keep]]
         if any(_CUT in row for row in rows[:keep]):
@@ -86,8 +83,26 @@ def _fit(
         if used <= tokens and len(text) <= chars:
             return Rendered(text, used, keep, clip, cut)
         cut = "max_tokens" if used > tokens else "max_characters"
-        keep -= 1
+        keep -= max(
+            1, keep * (used - tokens) // (2 * used)
+        )  # half of what is too much, so that none is left out for it
     return Rendered("", 0, 0, clip, cut)
+
+
+def _rows(
+    hits: list[Hit], pattern: list[Step | None] | None, clip: int, tokens: int, chars: int, tokenizer: Tokenizer
+) -> tuple[list[str], Cut | None]:
+    """As many rows as fit, about, counted a few hundred at a time; and what keeps out the others."""
+    rows: list[str] = []
+    source = iter(hits)
+    while batch := [f"{_row(hit, pattern, clip)}\n" for hit in islice(source, _AT_ONCE)]:
+        for row, count in zip(batch, counts(batch, tokenizer), strict=True):
+            tokens -= count
+            chars -= len(row)
+            if tokens < 0 or chars < 0:
+                return rows, "max_tokens" if tokens < 0 else "max_characters"
+            rows.append(row[:-1])
+    return rows, None
 
 
 def said(notices: list[str], *, brief: bool = False) -> list[str]:

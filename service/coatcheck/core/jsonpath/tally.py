@@ -4,13 +4,14 @@ It reads no document and evaluates nothing.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.jsonpath.decode import ODD, span_of
 from coatcheck.core.jsonpath.evaluate import Effort
-from coatcheck.core.jsonpath.hits import HOLD, HOLD_ALONE, Hit, Page, Resume, cells_of, cut, kind_of_value
+from coatcheck.core.jsonpath.hits import HOLD, HOLD_ALONE, Hit, Page, Resume, Span, Where, cells_of, cut, kind_of_value
 from coatcheck.core.jsonpath.location import Location, Step, steps
 from coatcheck.core.jsonpath.plan import Plan
 
@@ -21,6 +22,10 @@ _LOCATE_BYTES: Final = 32 * 1024 * 1024
 """Bytes that are read again to say where values are."""
 _ROW: Final = 8
 """Characters that a row costs beside its value."""
+
+
+_SMALL: Final = 4 * 1024
+"""Bytes of an element that are kept until somebody asks where in it a value is."""
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -81,12 +86,12 @@ class Tally:
         """Characters to keep of the next value."""
         return HOLD if self.hits else HOLD_ALONE
 
-    def add(self, path: list[Step], value: object, span: Callable[[], tuple[int, int] | None], resume: Resume) -> None:
+    def add(self, path: list[Step], value: object, where: Callable[[], Where], resume: Resume) -> None:
         """Count a value, and keep it if there is room."""
         if self.room(resume):
             text, whole = cut(value, self.keep)
             cells = cells_of(value, self._ask.fields, self.keep) if self._ask.fields else None
-            self.put(Hit(path, kind_of_value(value), text, whole, span(), resume, cells))
+            self.put(Hit(path, kind_of_value(value), text, whole, where(), resume, cells))
         self.found += 1
 
     def put(self, hit: Hit) -> None:
@@ -95,13 +100,13 @@ class Tally:
         self._chars += _ROW
         self.hits.append(hit)
 
-    def span(self, raw: bytes, location: Location, base: int) -> tuple[int, int] | None:
+    def span(self, raw: bytes, location: Location, base: int) -> Where:
         """Where a value inside `raw`, which begins at `base`, is written; None when looking would take too long."""
         if self._locating < len(raw):
             return None
         self._locating -= len(raw)
-        found = span_of(raw, steps(location))
-        return None if found is None else (found[0] + base, found[1] + base)
+        looked = partial(_span, raw, location, base)
+        return looked if len(raw) <= _SMALL else looked()
 
     def page(self, message: str | None = None) -> Page:
         """The page as it stands."""
@@ -139,3 +144,8 @@ class Tally:
         if self.odd:
             out.append(ODD)
         return out
+
+
+def _span(raw: bytes, location: Location, base: int) -> Span | None:
+    found = span_of(raw, steps(location))
+    return None if found is None else (found[0] + base, found[1] + base)

@@ -25,7 +25,7 @@ _LINE = re.compile(rb"[!-.0-~]|[ \t]{1,200}[!-~]")
 _INSIDE = 0x80
 """The two high bits of a byte that continues a UTF-8 sequence."""
 
-_WINDOW = 512
+_WINDOW = 64
 
 
 def last_safe(data: bytes, low: int, high: int) -> int | None:
