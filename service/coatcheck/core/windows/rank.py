@@ -6,7 +6,7 @@ one that stands in the heading above. In markup only what a reader sees counts f
 word comes before everything else.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Final, final
 
@@ -17,7 +17,7 @@ from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.window import Place
 from coatcheck.core.windows.regions import Weights
 from coatcheck.core.windows.scan import Finder
-from coatcheck.core.windows.terms import PHRASE_CHARS, Term
+from coatcheck.core.windows.terms import Term
 from coatcheck.core.windows.units import markup, units
 from coatcheck.core.windows.worth import MEANT, Floats, Ints, worth_at, worths
 
@@ -43,7 +43,6 @@ _LEAST_LENGTH: Final = 80
 """Bytes: shorter units are no better for being shorter."""
 _MOST_HITS: Final = 64
 """Looked at in one unit; more of the same would change nothing."""
-_PHRASE_BYTES: Final = 4 * PHRASE_CHARS
 _NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
 
 Places = list[tuple[int, int]]
@@ -137,17 +136,33 @@ class Ranking:
 
     def _phrases_first(self, rated: list[Rated], parts: list[Part]) -> list[Rated]:
         """Units in which the phrase begins, rated above all others: not so far above that these are not shown."""
+        ends: list[list[int]] = [[] for _ in parts]
+        for unit in rated:
+            ends[unit.part].append(unit.end - parts[unit.part].place.byte)
+        said = [self._phrase_places(part.data, each) for part, each in zip(parts, ends, strict=True)]
+        if not any(said):
+            return rated
         best = max((unit.score for unit in rated), default=0.0)
-        return [self._with_phrase(unit, parts[unit.part], best) for unit in rated]
+        out: list[Rated] = []
+        for unit in rated:
+            base, there = parts[unit.part].place.byte, said[unit.part]
+            nth = bisect_left(there, unit.start - base)
+            if unit.score > 0 and nth < len(there) and there[nth] < unit.end - base:
+                unit = structs.replace(unit, score=unit.score + best, hit=base + there[nth])  # noqa: PLW2901
+            out.append(unit)
+        return out
 
-    def _with_phrase(self, unit: Rated, part: Part, best: float) -> Rated:
-        if self._phrase is None or unit.score <= 0:
-            return unit
-        start = unit.start - part.place.byte
-        found = self._phrase(part.data, start, min(len(part.data), unit.end - part.place.byte + _PHRASE_BYTES))
-        if found is None or found[0] >= unit.end - part.place.byte:
-            return unit
-        return structs.replace(unit, score=unit.score + best, hit=part.place.byte + found[0])
+    def _phrase_places(self, data: bytes, ends: list[int]) -> list[int]:
+        """Where the phrase begins first in each of the units that end there."""
+        out: list[int] = []
+        at = 0
+        while self._phrase is not None and (found := self._phrase(data, at)) is not None:
+            out.append(found[0])
+            nth = bisect_right(ends, found[0])
+            if nth == len(ends):
+                break
+            at = ends[nth]
+        return out
 
     def of_texts_apart(self, texts: list[str]) -> list[float]:
         """How well each of some texts that have nothing to do with each other answers."""
@@ -248,6 +263,8 @@ def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
 
 def _headings(data: bytes, places: Places) -> list[int]:
     """For each unit the number of the heading above it, near enough; -1 without one."""
+    if b"#" not in data:
+        return [-1] * len(places)
     out: list[int] = []
     last = -1
     for number, (start, _) in enumerate(places):
