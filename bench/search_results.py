@@ -69,6 +69,7 @@ def html_response(rng: random.Random, size: int, results: int) -> bytes:
 
 
 def html_page(rng: random.Random, size: int) -> str:
+    """About so many bytes of a page with menus, scripts, lists and paragraphs."""
     menu = "".join(f'<li class="nav-item"><a href="/section/{n}">Section {n}</a></li>' for n in range(40))
     body: list[str] = []
     length = 0

@@ -22,6 +22,7 @@ from coatcheck.core.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.veil import noted, veiled
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.usecases.pool import together
 
 T = TypeVar("T")
 Seen = tuple[Facts, Sample, Plan]
@@ -61,18 +62,10 @@ class Cut:
 
 
 def counted_beside(pool: Executor, intake: Intake, last: bytes, work: Callable[[], T]) -> T:
-    """Answer `work()`; the intake's tokens are counted meanwhile by another thread, or after it when none is free.
-
-    Counting leaves the interpreter to others. It never waits for a thread that waits for it.
-    """
-    counting = pool.submit(intake.count, last)
-    try:
-        return work()
-    finally:
-        if counting.cancel():
-            intake.count(last)
-        else:
-            counting.result()
+    """Answer `work()`; the intake's tokens are counted meanwhile by another thread, or after it when none is free."""
+    done: list[T] = []
+    together(pool, [lambda: done.append(work()), lambda: intake.count(last)])
+    return done[0]
 
 
 def look(intake: Intake, said: Said) -> Seen:

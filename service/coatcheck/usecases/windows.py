@@ -270,34 +270,26 @@ class _Looking:
 
     def made(self, parts: list[Part]) -> Composed:
         """What is shown of the parts."""
-        reading, budget, tokenizer = self._kept.reading, self._budget, self._tokenizer
-        return _made(reading, self._asked, self.weights, parts, budget, tokenizer, self.notices)
+        reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
+        missing = _named(asked, self.weights.missing, grams=False)
+        said = [f"Not found: {missing}."] if missing else []
+        page = reading.view == "raw" and reading.artifact.facts.kind is Kind.WEB_PAGE
+        rated = Ranking(asked.looked_for, self.weights).of_parts(parts, page=page) if parts else []
+        last = " ".join([*said, *self.notices])
+        made = compose(rated, parts, reading.extent, self._budget, tokenizer, last)
+        return made if made.passages else self._nothing()
 
-
-def _made(
-    reading: Reading,
-    asked: Terms,
-    weights: Weights,
-    parts: list[Part],
-    budget: Budget,
-    tokenizer: Tokenizer,
-    notices: list[str],
-) -> Composed:
-    missing = _named(asked, weights.missing, grams=False)
-    said = [f"Not found: {missing}."] if missing else []
-    page = reading.view == "raw" and reading.artifact.facts.kind is Kind.WEB_PAGE
-    rated = Ranking(asked.looked_for, weights).of_parts(parts, page=page) if parts else []
-    made = compose(rated, parts, reading.extent, budget, tokenizer, " ".join([*said, *notices]))
-    if made.passages:
-        return made
-    count = reading.lines.last - reading.lines.first + 1
-    lines = f"{count:,} {'line' if count == 1 else 'lines'}"
-    if reading.section is not None:
-        lines += f" of section {reading.section.name}"
-    every = _named(asked, tuple(range(len(asked.terms))), grams=True)
-    advice = " ".join(notices) or 'Try other words, or pattern="…" to search it.'
-    text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", budget.tokens, tokenizer)
-    return Composed(text, tokenizer.count(text), [])
+    def _nothing(self) -> Composed:
+        """A sentence that says so, and what to try instead."""
+        reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
+        count = reading.lines.last - reading.lines.first + 1
+        lines = f"{count:,} {'line' if count == 1 else 'lines'}"
+        if reading.section is not None:
+            lines += f" of section {reading.section.name}"
+        every = _named(asked, tuple(range(len(asked.terms))), grams=True)
+        advice = " ".join(self.notices) or 'Try other words, or pattern="…" to search it.'
+        text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", self._budget.tokens, tokenizer)
+        return Composed(text, tokenizer.count(text), [])
 
 
 def _named(asked: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:

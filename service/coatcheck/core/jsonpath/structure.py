@@ -1,6 +1,6 @@
 """The skeleton of JSON text, block by block: brackets and commas outside strings, with their depth, and quotes.
 
-Vectorised, over half a gigabyte a second, in memory of a few blocks. It checks no grammar: text that is no JSON gives
+Vectorised, about half a gigabyte a second, in memory of a few blocks. It checks no grammar: text that is no JSON gives
 marks that fit no value, which who walks over them finds out.
 """
 

@@ -95,16 +95,18 @@ class _Composing:
             runs = chooser.less(*over)
         return self._piece(last) or self._render([], last)
 
-    def _dense(self) -> float:
-        """Bytes that a token of the best units stands for."""
+    def _dense(self) -> tuple[float, float]:
+        """Tokens and characters that a byte of the best units is shown as."""
         best = nlargest(_TELLING, self._rated, key=lambda unit: unit.score)
         data = b"\n".join(self._bytes(unit.part, unit.start, unit.end) for unit in best)
-        return max(1.0, len(data) / max(1, self._tokenizer.count(_shown(data))))
+        text = _shown(data)
+        size = max(1, len(data))
+        return self._tokenizer.count(text) / size, len(text) / size
 
     def _cost(self, unit: Rated) -> tuple[int, int]:
         if self._density is not None:
             size = unit.end - unit.start
-            return math.ceil(size / self._density), size
+            return math.ceil(size * self._density[0]), math.ceil(size * self._density[1])
         text = _shown(self._bytes(unit.part, unit.start, unit.end))
         return self._tokenizer.count(text), len(text)
 

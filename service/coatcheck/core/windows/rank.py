@@ -16,10 +16,10 @@ from msgspec import Struct, structs
 from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.window import Place
 from coatcheck.core.windows.regions import Weights
-from coatcheck.core.windows.scan import Finder
+from coatcheck.core.windows.scan import NONE, Finder, Ints
 from coatcheck.core.windows.terms import Term
 from coatcheck.core.windows.units import markup, units
-from coatcheck.core.windows.worth import MEANT, Floats, Ints, worth_at, worths
+from coatcheck.core.windows.worth import MEANT, Floats, worth_at, worths
 
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.6
@@ -43,7 +43,6 @@ _LEAST_LENGTH: Final = 80
 """Bytes: shorter units are no better for being shorter."""
 _MOST_HITS: Final = 64
 """Looked at in one unit; more of the same would change nothing."""
-_NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
 
 Places = list[tuple[int, int]]
 """Ranges of bytes that follow each other: units, or what is hidden."""
@@ -201,7 +200,7 @@ class Ranking:
             if not data.isascii()
         ]
         if not found:
-            return _Hits(_NONE, _NONE, _NONE, np.zeros(0))
+            return _Hits(NONE, NONE, NONE, np.zeros(0))
         return _Hits(
             np.concatenate([each.column for each in found]),
             np.concatenate([each.at for each in found]),

@@ -44,7 +44,8 @@ _FREQUENT: Final = b"etaoinsrhdlucmfywgpbvkxqjz"
 """Letters of English and of most that programs say, the most frequent first; what is not here is rarer."""
 
 Ints = npt.NDArray[np.int64]
-_NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
+NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
+"""No places."""
 
 
 class Hits(Struct, frozen=True):
@@ -94,7 +95,7 @@ class Finder:
         Term by term, which costs more for each byte than a pattern of all of them, and next to nothing for each hit.
         """
         octets = np.frombuffer(data[: end + _OVERLAP].lower(), np.uint8)
-        places, numbers = [_NONE], [_NONE]
+        places, numbers = [NONE], [NONE]
         for stem, number, bound, order in self._plain:
             found = _all_of(octets, stem, order, start, min(end, len(octets) - len(stem) + 1))
             if bound:
@@ -125,7 +126,7 @@ def _rarest_first(stem: bytes) -> list[int]:
 def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start: int, end: int) -> Ints:
     """All places from `start` to before `end` where a term begins."""
     if end <= start:
-        return _NONE
+        return NONE
     first, *others = order
     hit = octets[start + first : end + first] == stem[first]
     if others:

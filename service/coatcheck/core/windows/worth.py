@@ -11,9 +11,9 @@ import numpy.typing as npt
 import regex
 
 from coatcheck.core.windows.fold import fold
+from coatcheck.core.windows.scan import Ints
 from coatcheck.core.windows.terms import Term
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MEANT: Final = 1.0
