@@ -1,6 +1,7 @@
 """What holds for every document, query and budget."""
 
 import random
+from importlib import import_module
 
 import pytest
 
@@ -364,3 +365,21 @@ async def test_the_word_itself_comes_before_its_other_forms_however_often_they_s
     rated = ranking.of_texts_apart([f"{line} of today" for line in lines])
     assert rated[1] > max(rated[0], rated[2])
     assert ranking.of_texts_apart([lines[1] + " of today"])[0] > 0
+
+
+@pytest.mark.parametrize("spoken", ["english", "chinese", "colours"])
+async def test_what_is_estimated_fills_a_large_budget_as_what_is_counted_does(
+    shelf: Shelf, spoken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(4)
+    lines = {
+        "english": [f"{filler(120, n)} the lighthouse" for n in range(900)],
+        "chinese": ["".join(rng.choices("数据库连接失败的原因是网络", k=40)) + "灯塔。" for _ in range(900)],
+        "colours": [f"\x1b[31m{filler(120, n)}\x1b[0m the \x1b[1mlighthouse\x1b[0m" for n in range(900)],
+    }[spoken]
+    data, query = "\n".join(lines).encode(), "灯塔" if spoken == "chinese" else "lighthouse"
+    estimated = await ask(shelf, data, query, 8_000)
+    monkeypatch.setattr(import_module("coatcheck.core.windows.compose"), "_COUNTED", 1_000_000)
+    counted = await ask(shelf, data, query, 8_000)
+    assert counted.tokens > 2_000
+    assert estimated.tokens == pytest.approx(counted.tokens, rel=0.2)
