@@ -192,7 +192,8 @@ async def test_a_clock_that_was_set_wrong_and_right_again_is_followed_both_times
     clock._ahead = (clock._ahead or 0) + 3600 * 10**9  # as learnt while the database's clock was an hour ahead
     assert clock.now() - true >= HOUR
     await clock.learn()
-    assert timedelta() <= clock.now() - true < timedelta(minutes=5)
+    # Asked twice, the database's clock is the same to within half of the way there and back.
+    assert timedelta(seconds=-5) < clock.now() - true < timedelta(minutes=5)
     assert [record.getMessage() for record in caplog.records] == [
         "the database's clock was set by -3600 s: whatever expires goes by the new time"
     ]
