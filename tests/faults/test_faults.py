@@ -22,7 +22,7 @@ def test_a_live_artifact_is_never_lost_to_sweeps_that_take_others_with_the_same_
 def test_the_sweep_soak_notices_a_deletion_that_takes_what_others_share_and_a_dead_blob_that_is_used_again(
     forks: Nursery, wrong: str, operations: int
 ) -> None:
-    # Whether a blob is used again in the second for which it is dead is up to the threads: a soak of this length may miss
+    # Whether a blob is used again in the second for which it is dead is up to the threads: a soak this short may miss
     # it once, hardly four times.
     reports = (sweep.run(HERE, operations, seed, [wrong], forks) for seed in range(1, 5))
     assert any(report.broken["lost"] + report.broken["missing"] > 0 for report in reports)

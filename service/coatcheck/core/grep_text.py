@@ -4,10 +4,14 @@ Every shown byte belongs to a window that says exactly where it is; what a row l
 missing. It searches nothing and fetches nothing: the caller brings the bytes around each hit.
 """
 
+from collections.abc import Iterator
+from itertools import islice
+
 from msgspec import Struct, structs
 
 from coatcheck.core.clip import Budget, Cut
 from coatcheck.core.grep import MATCHES_LIMIT, Hit
+from coatcheck.core.text.excerpt import counts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, decode, separates
 
@@ -17,6 +21,8 @@ CONTEXT_LINE = 200
 """Bytes shown of a context line."""
 MATCH_SHOWN = 1_000
 """Bytes shown of one match."""
+_AT_ONCE = 24
+"""Hits that are counted in one encoding."""
 _JOIN = 32
 """Gaps up to this many bytes are shown: the mark would be as long."""
 
@@ -223,24 +229,29 @@ def compose(found: list[Around], budget: Budget, context: int, tokenizer: Tokeni
 
 
 def _fit(found: list[Around], budget: Budget, detail: Detail, tokenizer: Tokenizer) -> Shown:
-    table: dict[int, Row] = {}
+    table: dict[int, _Sized] = {}
     prefixes: list[dict[int, Row]] = [{}]
     tokens = chars = 0
     cut: Cut | None = None
-    for around in found:
-        for row in rows(around, detail):
-            old = table.get(row.line)
-            new = _both(old, row)
+    for sized in _sized(found, detail, tokenizer):
+        for new in sized:
+            old = table.get(new.row.line)
             if old is not None:
-                tokens -= tokenizer.count(old.text()) + 1
-                chars -= len(old.text()) + 1
-            table[row.line] = new
-            tokens += tokenizer.count(new.text()) + 1
-            chars += len(new.text()) + 1
+                row = _both(old.row, new.row)
+                if row is old.row:
+                    continue
+                tokens -= old.tokens
+                chars -= old.chars
+                if row is not new.row:
+                    text = row.text()
+                    new = _Sized(row, tokenizer.count(text) + 1, len(text) + 1)  # noqa: PLW2901 - what is shown of both
+            table[new.row.line] = new
+            tokens += new.tokens
+            chars += new.chars
         if tokens > budget.tokens or chars > budget.chars:
             cut = "max_tokens" if tokens > budget.tokens else "max_characters"
             break
-        prefixes.append(dict(table))
+        prefixes.append({line: held.row for line, held in table.items()})
     while True:
         text, kept = _text(prefixes[-1], detail.context)
         exact = tokenizer.count(text)
@@ -250,9 +261,27 @@ def _fit(found: list[Around], budget: Budget, detail: Detail, tokenizer: Tokeniz
         prefixes.pop()
 
 
-def _both(old: Row | None, new: Row) -> Row:
+class _Sized(Struct, frozen=True):
+    """A row, and what its line takes."""
+
+    row: Row
+    tokens: int
+    chars: int
+
+
+def _sized(found: list[Around], detail: Detail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
+    """The rows of hit after hit, counted some hits at a time."""
+    source = iter(found)
+    while batch := [rows(around, detail) for around in islice(source, _AT_ONCE)]:
+        texts = [f"{row.text()}\n" for of_hit in batch for row in of_hit]
+        sizes = iter(zip(counts(texts, tokenizer), map(len, texts), strict=True))
+        for of_hit in batch:
+            yield [_Sized(row, *next(sizes)) for row in of_hit]
+
+
+def _both(old: Row, new: Row) -> Row:
     """A line that two hits show: matches win over context, and the parts of two stretches of one line are joined."""
-    if old is None or (new.match and not old.match):
+    if new.match and not old.match:
         return new
     if old.match and not new.match:
         return old

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -101,6 +102,34 @@ class Place(Struct, frozen=True):
     def after(self, data: bytes) -> "Place":
         """The place at the end of `data`, which begins here."""
         return Place(self.byte + len(data), self.newlines + newlines(data), self.chars + chars(data))
+
+
+class Places:
+    """Many places in the same bytes: what lies before them is counted once."""
+
+    def __init__(self, start: Place, data: bytes) -> None:
+        """Make none yet.
+
+        Args:
+            start: where `data` begins.
+            data: what the places lie in.
+        """
+        self._start = start
+        self._data = data
+        self._lines: NDArray[np.intp] | None = None
+        self._inner: NDArray[np.intp] | None = None
+
+    def at(self, byte: int) -> Place:
+        """The place of a byte position, from the beginning of the bytes to their end."""
+        lines, inner = self._lines, self._inner
+        if lines is None or inner is None:
+            octets = np.frombuffer(self._data, dtype=np.uint8)
+            lines = self._lines = np.flatnonzero(octets == _LF)
+            inner = self._inner = np.flatnonzero(octets.view(np.int8) < _FIRST_BYTES)
+        offset = byte - self._start.byte
+        newlines = int(lines.searchsorted(offset))
+        chars = offset - int(inner.searchsorted(offset))
+        return Place(byte, self._start.newlines + newlines, self._start.chars + chars)
 
 
 def window(start: Place, end: Place, *, ends_line: bool, tokens: Extent | None = None) -> Window:

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.read_answer import MAX_CHARS, first_line
+from coatcheck.core.text.around import count_around
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.tools.values import Position
@@ -69,13 +70,33 @@ def _rows(line: str) -> str:
     return GOES_ON.join(line[at : at + ROW] for at in range(0, len(line), ROW))
 
 
-def answer(reading: Reading, part: str, body: str, last: Iterable[str]) -> str:
+class Answer(Struct, frozen=True):
     """First line, body, last line."""
+
+    first: str
+    body: str
+    last: str
+    tokens: int | None
+    """Of `body`, where they are known."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.first}{self.body}{self.last}"
+
+
+def answer(reading: Reading, part: str, body: str, last: Iterable[str], *, tokens: int | None = None) -> Answer:
+    """First line, body, last line. `tokens` of the body, where they are known exactly."""
     artifact, said = reading.artifact, reading.artifact.said
     name = said.title or artifact.facts.title or said.tool_name or artifact.facts.kind.value
     head = first_line(artifact.id, name, part, reading.view)
     gap = "" if not body or body.endswith("\n") else "\n"
-    return f"{head}\n{body}{gap}({' '.join(last)})"
+    return Answer(f"{head}\n", body, f"{gap}({' '.join(last)})", tokens)
+
+
+def sentence(text: str) -> Answer:
+    """An answer that is all our own words."""
+    return Answer("", text, "", None)
 
 
 def within(reading: Reading) -> str:
@@ -106,7 +127,7 @@ def clipped(notes: Iterable[str]) -> list[str]:
 
 
 async def fitted(
-    attempt: Callable[[int], Awaitable[str]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
+    attempt: Callable[[int], Awaitable[Answer]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
 ) -> tuple[str, int] | None:
     """An answer within the bounds, and its tokens.
 
@@ -115,8 +136,13 @@ async def fitted(
     """
     ask = max(least, tokens - _AROUND)
     for _ in range(_TRIES):
-        text = await attempt(ask)
-        count = await in_pool(pool, tokenizer.count, text)
+        made = await attempt(ask)
+        text = made.text
+        count = None
+        if made.tokens is not None:
+            count = count_around(made.first, made.body, made.tokens, made.last, tokenizer)
+        if count is None:
+            count = await in_pool(pool, tokenizer.count, text)
         if count <= tokens and len(text) <= MAX_CHARS:
             return text, count
         if ask == least:

@@ -7,7 +7,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.catalog import Filter
-from coatcheck.tools.answers import ToolAnswer, clipped, fitted
+from coatcheck.tools.answers import Answer, ToolAnswer, clipped, fitted, sentence
 from coatcheck.tools.arguments import ListArguments
 from coatcheck.tools.table import DEFAULT_LISTED, MAX_LISTED
 from coatcheck.usecases.browse import Browse
@@ -36,14 +36,15 @@ class ListArtifacts:
         )
         limit = max(1, min(DEFAULT_LISTED if asked.limit is None else asked.limit, MAX_LISTED))
 
-        async def attempt(room: int) -> str:
+        async def attempt(room: int) -> Answer:
             size = max(1, min(limit, room // 40))
             page = await self._browse(caller, where, asked.cursor, size, query=asked.query)
             lines = [_line(artifact) for artifact in page.items]
             count = f"{len(lines)} {'artifact' if len(lines) == 1 else 'artifacts'}, newest first."
             first = count if lines else _nothing(asked, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
-            return "\n".join([*lines, f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"])
+            last = f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"
+            return sentence("\n".join([*lines, last]))
 
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
         if got is None:

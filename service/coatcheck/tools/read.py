@@ -16,7 +16,7 @@ from coatcheck.core.sections import nth_section
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Span
-from coatcheck.tools.answers import ToolAnswer, answer, clipped, counted, fitted, show, within
+from coatcheck.tools.answers import Answer, ToolAnswer, answer, clipped, counted, fitted, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.failures import absent_feature, not_text
 from coatcheck.tools.search import Searching
@@ -46,6 +46,11 @@ class Text(Protocol):
     @property
     def text(self) -> str:
         """Within the budget, and safe to show: the use case puts lines of ours between what comes from the payload."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """Of `text`, exactly."""
         ...
 
 
@@ -110,7 +115,7 @@ class ReadArtifact:
         if reading.binary:
             raise not_text(reading.artifact)
 
-        async def attempt(room: int) -> str:
+        async def attempt(room: int) -> Answer:
             if asked.pattern is not None:
                 return await self._searching(reading, asked, room)
             if asked.query is not None:
@@ -154,7 +159,7 @@ class ReadArtifact:
             notes.append("The text view ends before the payload does.")
         return structs.replace(asked, notes=tuple(notes)), reading
 
-    async def _lines(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> str:
+    async def _lines(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         at = counted(asked.offset or Position(1), reading)
         limit = asked.limit or DEFAULT_LINES
         ask, cursor = ReadAsk(offset=at.line, limit=limit, max_tokens=room), None
@@ -171,23 +176,25 @@ class ReadArtifact:
         last = [f"Lines {which}{await _going_on(reading, got)}"]
         if got.next is not None and _reads_on(asked) and asked.offset is None:
             last += _named(reading)
-        return answer(reading, part + within(reading), shown.body, [*last, *shown.said, *clipped(asked.notes)])
+        last += [*shown.said, *clipped(asked.notes)]
+        known = got.tokens if shown.body == got.text else None
+        return answer(reading, part + within(reading), shown.body, last, tokens=known)
 
-    async def _outlined(self, reading: Reading, asked: ReadArguments, room: int) -> str:
+    async def _outlined(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         offset = asked.offset.line if asked.offset is not None and asked.offset.line > 1 else 0
         got = await self._outline.of(reading, offset=offset, limit=asked.limit, max_tokens=max(room, 64), more=_MORE)
         last = ["Read one with section, or with offset and limit by the lines in brackets.", *clipped(asked.notes)]
-        return answer(reading, "outline", got.text, last)  # safe to show already
+        return answer(reading, "outline", got.text, last, tokens=got.tokens)  # safe to show already
 
-    async def _answering(self, reading: Reading, asked: ReadArguments, room: int) -> str:
+    async def _answering(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         if self._passages is None:
             raise absent_feature("query")
         got = await self._passages.of(reading, asked.query or "", room)
         last = ["Read around a passage with offset, or search with pattern.", *clipped(asked.notes)]
         part = f"passages for the query{within(reading)}"
-        return answer(reading, part, got.text, last)  # safe to show already, under lines of ours
+        return answer(reading, part, got.text, last, tokens=got.tokens)  # safe to show already, under lines of ours
 
-    async def _selected(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> str:
+    async def _selected(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         if self._values is None:
             raise absent_feature("path")
         got = await self._values.of(
@@ -199,7 +206,7 @@ class ReadArtifact:
             cursor=asked.place,
         )
         on = "That is the end." if got.next is None else f'Next: the same call with offset="{got.next}".'
-        return answer(reading, "values of the path", got.text, [on, *clipped(asked.notes)])
+        return answer(reading, "values of the path", got.text, [on, *clipped(asked.notes)], tokens=got.tokens)
 
 
 def _reads_on(asked: ReadArguments) -> bool:

@@ -11,7 +11,7 @@ from msgspec import structs
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import inert
 from coatcheck.tools import readings
-from coatcheck.tools.answers import answer, clipped, counted, show, within
+from coatcheck.tools.answers import Answer, answer, clipped, counted, sentence, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import Position
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, Search, SearchAnswer, SearchAsk
@@ -29,7 +29,7 @@ class Searching:
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    async def __call__(self, reading: Reading, asked: ReadArguments, room: int) -> str:
+    async def __call__(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         """The matching lines as an answer, or a sentence when there is none."""
         lines = reading.measure.lines
         at = counted(asked.offset or Position(1), reading)
@@ -45,14 +45,15 @@ class Searching:
         )
         got, said = await self._found(reading, ask)
         if not got.shown:
-            return _nothing(reading, got, ask, [*said, *clipped(asked.notes)])
+            return sentence(_nothing(reading, got, ask, [*said, *clipped(asked.notes)]))
         shown = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)
         inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
         count = f"{_count(got, at, reading.lines.first)}{inside_of}"
         last = [f"Lines {which}: {count}{_going_on(got)}", *said, *shown.said, *clipped(asked.notes)]
-        return answer(reading, f"matches in lines {which}{inside}", shown.body, last)
+        known = got.tokens if shown.body == got.text else None
+        return answer(reading, f"matches in lines {which}{inside}", shown.body, last, tokens=known)
 
     async def _found(self, reading: Reading, ask: SearchAsk) -> tuple[SearchAnswer, list[str]]:
         """What a pattern finds, read more generously until it finds something; and how it was read."""

@@ -125,12 +125,12 @@ class ReadJson(Reader):
     async def of(
         self, reading: Reading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
     ) -> JsonAnswer:
-        """The same of a payload that is open.
+        """The same of a payload that is open, for who reads the text alone: `values` is empty.
 
         Raises:
             CoatcheckError: as when calling.
         """
-        wanted = await self._wanted(number, _Asked(path, limit, max_tokens, cursor))
+        wanted = await self._wanted(number, _Asked(path, limit, max_tokens, cursor, values=False))
         return await self.shown(reading, await self._of(reading, number, wanted), max_tokens)
 
     async def _wanted(self, number: int, asked: "_Asked") -> "_Wanted":
@@ -168,7 +168,7 @@ class ReadJson(Reader):
         first = (at.seen if at else 0) + 1
         budget = (max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, render, page, first, fields, *budget, self._tokenizer)
-        return _answer(asking, page, shown, fields)
+        return _answer(asking, page, shown, _values(page, shown, fields) if wanted.asked.values else [])
 
     async def _alone(self, asking: "_Asking", page: Page) -> JsonAnswer | None:
         """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
@@ -197,7 +197,7 @@ class ReadJson(Reader):
         message = page.message or ("No match." if page.next is None else _NOT_YET)
         whole = " ".join((message, *page.notices))
         text, tokens = await in_pool(self._pool, sentence, whole, asking.max_tokens, self._tokenizer)
-        answer = _answer(asking, page, Rendered(text, tokens, 0, 0, None), ())
+        answer = _answer(asking, page, Rendered(text, tokens, 0, 0, None), [])
         return structs.replace(answer, message=message)
 
     async def _inside(self, asking: "_Asking", at: Inside) -> JsonAnswer:
@@ -235,6 +235,8 @@ class _Asked(Struct, frozen=True):
     max_tokens: int
     cursor: str | None
     fields: tuple[str, ...] = ()
+    values: bool = True
+    """Answer with the values themselves, too."""
 
 
 class _Wanted(Struct, frozen=True):
@@ -296,27 +298,32 @@ def _value(hit: Hit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonVa
         complete = all(len(cell) <= clip and not cell.endswith("…") for cell in hit.cells)
         members = zip(fields, hit.cells, strict=True)
         text = "{" + ",".join(f"{compact(name)}:{cell}" for name, cell in members if cell) + "}"
+    span = hit.span
     return JsonValue(
         location=_location(hit),
         kind=hit.kind,
-        bytes=None if hit.span is None else Extent(*hit.span),
+        bytes=None if span is None else Extent(*span),
         complete=complete,
         value=_raw(text, odd=odd) if complete else UNSET,
     )
 
 
-def _answer(asking: _Asking, page: Page, shown: Rendered, fields: tuple[str, ...]) -> JsonAnswer:
+def _values(page: Page, shown: Rendered, fields: tuple[str, ...]) -> list[JsonValue]:
+    odd = ODD in page.notices
+    return [_value(hit, shown.clip, fields, odd=odd) for hit in page.hits[: shown.shown]]
+
+
+def _answer(asking: _Asking, page: Page, shown: Rendered, values: list[JsonValue]) -> JsonAnswer:
     following: Resume | None = page.next
     stopped: Stop = page.stopped
     if shown.shown < len(page.hits):
         following = page.hits[shown.shown].resume
         stopped = shown.cut or "max_tokens"
-    odd = ODD in page.notices
     return JsonAnswer(
         id=asking.artifact.id,
         text=shown.text,
         tokens=shown.tokens,
-        values=[_value(h, shown.clip, fields, odd=odd) for h in page.hits[: shown.shown]],
+        values=values,
         total=page.total,
         total_exact=page.exact,
         complete=following is None and not page.partial,

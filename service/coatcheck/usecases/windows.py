@@ -145,9 +145,8 @@ class Windows(Reader):
                 Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
             )
         kept = _Kept(reading)
-        scanner = await self._scan(kept, query, asked)
         looking = _Looking(kept, asked, Budget(max_tokens, MAX_CHARS), self._tokenizer)
-        made = await in_pool(self._pool, looking.at_hand, scanner)
+        scanner, made = await self._scan(kept, query, looking)
         if made is None:
             made = await in_pool(self._pool, looking.made, await _parts(kept, looking.places))
         if scanner.end < kept.size and not scanner.full:
@@ -155,20 +154,25 @@ class Windows(Reader):
         answer = _answer(reading, asked, looking.weights, scanner, kept.size, made, looking.notices)
         return await self.shown(reading, answer, max_tokens)
 
-    async def _scan(self, kept: "_Kept", query: str, asked: Terms) -> Scanner:
-        """Look at the content until its end or the deadline; the next block is read while one is looked at."""
+    async def _scan(self, kept: "_Kept", query: str, looking: "_Looking") -> tuple[Scanner, Composed | None]:
+        """Look at the content until its end or the deadline; the next block is read while one is looked at.
+
+        Answers what is shown as well, where all that it needs is at hand.
+        """
         paused = self._paused.pop(kept.question(query), None)
         deadline = self._clock() + self._patience
         at = 0 if paused is None else paused.fed
         block = await kept.block(at)
         scanner = paused
-        while scanner is None or (block and not scanner.full):
+        while True:
             at += len(block)
-            feeding = in_pool(self._pool, _fed, scanner, asked, block, last=at >= kept.size)
-            block, scanner = await asyncio.gather(kept.block(at), feeding)
-            if self._clock() >= deadline:
-                break
-        return scanner
+            ends = at >= kept.size
+            looked = in_pool(self._pool, looking.fed, scanner, block, last=ends)
+            if ends:
+                return await looked
+            block, (scanner, _) = await asyncio.gather(kept.block(at), looked)
+            if not block or scanner.full or self._clock() >= deadline:
+                return scanner, await in_pool(self._pool, looking.at_hand, scanner)
 
     def _pause(self, key: "_Question", scanner: Scanner) -> None:
         self._paused[key] = scanner
@@ -232,13 +236,6 @@ class _Kept:
         return b"".join(block for block in held if block)[start - first : end - first]
 
 
-def _fed(scanner: Scanner | None, asked: Terms, block: bytes, *, last: bool) -> Scanner:
-    """A scanner that has seen the block as well; where there is none a new one, whose patterns take time to compile."""
-    scanner = scanner or Scanner(asked.looked_for)
-    scanner.feed(block, last=last)
-    return scanner
-
-
 async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
     out: list[Part] = []
     for at in range(0, len(places), _AT_ONCE):
@@ -257,6 +254,15 @@ class _Looking:
         self.weights = Weights((), ())
         self.places: list[Extent] = []
         self.notices: list[str] = []
+
+    def fed(self, scanner: Scanner | None, block: bytes, *, last: bool) -> tuple[Scanner, Composed | None]:
+        """A scanner that has seen the block as well, and after the `last` one what is shown, if that is `at_hand`.
+
+        Where there is no scanner a new one, whose patterns take time to compile.
+        """
+        scanner = scanner or Scanner(self._asked.looked_for)
+        scanner.feed(block, last=last)
+        return scanner, self.at_hand(scanner) if last else None
 
     def at_hand(self, scanner: Scanner) -> Composed | None:
         """What is shown; None where parts of it must be read first, at `places`."""

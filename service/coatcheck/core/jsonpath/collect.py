@@ -7,9 +7,11 @@ It stops when the page is full, then counts on for a while, and always when its 
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
+from coatcheck.core.jsonpath.decode import BrokenError, Decoded, TooDeepError, decode, mended
 from coatcheck.core.jsonpath.descend import (
     LINE_LIMIT,
     Place,
@@ -22,15 +24,20 @@ from coatcheck.core.jsonpath.descend import (
 )
 from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, evaluate, holds
 from coatcheck.core.jsonpath.hits import HOLD, Hit, Page, Resume, Unread, cells_of, cut, kind_of
-from coatcheck.core.jsonpath.location import Step, normalized, steps
+from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import Filter, Slice, Wildcard
-from coatcheck.core.jsonpath.tally import Ask, Tally
+from coatcheck.core.jsonpath.tally import Ask, Tally, Within
 from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk
 
 MEMORY_LIMIT: Final = LINE_LIMIT
 """Bytes of JSON text that are decoded at a time: about 60 MB of values, and 50 to 150 ms."""
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
+_TOGETHER: Final = 128
+"""Elements that are decoded at once."""
+_TOGETHER_BYTES: Final = 256 * 1024
+"""Bytes of them at most: longer ones are decoded each by itself."""
+_LIST: Final = msgspec.json.Decoder(list[object])
 
 Fan = Wildcard | Filter | Slice
 
@@ -156,12 +163,13 @@ class _Fan:
         return self._wanted is not None and self._index >= self._wanted.stop
 
     def _take(self, batch: Batch) -> bool:
+        read = _Elements(batch, whole=not self._place.lines and self._place.kind == "array")
         for number in range(len(batch.starts)):
             if self._past():
                 return True
             if self._plain and self._tally.full_at is not None:
                 return self._count_rest(Resume(batch.starts[number], self._index), len(batch.starts) - number)
-            if (self._wanted is None or self._index in self._wanted) and not self._child(batch, number):
+            if (self._wanted is None or self._index in self._wanted) and not self._child(batch, number, read):
                 return True
             self._index += 1
         return False
@@ -182,7 +190,7 @@ class _Fan:
         self._index += rest
         return False
 
-    def _child(self, batch: Batch, number: int) -> bool:
+    def _child(self, batch: Batch, number: int, read: "_Elements") -> bool:
         """Take the values of one child; False when the time is over."""
         tally, base = self._tally, batch.base
         start, end = batch.starts[number], batch.ends[number]
@@ -194,27 +202,24 @@ class _Fan:
             at = batch.data.find(b":", closing + 1 - base, end - base) + 1 + base
         raw = batch.data[at - base : end - base]
         skip = tally.start.skip if start == tally.start.byte else 0
-        taken = 0
+        taken, within = 0, None
         try:
             tally.effort.spend(1 + len(raw) // _STEP_BYTES)
-            for location, value in self._values(raw):
+            for location, value in self._values(raw, read.value(number)):
                 taken += 1
-                if taken > skip:
-                    tally.add(
-                        [*self._place.path, name, *steps(location)],
-                        value,
-                        lambda location=location: tally.span(raw, location, at),
-                        Resume(start, step, taken - 1, tally.found),
-                    )
+                if taken <= skip:
+                    continue
+                within = within or Within([*self._place.path, name], raw, at)
+                tally.add(value, within, location, Resume(start, step, taken - 1, tally.found))
         except OutOfEffortError:
             tally.spent_at = Resume(start, step, max(taken, skip), tally.found)
             return False
         return True
 
-    def _values(self, raw: bytes) -> Iterable[Node]:
+    def _values(self, raw: bytes, read: Decoded | None) -> Iterable[Node]:
         tally = self._tally
         try:
-            decoded = decode(raw)
+            decoded = read or decode(raw)
         except TooDeepError:
             if self._plain:
                 return ((None, Unread(raw)),)
@@ -252,6 +257,34 @@ class _Fan:
         return after + 1, char != ord(",")
 
 
+class _Elements:
+    """The elements of a batch, decoded some at a time, which costs less than each by itself."""
+
+    def __init__(self, batch: Batch, *, whole: bool) -> None:
+        """Make none: where the batch is not `whole`, with nothing but commas between its children, there are none."""
+        self._batch = batch
+        self._until = 0 if whole else len(batch.starts)
+        self._first = self._until
+        self._values: list[object] = []
+
+    def value(self, number: int) -> Decoded | None:
+        """An element, asked for in order; None where it must be decoded by itself."""
+        if number >= self._until:
+            self._read(number)
+        place = number - self._first
+        return Decoded(self._values[place]) if 0 <= place < len(self._values) else None
+
+    def _read(self, number: int) -> None:
+        batch = self._batch
+        self._first, self._until = number, min(number + _TOGETHER, len(batch.starts))
+        start, end = batch.starts[number] - batch.base, batch.ends[self._until - 1] - batch.base
+        try:
+            values = _LIST.decode(b"[%b]" % batch.data[start:end]) if end - start <= _TOGETHER_BYTES else []
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            values = []
+        self._values = values if len(values) == self._until - number else []
+
+
 # --------------------------------------------------------------------------------------------- a value in memory
 
 
@@ -264,16 +297,12 @@ def _whole(ask: Ask, tally: Tally, source: Source, place: Place) -> Walk[None]:
     raw = yield walk.Want(place.at, end)
     value = _lines(raw, tally) if place.lines else _decoded(raw, place, tally)
     taken, skip = 0, tally.start.skip
+    within = Within(place.path, None if place.lines else raw, place.at)
     try:
         for location, found in evaluate(ask.plan.rest, (None, value), value, tally.effort):
             taken += 1
             if taken > skip:
-                tally.add(
-                    [*place.path, *steps(location)],
-                    found,
-                    lambda location=location: None if place.lines else tally.span(raw, location, place.at),
-                    Resume(0, 0, taken - 1, tally.found),
-                )
+                tally.add(found, within, location, Resume(0, 0, taken - 1, tally.found))
     except OutOfEffortError:
         tally.spent_at = Resume(0, 0, max(taken, skip), tally.found)
 

@@ -41,6 +41,16 @@ class Ask(Struct, frozen=True, kw_only=True):
     patience: float = PATIENCE_SECONDS
 
 
+class Within(Struct, frozen=True):
+    """What a value was found in: a child that was decoded by itself, or the whole document."""
+
+    path: list[Step]
+    raw: bytes | None
+    """As it is written; None: that is not known."""
+    at: int
+    """Where `raw` begins in the document."""
+
+
 class Tally:
     """What was found so far.
 
@@ -86,12 +96,13 @@ class Tally:
         """Characters to keep of the next value."""
         return HOLD if self.hits else HOLD_ALONE
 
-    def add(self, path: list[Step], value: object, where: Callable[[], Where], resume: Resume) -> None:
+    def add(self, value: object, within: "Within", location: Location, resume: Resume) -> None:
         """Count a value, and keep it if there is room."""
         if self.room(resume):
             text, whole = cut(value, self.keep)
             cells = cells_of(value, self._ask.fields, self.keep) if self._ask.fields else None
-            self.put(Hit(path, kind_of_value(value), text, whole, where(), resume, cells))
+            path = [*within.path, *steps(location)]
+            self.put(Hit(path, kind_of_value(value), text, whole, self._where(within, location), resume, cells))
         self.found += 1
 
     def put(self, hit: Hit) -> None:
@@ -100,12 +111,13 @@ class Tally:
         self._chars += _ROW
         self.hits.append(hit)
 
-    def span(self, raw: bytes, location: Location, base: int) -> Where:
-        """Where a value inside `raw`, which begins at `base`, is written; None when looking would take too long."""
-        if self._locating < len(raw):
+    def _where(self, within: "Within", location: Location) -> Where:
+        """Where a value is written; None where that is not known, or looking would take too long."""
+        raw = within.raw
+        if raw is None or self._locating < len(raw):
             return None
         self._locating -= len(raw)
-        looked = partial(_span, raw, location, base)
+        looked = partial(_span, raw, location, within.at)
         return looked if len(raw) <= _SMALL else looked()
 
     def page(self, message: str | None = None) -> Page:

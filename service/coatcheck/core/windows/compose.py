@@ -5,6 +5,7 @@ exact range of the document; where its text had to be made inert it says so.
 """
 
 import math
+import re
 from heapq import nlargest
 from typing import Final
 
@@ -14,7 +15,7 @@ from coatcheck.core.clip import Budget
 from coatcheck.core.text.excerpt import fit_head
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, Window, decode, window
+from coatcheck.core.window import Extent, Places, Window, decode, window
 from coatcheck.core.windows.choose import Chooser, Run
 from coatcheck.core.windows.rank import Part, Rated
 
@@ -24,6 +25,7 @@ _SEAM: Final = 14
 _BRIEF_SEAM: Final = 8
 """About what the line before a window costs."""
 _BLANKS: Final = b" \t\r\n"
+_LINE_ENDS: Final = re.compile(rb"[ \t\r]*\n")
 _COUNTED: Final = 1_500
 """Budget in tokens up to which every unit is counted; for a larger one the best tell of the others."""
 _TELLING: Final = 24
@@ -74,6 +76,7 @@ class _Composing:
     ) -> None:
         self._rated = rated
         self._parts = parts
+        self._places = [Places(part.place, part.data) for part in parts]
         self._whole = whole
         self._budget = budget
         self._tokenizer = tokenizer
@@ -128,13 +131,12 @@ class _Composing:
     def _passage(self, part: int, start: int, end: int, score: float) -> Passage:
         data = self._bytes(part, start, end)
         text = _shown(data)
-        whole = self._parts[part]
-        at = whole.place.byte
-        first = whole.place.after(whole.data[: start - at])
         return Passage(
             text=text,
             exact=text.encode("utf-8", "replace") == data,
-            window=window(first, first.after(data), ends_line=data.endswith(b"\n")),
+            window=window(
+                self._places[part].at(start), self._places[part].at(start + len(data)), ends_line=data.endswith(b"\n")
+            ),
             score=round(score, 3),
         )
 
@@ -157,7 +159,7 @@ class _Composing:
         part = next(p for p in self._parts if p.place.byte <= start < p.place.byte + len(p.data))
         at = part.place.byte
         before = start == self._whole.start or (start > at and part.data.startswith(b"\n", start - at - 1))
-        after = end == self._whole.end or part.data[end - at :].lstrip(b" \t\r").startswith(b"\n")
+        after = end == self._whole.end or _LINE_ENDS.match(part.data, end - at) is not None
         return before and after
 
     def _piece(self, last: str) -> Composed | None:

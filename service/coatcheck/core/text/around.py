@@ -1,0 +1,40 @@
+"""How many tokens a text is with other text around it, when the tokens of the text itself are known.
+
+Only what stands between the ends and the next safe cuts is counted again: a long text is counted once.
+"""
+
+from typing import Final
+
+from coatcheck.core.text.cuts import first_safe, last_safe
+from coatcheck.core.tokens import Tokenizer
+
+_NEAR: Final = 400
+"""Characters from either end in which a safe cut is looked for; most lines have several."""
+
+
+def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tokenizer) -> int | None:
+    """Exactly the tokens of `before + text + after`, where `text` by itself is exactly `tokens` tokens.
+
+    Takes the time of counting `before`, `after` and some hundred characters. None where that does not tell.
+    """
+    cuts = _cuts(text)
+    if cuts is None:
+        return None
+    head, tail = text[: cuts[0]], text[cuts[1] :]
+    began = tokenizer.count(before + head) - tokenizer.count(head)
+    ended = tokenizer.count(tail + after) - tokenizer.count(tail)
+    return tokens + began + ended
+
+
+def _cuts(text: str) -> tuple[int, int] | None:
+    """The first and the last safe cut of a text, in characters, both near its ends; None where it has none there."""
+    if len(text) <= 2 * _NEAR:
+        return None
+    try:
+        head, tail = text[:_NEAR].encode(), text[-_NEAR:].encode()
+    except UnicodeEncodeError:
+        return None
+    first, last = first_safe(head, 1, len(head)), last_safe(tail, 0, len(tail) - 1)
+    if first is None or last is None:
+        return None
+    return len(head[:first].decode()), len(text) - len(tail[last:].decode())
