@@ -42,20 +42,20 @@ class Chooser:
 
     def __init__(self, rated: list[Rated], cost: Cost, budget: Budget, seam: int) -> None:
         self._rated = rated
-        self._joins = [left.part == right.part for left, right in pairwise(rated)]
-        """Whether each unit stands together with the next in the document."""
+        self._scores = [unit.score for unit in rated]
+        self._joins = [False, *(left.part == right.part for left, right in pairwise(rated)), False]
+        """Whether each unit stands together with the one before it in the document."""
         self._cost_of = cost
-        self._costs: dict[int, tuple[int, int]] = {}
+        self._costs: list[tuple[int, int] | None] = [None] * len(rated)
         self._seam = seam
         self._tokens = budget.tokens
         self._chars = budget.chars
-        self._chosen: set[int] = set()
+        self._chosen = bytearray(len(rated) + 2)
+        """By place + 1: whether a unit is chosen. The two ends are never."""
 
     def choose(self) -> list[Run]:
         """Windows for about the budget, their seams included; none where not even one unit fits."""
-        order = [place for place, unit in enumerate(self._rated) if unit.score > 0]
-        order.sort(key=lambda place: (-self._rated[place].score, place))
-        self._best(order)
+        self._best()
         self._bridge()
         self._grow()
         return self.runs()
@@ -63,88 +63,91 @@ class Chooser:
     def runs(self) -> list[Run]:
         """What is chosen, in order."""
         out: list[Run] = []
-        for place in sorted(self._chosen):
-            if out and out[-1].end == place and self._joins[place - 1]:
-                out[-1] = Run(out[-1].first, place + 1)
-            else:
-                out.append(Run(place, place + 1))
+        chosen, joins = self._chosen, self._joins
+        first = chosen.find(1)
+        while first > 0:
+            end = first + 1
+            while chosen[end] and joins[end - 1]:
+                end += 1
+            out.append(Run(first - 1, end - 1))
+            first = chosen.find(1, end)
         return out
 
     def less(self, tokens: int, chars: int) -> list[Run]:
         """The windows for so many tokens and characters less, given up at edges, from the least useful on."""
-        while self._chosen and (tokens > 0 or chars > 0):
-            runs = self.runs()
+        runs = self.runs()
+        while runs and (tokens > 0 or chars > 0):
             edges = {place for run in runs for place in (run.first, run.end - 1)}
-            place = min(edges, key=lambda edge: (self._rated[edge].score, -edge))
-            self._chosen.discard(place)
+            place = min(edges, key=lambda edge: (self._scores[edge], -edge))
+            self._chosen[place + 1] = 0
             cost = self._cost(place)
             tokens -= cost[0]
             chars -= cost[1]
-        return self.runs()
+            runs = self.runs()
+        return runs
 
-    def _best(self, order: list[int]) -> None:
+    def _best(self) -> None:
+        scores = self._scores
+        floor = _FLOOR * max(scores, default=0.0)
+        order = [place for place, score in enumerate(scores) if score > 0 and score >= floor]
+        order.sort(key=scores.__getitem__, reverse=True)
         misses = windows = 0
         most = max(_FEWEST, self._tokens // _PER_WINDOW)
-        floor = _FLOOR * self._rated[order[0]].score if order else 0.0
         for place in order:
-            if misses >= _MISSES or self._rated[place].score < floor:
+            if misses >= _MISSES:
                 break
-            alone = self._beside(place) == 0
-            if alone and windows == most:
+            beside = self._beside(place)
+            if not beside and windows == most:
                 continue
-            if not self._take(place):
+            if not self._take(place, beside):
                 misses += 1
-            elif alone:
+            elif not beside:
                 windows += 1
 
     def _bridge(self) -> None:
         """Show what lies between windows that are close."""
-        runs = self.runs()
-        for left, right in pairwise(runs):
+        for left, right in pairwise(self.runs()):
             gap = range(left.end, right.first)
-            near = len(gap) <= _GAP and all(self._joins[left.end - 1 : right.first])
+            near = len(gap) <= _GAP and all(self._joins[left.end : right.first + 1])
             if near and sum(self._cost(place)[0] for place in gap) <= 2 * self._seam:
                 for place in gap:
-                    self._take(place)
+                    self._take(place, self._beside(place))
 
     def _grow(self) -> None:
         """Give each window its surroundings, the best first, while there is room."""
-        for run in sorted(self.runs(), key=lambda run: -max(self._rated[p].score for p in range(run.first, run.end))):
+        scores, joins = self._scores, self._joins
+        for run in sorted(self.runs(), key=lambda run: -max(scores[run.first : run.end])):
             first, end = run.first, run.end
             size = sum(self._cost(place)[0] for place in range(first, end))
             while size < _GROWN:
-                sides = [p for p, by in ((end, end - 1), (first - 1, first)) if self._together(p, by)]
-                place = max(sides, key=lambda side: self._rated[side].score, default=None)
-                if place is None or (place not in self._chosen and not self._take(place)):
+                place = end if joins[end] else -1
+                if joins[first] and (place < 0 or scores[first - 1] > scores[place]):
+                    place = first - 1
+                if place < 0 or not (self._chosen[place + 1] or self._take(place, self._beside(place))):
                     break
                 size += self._cost(place)[0]
                 first, end = min(first, place), max(end, place + 1)
 
-    def _take(self, place: int) -> bool:
-        """Choose a unit if it fits."""
+    def _take(self, place: int, beside: int) -> bool:
+        """Choose a unit, of whose neighbours so many are chosen, if it fits."""
         tokens, chars = self._cost(place)
-        seams = 1 - self._beside(place)
-        tokens += seams * self._seam
-        chars += seams * self._seam * 4
+        seam = (1 - beside) * self._seam
+        tokens += seam
+        chars += seam * 4
         if tokens > self._tokens or chars > self._chars:
             return False
         self._tokens -= tokens
         self._chars -= chars
-        self._chosen.add(place)
+        self._chosen[place + 1] = 1
         return True
 
     def _beside(self, place: int) -> int:
         """How many of a unit's two neighbours are chosen."""
-        before = place > 0 and place - 1 in self._chosen and self._joins[place - 1]
-        return before + (place + 1 in self._chosen and self._joins[place])
+        chosen, joins = self._chosen, self._joins
+        return (chosen[place] and joins[place]) + (chosen[place + 2] and joins[place + 1])
 
     def _cost(self, place: int) -> tuple[int, int]:
-        cost = self._costs.get(place)
+        cost = self._costs[place]
         if cost is None:
             cost = self._costs[place] = self._cost_of(self._rated[place])
         return cost
-
-    def _together(self, left: int, right: int) -> bool:
-        """Whether two neighbouring numbers stand together in the document."""
-        first = min(left, right)
-        return 0 <= first < len(self._joins) and self._joins[first]
