@@ -24,7 +24,7 @@ MAX_WORD: Final = 128
 _MAX_PARTS: Final = 6
 """Parts that a word is divided into; what has more is a digest, not an identifier."""
 _CACHED: Final = 32_768
-"""Chunks whose keys are kept: most of a text's chunks were in the text before."""
+"""Chunks, words and pairs whose keys are kept: most of a text's were in the text before."""
 _CACHED_CHARS: Final = 64
 
 _PAIRS: Final = (
@@ -95,6 +95,7 @@ def read(chunk: str) -> Chunk:
     return Chunk(tuple(words), tuple(joined))
 
 
+@lru_cache(_CACHED)
 def _parts(written: str) -> tuple[str, ...]:
     """The parts that a word is made of, by its capitals and digits; none when it is of one piece, or of too many."""
     if written.isalpha() and (written.islower() or written[1:].islower()):
@@ -136,6 +137,7 @@ def gram_key(gram: str) -> int:
     return _key(f"\1{gram}")
 
 
+@lru_cache(_CACHED)
 def pair_key(pair: tuple[str, str]) -> int:
     """The key of two parts that follow each other."""
     return _key(f"{pair[0]}\1{pair[1]}")
@@ -155,12 +157,13 @@ def _chunk_keys(chunk: str) -> tuple[int, ...]:
     if chunk.isascii() and chunk.isalpha() and chunk[1:].islower() and len(chunk) <= MAX_WORD:
         return (word_key(chunk.lower()),)
     seen = read(chunk)
-    keys = {gram_key(gram) for gram in seen.grams}
-    keys.update(pair_key(pair) for pair in seen.joined)
+    keys = set(map(gram_key, seen.grams))
+    keys.update(map(pair_key, seen.joined))
     for word, parts in seen.words:
         keys.add(word_key(word))
-        keys.update(word_key(part) for part in parts)
-        keys.update(pair_key(pair) for pair in itertools.pairwise(parts))
+        if parts:
+            keys.update(map(word_key, parts))
+            keys.update(map(pair_key, itertools.pairwise(parts)))
     return tuple(keys)
 
 
