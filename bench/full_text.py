@@ -23,6 +23,7 @@ from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index
 from contract.making import Everything, store
+from support.seals import seal_key
 
 COUNT = 10_000
 QUERIES = {
@@ -55,7 +56,7 @@ async def measure(catalog: Everything, texts: Sequence[str], like: sqlite3.Conne
     with ThreadPoolExecutor(2) as pool:
         rng = random.Random(1)
         index = Index(catalog, OpenContent(catalog, MemoryBlobStore(clock), pool), pool, lambda: rng.getrandbits(62))
-        browse = Browse(catalog, clock)
+        browse = Browse(catalog, clock, seal_key(clock))
         for start in range(0, len(texts), 256):
             changes = [store(each.encode(), now=clock.now()) for each in texts[start : start + 256]]
             await asyncio.gather(*map(catalog.store_artifact, changes))

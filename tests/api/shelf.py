@@ -76,6 +76,7 @@ from coatcheck.usecases.windows import Windows
 from support.memory_decisions import MemoryDecisions
 from support.memory_keys import MemoryKeys
 from support.outlines import SmallExtractor
+from support.seals import seal_key
 
 
 class Shelf:
@@ -296,7 +297,7 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
         read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
         read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
         context = contexts(shelf, ingest, places, None, find)
-        browse, windows = Browse(shelf, clock), Windows(open_view, tokenizer, pool)
+        browse, windows = Browse(shelf, clock, seal_key(clock)), Windows(open_view, tokenizer, pool)
         nobody = MemoryKeys()
         decisions = MemoryDecisions()
         policies = Policies(decisions, clock)

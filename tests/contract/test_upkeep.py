@@ -1,11 +1,12 @@
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from coatcheck.core.artifact import Said
 from coatcheck.ports.artifacts import DeleteArtifact, Fenced, IdempotencyKey, StoreArtifact, Stored
 from coatcheck.ports.catalog import Found
 from coatcheck.ports.tidying import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
 from coatcheck.ports.uploads import BeginUpload
+from coatcheck.usecases.seal_key import SealKey
 from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
 
 SECOND = timedelta(seconds=1)
@@ -139,6 +140,19 @@ async def test_a_lease_has_one_holder_who_may_take_it_again_and_gives_it_back(ca
 async def test_of_many_who_want_a_lease_at_once_one_gets_it(catalog: Everything) -> None:
     answers = await asyncio.gather(*(catalog.take_lease(lease(str(i))) for i in range(20)))
     assert sum(answers) == 1
+
+
+class _Stopped:
+    def now(self) -> datetime:
+        return START
+
+
+async def test_all_replicas_seal_with_the_key_that_the_first_one_made(catalog: Everything) -> None:
+    keys = [SealKey(catalog, _Stopped(), lambda n=n: f"key {n}") for n in range(8)]
+    asked = await asyncio.gather(*(key() for key in keys))
+    assert set(asked) == {asked[0]}
+    assert asked[0] in {f"key {n}".encode() for n in range(8)}
+    assert await SealKey(catalog, _Stopped(), lambda: "later")() == asked[0]
 
 
 async def test_purging_drops_what_is_over_and_nothing_else(catalog: Everything) -> None:

@@ -14,6 +14,7 @@ from coatcheck.usecases.browse import Browse, Listing
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index
 from contract.making import DAY, START, Everything, number_of, store
+from support.seals import seal_key
 
 
 class HandClock:
@@ -38,8 +39,8 @@ class Shelf:
         rng = random.Random(20261101)
         content = OpenContent(catalog, MemoryBlobStore(self.clock), pool)
         self.index = Index(catalog, content, pool, lambda: rng.getrandbits(62))
-        self.browse = Browse(catalog, self.clock, self.index)
-        self.blind = Browse(catalog, self.clock)
+        self.browse = Browse(catalog, self.clock, seal_key(self.clock), self.index)
+        self.blind = Browse(catalog, self.clock, seal_key(self.clock))
         """Indexes nothing by itself."""
         self._calls = 0
 

@@ -14,6 +14,7 @@ from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index
 from contract.making import DAY, START, store
 from fulltext.shelf import Shelf
+from support.seals import seal_key
 
 
 class Broken(MemoryBlobStore):
@@ -44,7 +45,7 @@ async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: S
     blobs, rng = Broken(shelf.clock), random.Random(5)
     with ThreadPoolExecutor(2) as pool:
         index = Index(shelf.catalog, OpenContent(shelf.catalog, blobs, pool), pool, lambda: rng.getrandbits(62))
-        shelf.browse = Browse(shelf.catalog, shelf.clock, index)
+        shelf.browse = Browse(shelf.catalog, shelf.clock, seal_key(shelf.clock), index)
         unreadable = await _put_apart(shelf, blobs, b"zeppelin unreadable")
         readable = [
             await shelf.put(f"zeppelin {i}", namespace=namespace) for i in range(3) for namespace in ("acme", "z")

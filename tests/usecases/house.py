@@ -34,6 +34,7 @@ from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.offer import Offer, Receipt
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.seal_key import SealKey
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.tidy import Tidy
 
@@ -93,7 +94,7 @@ class House:
         self.shelter = Shelter(16 * 1024**2)
         self.find = Find(catalog, clock, reads, self.shelter)
         self.extend = Extend(catalog, clock, self.shelter)
-        self.browse = Browse(catalog, clock)
+        self.browse = Browse(catalog, clock, SealKey(catalog, clock, lambda: "house"))
         self.forget = Forget(catalog, clock, TOMBSTONE_LIFE, self.shelter)
         self.forget_session = ForgetSession(catalog, clock, TOMBSTONE_LIFE, self.shelter)
         self._rng = random.Random(20260301)

@@ -10,9 +10,11 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES, Caller
 from coatcheck.core.errors import Code
+from coatcheck.core.sealed import unseal
 from coatcheck.ports.catalog import Filter
 from coatcheck.usecases.find import STEP
 from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.seal_key import SealKey
 from usecases.house import CALLER, GRACE, INSTANT, START, TOMBSTONE_LIFE, House, code_of, lines, noise, refusal
 
 HOUR = timedelta(hours=1)
@@ -238,11 +240,29 @@ async def test_a_cursor_goes_on_where_it_was_whatever_came_or_went_meanwhile(hou
     assert ([a.id for a in rest.items], rest.next) == ([made[0]], None)
 
 
-async def test_a_cursor_shows_another_namespace_nothing(house: House) -> None:
+async def test_a_cursor_is_nothing_in_another_namespace(house: House) -> None:
     for n in range(3):
         await house.put(f"{n}\n".encode())
     page = await house.browse(CALLER, Filter(), None, 1)
-    assert (await house.browse(Caller(namespace="other"), Filter(), page.next, 10)).items == []
+    stranger = Caller(namespace="other")
+    assert await code_of(house.browse(stranger, Filter(), page.next, 10)) is Code.INVALID_CURSOR
+
+
+async def test_cursors_do_not_tell_how_much_others_stored_meanwhile(house: House) -> None:
+    for n in range(2):
+        await house.put(f"{n}\n".encode())
+    first = (await house.browse(CALLER, Filter(), None, 1)).next
+    assert first is not None
+    for n in range(5):
+        await house.put(f"{n}\n".encode(), caller=Caller(namespace="other"))
+    await house.put(b"2\n")
+    second = (await house.browse(CALLER, Filter(), None, 1)).next
+    assert second is not None
+    key = await SealKey(house.catalog, house.clock, lambda: "another")()
+    seqs = [unseal(key, CALLER.namespace, cursor) for cursor in (first, second)]
+    assert seqs[1] - seqs[0] > 5  # what is sealed would tell
+    raw = [base64.urlsafe_b64decode(cursor) for cursor in (first, second)]
+    assert sum(a == b for a, b in zip(*raw, strict=True)) < 6
 
 
 def _encoded(text: bytes) -> str:
@@ -257,13 +277,14 @@ def _encoded(text: bytes) -> str:
         "é",
         "====",
         "bDE6",
-        _encoded(b"l2:5"),
-        _encoded(b"l1:"),
-        _encoded(b"l1:x"),
-        _encoded(b"l1:" + b"9" * 19),
-        _encoded(b"l1:\xd9\xa1"),
-        _encoded(b"l1:5") + "!",
-        _encoded(b"l1:5") + "\n",
+        _encoded(b"l1:5"),
+        _encoded(b"\x02" * 21),
+        _encoded(b"\x02" * 20),
+        _encoded(b"\x02" * 22),
+        _encoded(b"\xff" * 21),
+        _encoded(b"\x02" * 21)[:-1] + "!",
+        _encoded(b"\x02" * 21)[:-1] + "\n",
+        "\u0661" * 28,
     ],
 )
 async def test_what_is_no_cursor_is_refused(house: House, cursor: str) -> None:

@@ -51,6 +51,7 @@ from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import NoteReads, ReadLog
 from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.seal_key import SealKey
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.search_results import SearchPlaces, SearchResults
 from coatcheck.usecases.shelter import Shelter
@@ -153,7 +154,8 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             keep_text,
             redacting,
         )
-        browse = Browse(store.catalog, store.clock, index, redacting)
+        seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
+        browse = Browse(store.catalog, store.clock, seal_key, index, redacting)
         tools = ToolDesk(
             ReadArtifact(
                 open_view, read, search, outline, tokenizer, store.readers, passages=windows, values=read_json

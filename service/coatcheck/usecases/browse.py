@@ -4,22 +4,20 @@ A query sees what was acknowledged before it: what still waits for the index is 
 long the answer says that it is partial; so it does when a part of the index is damaged, which is then made anew.
 """
 
-import base64
-import binascii
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
+from coatcheck.core.sealed import seal, unseal
 from coatcheck.ports.catalog import Catalog, Filter
 from coatcheck.ports.clock import Clock
 from coatcheck.usecases.index import Index
 from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.seal_key import SealKey
 
 MAX_PAGE = 200
-_PREFIX = b"l1:"
 
 
 class Listing(Struct, frozen=True):
@@ -35,9 +33,15 @@ class Browse:
     """The verb."""
 
     def __init__(
-        self, catalog: Catalog, clock: Clock, index: Index | None = None, redacting: Redacting | None = None
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        seal_key: SealKey,
+        index: Index | None = None,
+        redacting: Redacting | None = None,
     ) -> None:
         """Make the verb. Without an index, what waits for it is not found by a query."""
+        self._seal_key = seal_key
         self._redacting = redacting
         self._catalog = catalog
         self._clock = clock
@@ -54,32 +58,27 @@ class Browse:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
-        before = None if cursor is None else _position(cursor)
+        space = caller.namespace
+        before = None if cursor is None else _position(await self._seal_key(), space, cursor)
         if caller.session_prefix is not None:
             where = replace(where, session_prefix=caller.session_prefix)
         partial = False
         if query is not None:
             where = replace(where, terms=query_keys(query))
-            partial = self._index is not None and not await self._index.catch_up(caller.namespace)
-        page = await self._catalog.list_artifacts(
-            caller.namespace, where, self._clock.now(), before=before, limit=limit
-        )
+            partial = self._index is not None and not await self._index.catch_up(space)
+        page = await self._catalog.list_artifacts(space, where, self._clock.now(), before=before, limit=limit)
         if page.damaged and self._index is not None:
-            await self._index.drop(caller.namespace, page.damaged)
+            await self._index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)
         items = page.artifacts if self._redacting is None else list(map(self._redacting.artifact, page.artifacts))
-        return Listing(items, None if page.before is None else _cursor(page.before), partial)
+        following = None if page.before is None else seal(await self._seal_key(), space, page.before)
+        return Listing(items, following, partial)
 
 
-def _cursor(position: int) -> str:
-    return base64.urlsafe_b64encode(_PREFIX + str(position).encode()).rstrip(b"=").decode()
-
-
-def _position(cursor: str) -> int:
+def _position(key: bytes, namespace: str, cursor: str) -> int:
     try:
-        raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        if len(raw) <= len(_PREFIX) + 18 and raw.startswith(_PREFIX):
-            return int(raw.removeprefix(_PREFIX))
-    except (UnicodeEncodeError, binascii.Error, ValueError):
-        pass
-    raise CoatcheckError(Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start again without a cursor.")
+        return unseal(key, namespace, cursor)
+    except ValueError:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start again without a cursor."
+        ) from None

@@ -1,0 +1,41 @@
+"""The key with which positions are sealed before a caller sees them: one for all replicas, made when first needed.
+
+It is a lease without an end: the first to take it names it. Crash story: taking it is one conditional statement.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.tidying import TakeLease, Upkeep
+
+_NAME: Final = "cursors"
+_FOREVER: Final = 100 * 365 * 86400.0
+_LONGEST: Final = 64
+"""Bytes of a key that BLAKE2b takes."""
+
+
+class SealKey:
+    """The key, asked for once."""
+
+    def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
+        """Make it; `new_token` answers a word that nobody can guess, of at most 64 ASCII characters."""
+        self._upkeep = upkeep
+        self._clock = clock
+        self._new = new_token
+        self._key: bytes | None = None
+
+    async def __call__(self) -> bytes:
+        """The key.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        if self._key is None:
+            known = await self._upkeep.lease_holder(_NAME)
+            if known is None:
+                token, now = self._new(), self._clock.now()
+                await self._upkeep.take_lease(TakeLease(name=_NAME, holder=token, seconds=_FOREVER, now=now))
+                known = await self._upkeep.lease_holder(_NAME) or token
+            self._key = known.encode()[:_LONGEST]
+        return self._key
