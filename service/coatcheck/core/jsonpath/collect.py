@@ -22,7 +22,7 @@ from coatcheck.core.jsonpath.descend import (
     sniff,
     too_large,
 )
-from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, evaluate, holds
+from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, condition, evaluate
 from coatcheck.core.jsonpath.hits import HOLD, Hit, Page, Resume, Unread, cells_of, cut, kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import Filter, Slice, Wildcard
@@ -122,6 +122,7 @@ class _Fan:
         self._source = source
         self._place = place
         self._fan = fan
+        self._holds = condition(fan.expression, tally.effort) if isinstance(fan, Filter) else None
         self._plain = not self._rest and not isinstance(fan, Filter)
         self._index = tally.start.index
         self._wanted: range | None = None
@@ -229,7 +230,7 @@ class _Fan:
             tally.broken += 1
             return ()
         tally.odd |= decoded.odd
-        if isinstance(self._fan, Filter) and not holds(self._fan.expression, decoded.value, None, tally.effort):
+        if self._holds is not None and not self._holds(decoded.value, None, tally.effort):
             return ()
         return evaluate(self._rest, (None, decoded.value), None, tally.effort)
 

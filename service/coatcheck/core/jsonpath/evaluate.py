@@ -45,6 +45,8 @@ class Effort:
         self._over = over
         self._every = every
         self._left = every
+        self.conditions: dict[int, tuple[Expression, Condition]] = {}
+        """Filters' expressions as functions, by identity; the expressions are held, so that none takes another's."""
 
     def spend(self, steps: int = 1) -> None:
         """Note steps.
@@ -157,9 +159,10 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
                 effort.spend()
                 yield child
         case Filter():
+            holds = condition(selector.expression, effort)
             for child in _children(node):
                 effort.spend()
-                if holds(selector.expression, child[1], root, effort):
+                if holds(child[1], root, effort):
                     yield child
         case Slice():
             location, value = node
@@ -176,78 +179,136 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
 
 # -------------------------------------------------------------------------------------------------- expressions
 
+# A filter is asked of every record, so it is made into functions once: telling its parts apart would take more time
+# than they do.
+Condition = Callable[[object, object, Effort], bool]
+"""Whether an expression holds for a value, in a document with this root."""
+_Reading = Callable[[object, object, Effort], object]
+"""What a comparable is for a value, in a document with this root; NOTHING where it has no value."""
 
-def holds(expression: Expression, current: object, root: object, effort: Effort) -> bool:
-    """Whether a filter's expression holds for a value."""
+
+def condition(expression: Expression, effort: Effort) -> Condition:
+    """The function of a filter's expression; made once for an evaluation, for a filter may stand in another one."""
+    made = effort.conditions.get(id(expression))
+    if made is None:
+        made = effort.conditions[id(expression)] = expression, _condition(expression)
+    return made[1]
+
+
+def _condition(expression: Expression) -> Condition:
     match expression:
         case Compare():
-            return _compare(expression, current, root, effort)
+            return _comparison(expression)
         case Test():
             of = expression.of
             if isinstance(of, Call):
-                return _value(of, current, root, effort) is True
-            return next(_nodes(of, current, root, effort), None) is not None
+                called = _reading(of)
+                return lambda current, root, effort: called(current, root, effort) is True
+            return lambda current, root, effort: next(_nodes(of, current, root, effort), None) is not None
         case Not():
-            return not holds(expression.of, current, root, effort)
+            inner = _condition(expression.of)
+            return lambda current, root, effort: not inner(current, root, effort)
         case All():
-            return all(holds(e, current, root, effort) for e in expression.of)
+            every = [_condition(e) for e in expression.of]
+            return lambda current, root, effort: all(holds(current, root, effort) for holds in every)
         case Some():
-            return any(holds(e, current, root, effort) for e in expression.of)
+            some = [_condition(e) for e in expression.of]
+            return lambda current, root, effort: any(holds(current, root, effort) for holds in some)
 
 
 def _nodes(query: Query, current: object, root: object, effort: Effort) -> Iterator[Node]:
     return evaluate(query.segments, (None, root if query.absolute else current), root, effort)
 
 
-def _value(of: Comparable, current: object, root: object, effort: Effort) -> object:
+def _reading(of: Comparable) -> _Reading:
     match of:
         case Literal():
-            return of.value
+            value = of.value
+            return lambda _current, _root, _effort: value
         case Query():  # of which RFC 9535 lets only singular ones be compared
-            value = root if of.absolute else current
-            for segment in of.segments:
-                effort.spend()
-                value = _value_at(value, segment.selectors[0])
-            return value
+            return _singular(of)
         case Call():
-            return _call(of, current, root, effort)
+            return _call(of)
 
 
-def _call(call: Call, current: object, root: object, effort: Effort) -> object:
+def _singular(query: Query) -> _Reading:
+    steps = tuple(segment.selectors[0] for segment in query.segments)
+    absolute = query.absolute
+
+    def read(current: object, root: object, effort: Effort) -> object:
+        value = root if absolute else current
+        for step in steps:
+            effort.spend()
+            value = _value_at(value, step)
+        return value
+
+    if len(steps) != 1 or absolute or not isinstance(steps[0], Name):
+        return read
+    name = steps[0].name
+
+    def member(current: object, root: object, effort: Effort) -> object:
+        if isinstance(current, dict):
+            effort.spend()
+            return cast("dict[str, object]", current).get(name, NOTHING)
+        return read(current, root, effort)
+
+    return member
+
+
+def _call(call: Call) -> _Reading:
     if call.name in {"count", "value"}:
-        nodes = _nodes(cast("Query", call.arguments[0]), current, root, effort)
-        if call.name == "count":
-            return sum(1 for _ in nodes)
-        first = list(islice(nodes, 2))
-        return first[0][1] if len(first) == 1 else NOTHING
-    values = [_value(a, current, root, effort) for a in call.arguments]
+        query, counts = cast("Query", call.arguments[0]), call.name == "count"
+
+        def nodes(current: object, root: object, effort: Effort) -> object:
+            found = _nodes(query, current, root, effort)
+            if counts:
+                return sum(1 for _ in found)
+            first = list(islice(found, 2))
+            return first[0][1] if len(first) == 1 else NOTHING
+
+        return nodes
+    arguments = [_reading(a) for a in call.arguments]
     if call.name == "length":
-        of = values[0]
-        return len(of) if isinstance(of, str) or is_array(of) or is_object(of) else NOTHING
-    text, pattern = values
-    if not isinstance(text, str) or not isinstance(pattern, str):
-        return False
-    matcher = compiled(pattern, whole=call.name == "match")
-    effort.spend(1 + len(text) // 64)
-    return matcher is not None and matcher(text)
+
+        def length(current: object, root: object, effort: Effort) -> object:
+            of = arguments[0](current, root, effort)
+            return len(of) if isinstance(of, str) or is_array(of) or is_object(of) else NOTHING
+
+        return length
+    whole = call.name == "match"
+
+    def matches(current: object, root: object, effort: Effort) -> object:
+        text, pattern = (read(current, root, effort) for read in arguments)
+        if not isinstance(text, str) or not isinstance(pattern, str):
+            return False
+        matcher = compiled(pattern, whole=whole)
+        effort.spend(1 + len(text) // 64)
+        return matcher is not None and matcher(text)
+
+    return matches
 
 
-def _compare(of: Compare, current: object, root: object, effort: Effort) -> bool:
-    left = _value(of.left, current, root, effort)
-    right = _value(of.right, current, root, effort)
+def _comparison(of: Compare) -> Condition:
+    left, right = _reading(of.left), _reading(of.right)
     match of.operator:
         case "==":
-            return same(left, right, effort)
+            return lambda current, root, effort: same(left(current, root, effort), right(current, root, effort), effort)
         case "!=":
-            return not same(left, right, effort)
+            return lambda current, root, effort: (
+                not same(left(current, root, effort), right(current, root, effort), effort)
+            )
         case "<":
-            return _less(left, right)
+            return lambda current, root, effort: _less(left(current, root, effort), right(current, root, effort))
         case ">":
-            return _less(right, left)
-        case "<=":
-            return _less(left, right) or same(left, right, effort)
-        case ">=":
-            return _less(right, left) or same(left, right, effort)
+            return lambda current, root, effort: _less(right(current, root, effort), left(current, root, effort))
+        case "<=" | ">=":
+            turned = of.operator == ">="
+
+            def at_most(current: object, root: object, effort: Effort) -> bool:
+                a, b = left(current, root, effort), right(current, root, effort)
+                return (_less(b, a) if turned else _less(a, b)) or same(a, b, effort)
+
+            return at_most
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
