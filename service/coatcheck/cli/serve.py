@@ -26,7 +26,7 @@ LAST_SECONDS = 5
 """How long those that did not may take to clean up."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
-COLLECTED = (10_000, 20, 20)
+GC_THRESHOLDS = (10_000, 20, 20)
 """New objects after which the youngest are looked through for garbage, and how often that is before older ones are."""
 
 
@@ -164,7 +164,7 @@ def _settle() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTED)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 @contextlib.contextmanager

@@ -94,7 +94,7 @@ def answer(reading: Reading, part: str, body: str, last: Iterable[str], *, token
     return Answer(f"{head}\n", body, f"{gap}({' '.join(last)})", tokens)
 
 
-def sentence(text: str) -> Answer:
+def plain(text: str) -> Answer:
     """An answer that is all our own words."""
     return Answer("", text, "", None)
 

@@ -7,7 +7,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.catalog import Filter
-from coatcheck.tools.answers import Answer, ToolAnswer, clipped, fitted, sentence
+from coatcheck.tools.answers import Answer, ToolAnswer, clipped, fitted, plain
 from coatcheck.tools.arguments import ListArguments
 from coatcheck.tools.table import DEFAULT_LISTED, MAX_LISTED
 from coatcheck.usecases.browse import Browse
@@ -44,7 +44,7 @@ class ListArtifacts:
             first = count if lines else _nothing(asked, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
             last = f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"
-            return sentence("\n".join([*lines, last]))
+            return plain("\n".join([*lines, last]))
 
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
         if got is None:

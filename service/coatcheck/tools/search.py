@@ -11,7 +11,7 @@ from msgspec import structs
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import inert
 from coatcheck.tools import readings
-from coatcheck.tools.answers import Answer, answer, clipped, counted, sentence, show, within
+from coatcheck.tools.answers import Answer, answer, clipped, counted, plain, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import Position
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, Search, SearchAnswer, SearchAsk
@@ -45,7 +45,7 @@ class Searching:
         )
         got, said = await self._found(reading, ask)
         if not got.shown:
-            return sentence(_nothing(reading, got, ask, [*said, *clipped(asked.notes)]))
+            return plain(_nothing(reading, got, ask, [*said, *clipped(asked.notes)]))
         shown = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)

@@ -16,10 +16,10 @@ from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import Place, StoredName
 from coatcheck.ports.clock import Clock
-from coatcheck.ports.tidying import TakeLease, Upkeep
+from coatcheck.ports.tidying import Upkeep
+from coatcheck.usecases.endless import kept_word
 
 BATCH = 500
-_FOREVER = 100 * 365 * 86400.0
 _DATABASE = "database"
 _WORD = "coatcheck-store"
 
@@ -86,18 +86,12 @@ class Belong:
         known = await self._upkeep.lease_holder(_DATABASE)
         if known is not None or self._looking:
             return known
-        await self._take(_DATABASE, self._new())
-        return await self._upkeep.lease_holder(_DATABASE)
+        return await kept_word(self._upkeep, self._clock, _DATABASE, self._new())
 
     async def _bind(self, placement: Placement, place: str, bound: str | None) -> bool:
         if bound is not None or self._looking:
             return bound in {place, None}
-        return await self._take(_lease(placement), place)
-
-    async def _take(self, name: str, holder: str) -> bool:
-        return await self._upkeep.take_lease(
-            TakeLease(name=name, holder=holder, seconds=_FOREVER, now=self._clock.now())
-        )
+        return await kept_word(self._upkeep, self._clock, _lease(placement), place) == place
 
     async def _look_around(self, place: Place, database: str | None, bound: str | None) -> None:
         """Raise unless a place without a mark is a copy of ours, or empty while we have none."""

@@ -1,16 +1,13 @@
-"""The key with which positions are sealed before a caller sees them: one for all replicas, made when first needed.
-
-It is a lease without an end: the first to take it names it. Crash story: taking it is one conditional statement.
-"""
+"""The key with which positions are sealed before a caller sees them: one for all replicas, made when first needed."""
 
 from collections.abc import Callable
 from typing import Final
 
 from coatcheck.ports.clock import Clock
-from coatcheck.ports.tidying import TakeLease, Upkeep
+from coatcheck.ports.tidying import Upkeep
+from coatcheck.usecases.endless import kept_word
 
 _NAME: Final = "cursors"
-_FOREVER: Final = 100 * 365 * 86400.0
 _LONGEST: Final = 64
 """Bytes of a key that BLAKE2b takes."""
 
@@ -34,8 +31,6 @@ class SealKey:
         if self._key is None:
             known = await self._upkeep.lease_holder(_NAME)
             if known is None:
-                token, now = self._new(), self._clock.now()
-                await self._upkeep.take_lease(TakeLease(name=_NAME, holder=token, seconds=_FOREVER, now=now))
-                known = await self._upkeep.lease_holder(_NAME) or token
+                known = await kept_word(self._upkeep, self._clock, _NAME, self._new())
             self._key = known.encode()[:_LONGEST]
         return self._key

@@ -7,11 +7,9 @@ It stops when the page is full, then counts on for a while, and always when its 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import msgspec
-
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, Decoded, TooDeepError, decode, mended
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
 from coatcheck.core.jsonpath.descend import (
     LINE_LIMIT,
     Place,
@@ -33,11 +31,6 @@ MEMORY_LIMIT: Final = LINE_LIMIT
 """Bytes of JSON text that are decoded at a time: about 60 MB of values, and 50 to 150 ms."""
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
-_TOGETHER: Final = 128
-"""Elements that are decoded at once."""
-_TOGETHER_BYTES: Final = 256 * 1024
-"""Bytes of them at most: longer ones are decoded each by itself."""
-_LIST: Final = msgspec.json.Decoder(list[object])
 
 Fan = Wildcard | Filter | Slice
 
@@ -164,13 +157,12 @@ class _Fan:
         return self._wanted is not None and self._index >= self._wanted.stop
 
     def _take(self, batch: Batch) -> bool:
-        read = _Elements(batch, whole=not self._place.lines and self._place.kind == "array")
         for number in range(len(batch.starts)):
             if self._past():
                 return True
             if self._plain and self._tally.full_at is not None:
                 return self._count_rest(Resume(batch.starts[number], self._index), len(batch.starts) - number)
-            if (self._wanted is None or self._index in self._wanted) and not self._child(batch, number, read):
+            if (self._wanted is None or self._index in self._wanted) and not self._child(batch, number):
                 return True
             self._index += 1
         return False
@@ -191,7 +183,7 @@ class _Fan:
         self._index += rest
         return False
 
-    def _child(self, batch: Batch, number: int, read: "_Elements") -> bool:
+    def _child(self, batch: Batch, number: int) -> bool:
         """Take the values of one child; False when the time is over."""
         tally, base = self._tally, batch.base
         start, end = batch.starts[number], batch.ends[number]
@@ -206,7 +198,7 @@ class _Fan:
         taken, within = 0, None
         try:
             tally.effort.spend(1 + len(raw) // _STEP_BYTES)
-            for location, value in self._values(raw, read.value(number)):
+            for location, value in self._values(raw):
                 taken += 1
                 if taken <= skip:
                     continue
@@ -217,10 +209,10 @@ class _Fan:
             return False
         return True
 
-    def _values(self, raw: bytes, read: Decoded | None) -> Iterable[Node]:
+    def _values(self, raw: bytes) -> Iterable[Node]:
         tally = self._tally
         try:
-            decoded = read or decode(raw)
+            decoded = decode(raw)
         except TooDeepError:
             if self._plain:
                 return ((None, Unread(raw)),)
@@ -256,34 +248,6 @@ class _Fan:
         self._index += 1
         after, char = yield from walk.significant(source, end)
         return after + 1, char != ord(",")
-
-
-class _Elements:
-    """The elements of a batch, decoded some at a time, which costs less than each by itself."""
-
-    def __init__(self, batch: Batch, *, whole: bool) -> None:
-        """Make none: where the batch is not `whole`, with nothing but commas between its children, there are none."""
-        self._batch = batch
-        self._until = 0 if whole else len(batch.starts)
-        self._first = self._until
-        self._values: list[object] = []
-
-    def value(self, number: int) -> Decoded | None:
-        """An element, asked for in order; None where it must be decoded by itself."""
-        if number >= self._until:
-            self._read(number)
-        place = number - self._first
-        return Decoded(self._values[place]) if 0 <= place < len(self._values) else None
-
-    def _read(self, number: int) -> None:
-        batch = self._batch
-        self._first, self._until = number, min(number + _TOGETHER, len(batch.starts))
-        start, end = batch.starts[number] - batch.base, batch.ends[self._until - 1] - batch.base
-        try:
-            values = _LIST.decode(b"[%b]" % batch.data[start:end]) if end - start <= _TOGETHER_BYTES else []
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            values = []
-        self._values = values if len(values) == self._until - number else []
 
 
 # --------------------------------------------------------------------------------------------- a value in memory

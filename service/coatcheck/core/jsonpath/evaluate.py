@@ -38,7 +38,7 @@ class OutOfEffortError(Exception):
 
 
 class Effort:
-    """How much work an evaluation may be. `spend` is called for each node that is looked at."""
+    """How much work an evaluation may be, and what it makes once. `spend` is called for each node that is looked at."""
 
     def __init__(self, over: Callable[[], bool], every: int = 512) -> None:
         """Make a budget that asks `over` whether it is spent, once in `every` steps."""

@@ -42,7 +42,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class Within(Struct, frozen=True):
-    """What a value was found in: a child that was decoded by itself, or the whole document."""
+    """What a value was found in: a child, or the whole document."""
 
     path: list[Step]
     raw: bytes | None
