@@ -23,7 +23,7 @@ for number in range(60):
     payload = "\\n".join(lines).encode()
     intake = Intake(tokenizer)
     intake.end(payload)
-    intake.count(payload)
+    intake.count()
     sample = intake.sample()
     facts = recognise(sample, Said(tool_name="bash" if number % 2 else None))
     for budget in (128, 600, 2000):

@@ -1,6 +1,7 @@
 """The encodings that are shipped: their tokens' numbers, pinned by digest, and how text is cut before it is encoded.
 
-The patterns are tiktoken's own, in two forms: as they are, and without look-ahead for text with `blank_marks`.
+The patterns are tiktoken's own. Its possessive quantifiers are plain ones here: what follows each cannot match what it
+took. The encoder knows both patterns by their text and has code of its own for them; another spelling would be slow.
 """
 
 import base64
@@ -11,7 +12,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.adapters.blank_marks import MARK
 from coatcheck.core.errors import CoatcheckError, Code
 
 
@@ -20,13 +20,6 @@ class Vocabulary(Struct, frozen=True):
 
     sha256: str
     pattern: str
-    """With look-ahead."""
-    marked: str
-    """The same for text with `blank_marks`, without look-ahead."""
-
-
-def _either(*patterns: str) -> str:
-    return "|".join(patterns)
 
 
 _O200K: Final = (
@@ -35,6 +28,8 @@ _O200K: Final = (
     r"\p{N}{1,3}",
     r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
     r"\s*[\r\n]+",
+    r"\s+(?!\S)",
+    r"\s+",
 )
 _CL100K: Final = (
     r"'(?i:[sdmt]|ll|ve|re)",
@@ -43,23 +38,19 @@ _CL100K: Final = (
     r" ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"\s+$",
     r"\s*[\r\n]",
+    r"\s+(?!\S)",
+    r"\s",
 )
-"""tiktoken's possessive quantifiers are plain ones here: what follows each cannot match what it took."""
-
-
-def _vocabulary(sha256: str, *patterns: str) -> Vocabulary:
-    marked = (pattern.replace(r"\p{N}]", rf"\p{{N}}{MARK}]") for pattern in patterns)
-    return Vocabulary(sha256, _either(*patterns, r"\s+(?!\S)", r"\s+"), _either(MARK, *marked, r"\s+"))
 
 
 VOCABULARIES: Final = {
-    "o200k_base": _vocabulary("446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", *_O200K),
-    "cl100k_base": _vocabulary("223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7", *_CL100K),
+    "o200k_base": Vocabulary("446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", "|".join(_O200K)),
+    "cl100k_base": Vocabulary("223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7", "|".join(_CL100K)),
 }
 
 
-def ranks_of(name: str) -> dict[bytes, int]:
-    """The number of each token of an encoding in VOCABULARIES.
+def rank_file(name: str) -> bytes:
+    """The tokens of an encoding in VOCABULARIES, in tiktoken's form: a line each, in base64, with its number.
 
     Raises:
         CoatcheckError: `integrity` when the shipped file is not the one that was pinned.
@@ -71,5 +62,10 @@ def ranks_of(name: str) -> dict[bytes, int]:
             Code.INTEGRITY,
             f"The vocabulary of {name} in this installation is not the expected one; install the package again.",
         )
-    pairs = (line.split() for line in data.splitlines())
+    return data
+
+
+def ranks_of(name: str) -> dict[bytes, int]:
+    """The number of each token of an encoding in VOCABULARIES. Raises what `rank_file` raises."""
+    pairs = (line.split() for line in rank_file(name).splitlines())
     return {base64.b64decode(token): int(rank) for token, rank in pairs}

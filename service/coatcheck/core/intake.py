@@ -19,7 +19,7 @@ HELD_WHOLE = 2 * 1024**2
 
 
 class Intake:
-    """One payload being taken in: `feed` its bytes, `end` and `count` with the last of them, then read the rest."""
+    """One payload being taken in: `feed` its bytes, `end` with the last of them, `count`, then read the rest."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._sha = hashlib.sha256()
@@ -39,7 +39,6 @@ class Intake:
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; answers the stored bytes that became complete, perhaps none."""
-        self._meter.feed(data)
         return self._take(data)
 
     def end(self, last: bytes) -> bytes:
@@ -48,15 +47,15 @@ class Intake:
         self._validate(b"", final=True)
         return stored + self._encoder.finish()
 
-    def count(self, last: bytes) -> None:
-        """Count the tokens, given the same last bytes as `end`; in another thread at the same time, if you like."""
-        self._meter.feed(last)
+    def count(self) -> None:
+        """Count the tokens; after `end`. Payloads of up to EXACT_BYTES cost about 15 ms a megabyte, others 1 ms."""
         self._tokens = self._meter.finish()
 
     def _take(self, data: bytes) -> bytes:
         if not data:
             return b""
         self._sha.update(data)
+        self._meter.feed(data)
         self._sample(data)
         self._hold(data)
         self._validate(data, final=False)

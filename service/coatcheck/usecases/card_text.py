@@ -88,7 +88,7 @@ class CardText:
     def _measured(self, extracted: Extracted, view: bytes, kind: Kind, size: int) -> Made:
         intake = Intake(self._tokenizer)
         stored = intake.end(view)
-        intake.count(view)
+        intake.count()
         m = intake.measure()
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         shown = shows_text(kind, size, extracted.extractor)

@@ -9,7 +9,6 @@ Crash story: that of as many ingests as there are payloads. What was stored befo
 import asyncio
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -38,7 +37,7 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.carded import Carded, Keep, StoreAndCard
 from coatcheck.usecases.offer import Notice
-from coatcheck.usecases.pool import in_pool, together
+from coatcheck.usecases.pool import in_pool
 
 AT_ONCE: Final = 8
 """Payloads of one request that are looked up or stored at the same time."""
@@ -122,7 +121,7 @@ class Compact:
                 that does not exist for the caller.
         """
         require_session(caller, ask.keep.session)
-        pool, counter = self._p.pool, Counter(self._p.tokenizer, self._p.counts, partial(together, self._p.pool))
+        pool, counter = self._p.pool, Counter(self._p.tokenizer, self._p.counts)
         planned = await in_pool(pool, plan, body.value, ask.policy, counter, ask.format)
         kept = await self._kept(caller, planned, ask.keep)
         done, meters, data = await in_pool(pool, _carried_out, body, planned, kept, ask.ask, counter)

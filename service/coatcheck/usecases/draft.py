@@ -5,10 +5,7 @@ on some machines, so that all of it is one hand-over: the draft is announced on 
 the catalogue commits.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -22,9 +19,7 @@ from coatcheck.core.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.veil import noted, veiled
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.usecases.pool import together
 
-T = TypeVar("T")
 Seen = tuple[Facts, Sample, Plan]
 """What `look` sees."""
 
@@ -61,15 +56,9 @@ class Cut:
     """What was recognised, as a model may see it; None: as it is."""
 
 
-def counted_beside(pool: Executor, intake: Intake, last: bytes, work: Callable[[], T]) -> T:
-    """Answer `work()`; the intake's tokens are counted meanwhile by another thread, or after it when none is free."""
-    done: list[T] = []
-    together(pool, [lambda: done.append(work()), lambda: intake.count(last)])
-    return done[0]
-
-
 def look(intake: Intake, said: Said) -> Seen:
-    """Everything a card needs but the sizes; after the intake's `end`."""
+    """Everything a card needs; after the intake's `end`."""
+    intake.count()
     sample = intake.sample()
     facts = recognise(sample, said)
     return facts, sample, card.plan(sample, facts)

@@ -34,7 +34,6 @@ from coatcheck.usecases.draft import (
     Draft,
     Seen,
     behind,
-    counted_beside,
     cut,
     drafted,
     look,
@@ -196,16 +195,8 @@ class Ingest:
         drafting: asyncio.Future[tuple[bytes, Draft, Made | None]] = loop.create_future()
 
         def work() -> Cut | _Looked:
-            stored = b""
-
-            def digest() -> Seen:
-                nonlocal stored
-                stored = b"" if ended else intake.end(last)
-                return look(intake, asked.said)
-
-            seen = counted_beside(self._p.pool, intake, last, digest)
-            looked = _Looked(stored, seen)
-            return looked if self._wants(seen, intake, oversize) else finish(looked, None)
+            looked = _Looked(b"" if ended else intake.end(last), look(intake, asked.said))
+            return looked if self._wants(looked.seen, intake, oversize) else finish(looked, None)
 
         def finish(looked: _Looked, extracted: Extracted | None) -> Cut:
             made = self._made(asked, extracted, looked.seen)
@@ -243,17 +234,12 @@ class Ingest:
         about as long as a worker thread would keep the interpreter from it.
         """
         intake = reception.intake
-        counting = asyncio.ensure_future(in_pool(self._p.pool, intake.count, last))
         made: Made | None = None
-        try:
-            stored_bytes = intake.end(last)
-            seen = look(intake, asked.said)
-            if self._wants(seen, intake, oversize):
-                extracted = await self._extracted(asked, seen, intake)
-                made = await in_pool(self._p.pool, self._made, asked, extracted, seen)
-        finally:
-            await _at_its_end(counting)
-        counting.result()
+        stored_bytes = intake.end(last)
+        seen = look(intake, asked.said)
+        if self._wants(seen, intake, oversize):
+            extracted = await self._extracted(asked, seen, intake)
+            made = await in_pool(self._p.pool, self._made, asked, extracted, seen)
         draft = self._veiled(_draft_of(caller, asked, intake, oversize, seen, made))
         await reception.ended(stored_bytes)
         keeping = asyncio.ensure_future(self._kept(caller, reception, asked, draft, made))

@@ -147,7 +147,7 @@ class KeepText:
                 await reception.take(made.text[at : at + BLOCK])
             await reception.taken()
             await reception.end(made.text[last:])
-            await in_pool(self._p.pool, intake.count, made.text[last:])
+            await in_pool(self._p.pool, intake.count)
             await reception.durable()
             m = intake.measure()
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)

@@ -2,7 +2,6 @@
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.context import Ask, Counter, Counts, Measured, Policy, measure
@@ -10,7 +9,7 @@ from coatcheck.core.context.shape import Value
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.accounts import Ledger
-from coatcheck.usecases.pool import in_pool, together
+from coatcheck.usecases.pool import in_pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class MeasureContext:
         """
         if session is not None:
             require_session(caller, session)
-        counter = Counter(self._p.tokenizer, self._p.counts, partial(together, self._p.pool))
+        counter = Counter(self._p.tokenizer, self._p.counts)
         measured = await in_pool(self._p.pool, measure, body, ask, policy, counter, named)
         self._p.ledger.measured(caller.namespace, session, measured.next_turn.tokens, measured.transient.tokens)
         return measured

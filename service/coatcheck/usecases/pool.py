@@ -22,31 +22,6 @@ async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs:
     return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))
 
 
-def together(pool: Executor, works: list[Callable[[], None]]) -> None:
-    """Do the first piece of work here and the others in threads of the pool, as far as they are free.
-
-    For work that leaves the interpreter to others. Called in a thread of the pool it never waits for a thread that
-    waits for it: what no thread has begun is done here. Raises what one of them raises.
-    """
-    others = [(work, _begun(pool, work)) for work in works[1:]]
-    try:
-        for work in works[:1]:
-            work()
-    finally:
-        for work, begun in others:
-            if begun is None or begun.cancel():
-                work()
-            else:
-                begun.result()
-
-
-def _begun(pool: Executor, work: Callable[[], None]) -> "Future[None] | None":
-    try:
-        return pool.submit(work)
-    except CoatcheckError:  # too much waits there already
-        return None
-
-
 class ReadThreads(ThreadPoolExecutor):
     """Threads for reading. What finds too long a queue is refused at once: its answer would come too late."""
 

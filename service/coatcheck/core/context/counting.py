@@ -8,7 +8,7 @@ strings.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, final
 
 from msgspec import Struct
@@ -31,14 +31,6 @@ CIPHER: Final = 6
 ESCAPED_NUMERATOR: Final = 6
 ESCAPED_DENOMINATOR: Final = 5
 _LONG: Final = 65_536
-
-
-_MUCH: Final = 65_536
-"""Characters from which waking other threads is worth it."""
-_THREADS: Final = 4
-
-Together = Callable[[list[Callable[[], None]]], None]
-"""Does several pieces of work, at the same time where threads are free; returns when all are done."""
 
 
 class Sizes(Struct, frozen=True, gc=False):
@@ -98,33 +90,14 @@ class Counts:
 
 @final
 class Counter:
-    """Counts with one tokenizer, each text once. Not for use by several threads at a time but those that help it."""
+    """Counts with one tokenizer, each text once. Not for use by several threads at a time."""
 
-    def __init__(self, tokenizer: Tokenizer, counts: Counts | None = None, together: Together | None = None) -> None:
-        """Make a counter; `counts` were counted with the same tokenizer, `together` has other threads help."""
+    def __init__(self, tokenizer: Tokenizer, counts: Counts | None = None) -> None:
+        """Make a counter; `counts` were counted with the same tokenizer."""
         self.tokenizer = tokenizer
-        self._together = together
         self._counts = Counts(0) if counts is None else counts
         self._known: dict[str, int] = {}
         self._pieces: dict[str, int] = {}
-
-    def learn(self, items: Iterable[Item]) -> None:
-        """Count what items say before it is asked for, several texts at once: counting needs no interpreter.
-
-        Only where there is much to count, and threads to help; otherwise each is counted when it is asked for.
-        """
-        if self._together is None:
-            return
-        fresh = [text for text in dict.fromkeys(_long_texts(items)) if self._counts.get(text) is None]
-        if sum(map(len, fresh)) < _MUCH:
-            return
-        source = iter(fresh)  # which threads may share: each text is handed out once
-
-        def work() -> None:
-            for text in source:
-                self._known[text] = self._counted(text)
-
-        self._together([work] * _THREADS)
 
     def text(self, text: str) -> int:
         """The tokens of a text; estimated beyond 65,536 characters."""
@@ -212,10 +185,3 @@ def escaped(tokens: int) -> int:
 
 def _is_json(text: str) -> bool:
     return len(text) > _LONG or parsed(text) is not None
-
-
-def _long_texts(items: Iterable[Item]) -> Iterator[str]:
-    for item in items:
-        for text in (*item.texts, *(piece.text for output in item.outputs for piece in output.pieces)):
-            if len(text) >= Counts.LEAST:
-                yield text

@@ -184,7 +184,6 @@ def _saved(candidates: list[Candidate], numbers: Iterable[int], ask: Ask) -> int
 def _count(body: Value, index: Index, ask: Ask, policy: Policy, counter: Counter) -> _Counted:
     pairs = pair(index)
     line = Timeline(index, pairs)
-    counter.learn(index.items)
     sizes = [counter.item(body, item) for item in index.items]
     found = [] if ask.outputs_stay else find(body, index, pairs, policy, counter).candidates
     start = line.turn(line.size)

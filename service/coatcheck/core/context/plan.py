@@ -107,7 +107,6 @@ def plan(body: Value, policy: Policy, counter: Counter, named: str | None = None
 def _planned(body: Value, index: Index, policy: Policy, counter: Counter) -> Plan:
     pairs = pair(index)
     line = Timeline(index, pairs)
-    counter.learn(index.items)
     sizes = [counter.item(body, item) for item in index.items]
     fixed = counter.fixed(index)
     found = find(body, index, pairs, policy, counter)

@@ -13,18 +13,18 @@ from coatcheck.core.text.cuts import align, first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
 
 PIECE_BYTES = 64 * 1024
-"""Encoded at once. Keeps the encoder's hold on a thread near 5 ms."""
+"""Encoded at once. Keeps the encoder's hold on a thread near 1 ms."""
 
 UNCUT_BYTES = 16 * 1024
-"""Encoded at once where no safe cut exists: one long word costs n log n, 0.3 ms a KB at this length."""
+"""Encoded at once where no safe cut exists: one long word costs n log n, 0.1 ms a KB at this length."""
 
 EXACT_BYTES = 256 * 1024
-"""Payloads up to this size are counted exactly when they are stored (at most 20 ms of ordinary text)."""
+"""Payloads up to this size are counted exactly when they are stored (at most 4 ms of ordinary text)."""
 
 SAMPLE_PIECE = 768
 SAMPLE_PIECES = 128
 ENCODED_PIECES = 64
-"""Of a larger payload 64 to 128 pieces are kept, evenly spread, and 64 of them encoded: 48 KB, about 5 ms. Many
+"""Of a larger payload 64 to 128 pieces are kept, evenly spread, and 64 of them encoded: 48 KB, about 1 ms. Many
 short pieces tell more than few long ones of the same sum."""
 
 
