@@ -167,14 +167,16 @@ def look(lines: list[bytes]) -> Lines:
     count = len(lines)
     if not count:
         return Lines(0)
+    # Each expression is asked of the lines that are nothing yet: every hit is a call, and costs what many misses cost.
+    stamped = _STAMP.among(lines, range(count))
+    stamped -= _PERMISSIONS.among(lines, stamped)
+    rest = set(range(count)) - stamped
+    printed, hard = _PRINTED.among(lines, rest), _HARD.among(lines, rest)
+    prose = _PROSE.among(lines, rest - printed - hard)
+    others = rest - printed - prose
+    coded = others if others <= hard else _CODED.among(lines, others)
+    said = stamped | printed
     block = b"\n".join(lines)
-    stamped = _STAMP.starts(block)
-    if stamped:
-        stamped -= _PERMISSIONS.starts(block)
-    printed, prose, hard = _PRINTED.starts(block) - stamped, _PROSE.starts(block), _HARD.starts(block) - stamped
-    prose -= stamped | printed | hard
-    coded = hard | prose | printed | stamped
-    coded = (hard if len(coded) == count else _CODED.starts(block)) - stamped - printed - prose
     return Lines(
         count,
         stamped=len(stamped) / count,
@@ -182,10 +184,10 @@ def look(lines: list[bytes]) -> Lines:
         coded=len(coded) / count,
         prose=len(prose) / count,
         hard=len(hard) / count,
-        listed=len(_LISTED.starts(block)) / count,
+        listed=len(_LISTED.among(lines, rest)) / count,  # a name has none of the signs that a stamp has
         aligned=_aligned(lines[:_ALIGNED]) if len(prose) + len(hard) < count / 2 and b"   " in block else 0.0,
-        opening=_share(lines[:_EDGE], 0, stamped | printed),
-        closing=_share(lines[-_EDGE:], len(block) - len(b"\n".join(lines[-_EDGE:])), stamped | printed),
+        opening=_share(range(min(_EDGE, count)), said),
+        closing=_share(range(max(0, count - _EDGE), count), said),
         numbered=_NUMBER.share(block, count, 0.6) and _counts_up(lines),
     )
 
@@ -193,12 +195,8 @@ def look(lines: list[bytes]) -> Lines:
 _EDGE: Final = 12
 
 
-def _share(lines: list[bytes], at: int, said: set[int]) -> float:
-    hits = 0
-    for line in lines:
-        hits += at in said
-        at += len(line) + 1
-    return hits / len(lines)
+def _share(numbers: range, said: set[int]) -> float:
+    return len(said.intersection(numbers)) / len(numbers)
 
 
 _PERMISSIONS: Final = Scan(r"^[-dlcbps][-rwxsStT]{9}[.+@]? |^\^?[0-9a-f]{7,40} \(")

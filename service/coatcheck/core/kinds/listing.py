@@ -7,6 +7,8 @@ count, and says when the sample is not the whole.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
+from math import ceil
 from typing import Final
 
 from coatcheck.core.artifact import Sample
@@ -23,7 +25,6 @@ _NAMED: Final = 16
 _FEW: Final = 6
 """Endings that are named before directories."""
 _LONGEST: Final = 300
-_LONGEST_ENDING: Final = 10
 _BLANKS: Final = 3
 """Blanks that few names have."""
 
@@ -40,6 +41,8 @@ _LONG: Final = re.compile(
 _TREE: Final = re.compile(
     rb"(?:\xe2\x94\x82|\xc2\xa0| |\|(?=[ \xc2]))*+(?:\xe2\x94[\x9c\x94]|[|`+])(?:\xe2\x94\x80|-)++ ?(.+)"
 )
+_ENDINGS: Final = re.compile(rb"(?m)^(?:.+\.([a-z0-9]{1,10})[*@=|/]*|.*)$")
+"""Of each name in lower case its ending, if it has one, without the signs that listings put after it."""
 _ENDING: Final = re.compile(rb"\w(\.[A-Za-z]\w{0,9})[*@=|/]?\Z")
 
 
@@ -49,9 +52,16 @@ def list_lines(sample: Sample) -> tuple[str, ...]:
     if len(rows) < _FEWEST or max(map(len, rows)) > 2 * _LONGEST:
         return ()
     for looks, count in _LISTS:
-        if sum(looks.match(row, 0, _LONGEST) is not None for row in rows) >= _SHARE * len(rows):
+        if _mostly(looks, rows):
             return _counted(sample, count) if looks is not _PATH or _pathlike(rows) else ()
     return ()
+
+
+def _mostly(looks: re.Pattern[bytes], rows: list[bytes]) -> bool:
+    """Whether enough rows look like this. Asks no more of them than decide it."""
+    others = len(rows) - ceil(_SHARE * len(rows)) + 1
+    misses = (row for row in rows if looks.match(row, 0, _LONGEST) is None)
+    return next(islice(misses, others - 1, None), None) is None
 
 
 def _pathlike(rows: list[bytes]) -> bool:
@@ -82,9 +92,10 @@ def _matches(rows: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def _paths(rows: Iterable[bytes]) -> tuple[str, ...]:
-    parts = [row.rstrip(b"\r").replace(b"\\", b"/").removeprefix(b"./").rpartition(b"/") for row in rows]
+    plain = b"\n".join([row.rstrip(b"\r") for row in rows]).replace(b"\\", b"/").split(b"\n")
+    parts = [row.removeprefix(b"./").rpartition(b"/") for row in plain]
     folders: Counter[bytes] = Counter()
-    for (folder, slash), count in Counter((folder, slash) for folder, slash, _ in parts).items():
+    for (folder, slash), count in Counter([part[:2] for part in parts]).items():
         if folder.count(b"/") > 2:  # noqa: PLR2004 - deeper ones belong to these
             folders[b"/".join(folder.split(b"/", 3)[:3]) + slash] += count
         else:
@@ -113,14 +124,9 @@ def _ies(number: int) -> str:
 
 def _endings(names: Iterable[bytes]) -> Counter[bytes]:
     """How often names end in `.py` and the like; `none` for those that have no ending, or only one."""
-    raw: Counter[tuple[bool, bytes]] = Counter()
-    for name in names:
-        stem, _, ending = name.rstrip(b"*@=|/").rpartition(b".")
-        raw[stem != b"", ending if len(ending) <= _LONGEST_ENDING else b""] += 1
-    endings: Counter[bytes] = Counter()
-    for (stem, ending), count in raw.items():
-        endings[b"." + ending.lower() if stem and ending.isalnum() else b"none"] += count
-    return endings
+    each = list(names)
+    found = Counter(_ENDINGS.findall(b"\n".join(each).lower()) if each else ())
+    return Counter({b"." + ending if ending else b"none": count for ending, count in found.items()})
 
 
 def _named(counts: Counter[bytes], most: int = _NAMED) -> str:

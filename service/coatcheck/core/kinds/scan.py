@@ -4,7 +4,7 @@ Only for patterns of our own. The public wrapper of RE2 makes an object for ever
 below it answers positions, which is all that is needed here. Matches never cross a line's end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import Any, Final, cast, final
 
@@ -43,16 +43,20 @@ class Scan:
             at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
             yield start, at, *found
 
-    def starts(self, block: bytes) -> set[int]:
-        """Where the lines begin that have a match."""
+    def among(self, lines: list[bytes], numbers: Iterable[int]) -> set[int]:
+        """Which of these lines, by their numbers in `lines`, have a match. No line has an LF in it."""
+        asked = sorted(numbers)
+        block = b"\n".join([lines[number] for number in asked])
         match, anchor, size = self._match, self._anchor, len(block)
         found: set[int] = set()
-        at = 0
+        at = before = row = 0
         while at < size:
             low, high = match(anchor, block, at, size)[0]
             if low < 0:
                 break
-            found.add(block.rfind(b"\n", 0, low) + 1)
+            row += block.count(b"\n", before, low)
+            found.add(asked[row])
+            before = low
             at = block.find(b"\n", high) + 1 or size
         return found
 
