@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -20,6 +19,8 @@ NUMBER_LIMIT = 2**53 - 1
 _LF = 10
 _FIRST_BYTES = -64
 """As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are the ones below -64."""
+_SHORT = 4_000
+"""Bytes up to which an array takes longer to set up than to do without."""
 _CONTINUATIONS = 3
 """Bytes that may follow the first of a UTF-8 sequence."""
 
@@ -105,7 +106,7 @@ class Place(Struct, frozen=True):
 
 
 class Places:
-    """Many places in the same bytes: what lies before them is counted once."""
+    """Many places in the same bytes: what lies between one and the next is counted once, if they are asked in order."""
 
     def __init__(self, start: Place, data: bytes) -> None:
         """Make none yet.
@@ -114,22 +115,17 @@ class Places:
             start: where `data` begins.
             data: what the places lie in.
         """
-        self._start = start
+        self._start = self._last = start
         self._data = data
-        self._lines: NDArray[np.intp] | None = None
-        self._inner: NDArray[np.intp] | None = None
+        self._ascii = data.isascii()
 
     def at(self, byte: int) -> Place:
         """The place of a byte position, from the beginning of the bytes to their end."""
-        lines, inner = self._lines, self._inner
-        if lines is None or inner is None:
-            octets = np.frombuffer(self._data, dtype=np.uint8)
-            lines = self._lines = np.flatnonzero(octets == _LF)
-            inner = self._inner = np.flatnonzero(octets.view(np.int8) < _FIRST_BYTES)
-        offset = byte - self._start.byte
-        newlines = int(lines.searchsorted(offset))
-        chars = offset - int(inner.searchsorted(offset))
-        return Place(byte, self._start.newlines + newlines, self._start.chars + chars)
+        before = self._last if byte >= self._last.byte else self._start
+        low, high = before.byte - self._start.byte, byte - self._start.byte
+        size = high - low if self._ascii else chars(self._data[low:high])
+        self._last = Place(byte, before.newlines + newlines(self._data[low:high]), before.chars + size)
+        return self._last
 
 
 def window(start: Place, end: Place, *, ends_line: bool, tokens: Extent | None = None) -> Window:
@@ -145,12 +141,14 @@ def window(start: Place, end: Place, *, ends_line: bool, tokens: Extent | None =
 
 def newlines(data: bytes | memoryview) -> int:
     """LF bytes in `data`."""
+    if isinstance(data, bytes) and len(data) < _SHORT:
+        return data.count(b"\n")
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LF))
 
 
 def chars(data: bytes) -> int:
     """Characters that start in `data`."""
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES))
+    return len(data) if data.isascii() else int(np.count_nonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES))
 
 
 def nth_newline(data: bytes, n: int) -> int:
