@@ -15,7 +15,7 @@ from coatcheck.client import AsyncClient, Client, ServiceError, results
 from support.service import Service
 
 LOG = "".join(f"{n:05d} step {n * 7919 % 1000} took {n % 97} ms\n" for n in range(4000))
-FOREIGN = ("litestar", "sqlalchemy", "uvicorn", "tiktoken", "mcp", "asyncpg", "obstore", "alembic", "numpy")
+FOREIGN = ("litestar", "sqlalchemy", "uvicorn", "splintr", "tiktoken", "mcp", "asyncpg", "obstore", "alembic", "numpy")
 
 
 @pytest.fixture
