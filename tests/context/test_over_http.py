@@ -190,7 +190,7 @@ def test_every_copy_of_an_argument_changes_together(service: Service) -> None:
         (b'{"body":{"messages":[]},"window":{"model":100,"output_reserve":100}}', 400, "invalid_request"),
         (b'{"body":{"messages":[]},"usage":{"cost":1}}', 400, "invalid_request"),
         (b'{"body":{"messages":[}}', 400, "invalid_json"),
-        (b'{"body":{"messages":' + b"[" * 3_000 + b"]" * 3_000 + b"}}", 400, "invalid_json"),
+        (b'{"body":{"messages":' + b"[" * 30_000 + b"]" * 30_000 + b"}}", 400, "invalid_json"),
         (b"{}", 400, "invalid_request"),
     ],
     ids=["no history", "policy", "unknown field", "format", "window", "usage", "not JSON", "deep", "no body"],

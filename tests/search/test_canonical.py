@@ -30,6 +30,8 @@ SAME = {
     "https://example.org/#!/route": ["https://example.org/#!/route"],
     "https://example.org/s?q=a%26b&q=2": ["https://example.org/s?q=a%26b&q=2"],
     "ftp://example.org/x": ["ftp://example.org/x"],
+    "https://[2001:db8::1]:8080/a": ["http://[2001:DB8::1]:8080/a/"],
+    "https://[::1]/": ["https://[::1]:443/"],
 }
 
 
@@ -57,7 +59,8 @@ def test_different_pages_stay_different(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "/path", "example.org/x", "http://", "http://[::1", "http://a:b/", "https://a b/", "http:" + "/" * 9_000],
+    ["", "x", "/path", "example.org/x", "http://", "http://[::1", "http://a:b/", "https://a b/", "http:" + "/" * 9_000]
+    + ["https://\uff3b", "https://a\uff3bb/", "https://a\uff0fb/", "https://a\uff1fb/"],
     ids=lambda t: t[:20],
 )
 def test_what_is_no_address_has_no_spelling(text: str) -> None:

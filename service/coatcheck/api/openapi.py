@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from importlib.metadata import version
+from inspect import cleandoc
 from typing import Any, Final, cast
 
 import msgspec
@@ -130,8 +131,14 @@ def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
 
 
 def _clean(node: Node) -> Node:
-    """A schema without generated titles and empty lists; a null default says nothing."""
-    return _flat({key: _cleaned(value) for key, value in node.items() if not _is_noise(key, value, node)})
+    """A schema without generated titles and empty lists; a null default says nothing.
+
+    Descriptions that are docstrings lose their indentation, as they do from Python 3.13 on.
+    """
+    cleaned = {key: _cleaned(value) for key, value in node.items() if not _is_noise(key, value, node)}
+    if isinstance(text := cleaned.get("description"), str):
+        cleaned["description"] = cleandoc(text)
+    return _flat(cleaned)
 
 
 def _cleaned(value: object) -> object:

@@ -39,6 +39,8 @@ _WRAPPED: Final = {
     "html.duckduckgo.com/l/": ("uddg",),
 }
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:(?=[^\s])")
+_NO_NAME: Final = re.compile(r"[\s\[\]/\\?#@]")
+"""Signs that a full-width one becomes in a name, and that would end it."""
 _MOBILE: Final = frozenset({"m", "mobile", "amp"})
 _LEAST_LABELS: Final = 2
 _AMP_PATH: Final = re.compile(r"(?:/amp/?|\.amp(?:\.html?)?)$|^/amp(?=/.)", re.IGNORECASE)
@@ -86,7 +88,9 @@ def _host(name: str) -> str:
     name = name.rstrip(".").lower()
     if not name.isascii():
         name = name.encode("idna").decode("ascii")
-    if re.search(r"\s", name):
+    if ":" in name:
+        return f"[{name}]"
+    if _NO_NAME.search(name):
         return ""
     labels = name.split(".")
     kept = [label for label in labels[:-_LEAST_LABELS] if label not in _MOBILE] + labels[-_LEAST_LABELS:]
