@@ -232,3 +232,13 @@ async def test_whatever_is_sent_is_a_call_or_a_problem_of_the_request(agent: Age
     headers = {"content-type": "application/json"}
     response = await agent.client.post("/v1/tools/call", content=json.dumps(body), headers=headers)
     assert response.status_code in {200, 400}
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_lists_in_lists_without_end_name_nothing(text: bool) -> None:
+    deep: list[object] = [ID]
+    for _ in range(600):
+        deep = [deep]
+    notes: list[str] = []
+    assert arguments_of(json.dumps(deep) if text else deep, notes) == {}
+    assert notes == ["The arguments are not a JSON object, and were left out."]

@@ -111,10 +111,16 @@ def position(value: object) -> Position | None:
     return None if number is None else Position(number)
 
 
-def named(value: object) -> Named | None:
-    """The artifact that a value names, with the section of a citation (`art_…#r3`); None when it names none."""
+def named(value: object, *, lists: int = 2) -> Named | None:
+    """The artifact that a value names, with the section of a citation (`art_…#r3`); None when it names none.
+
+    Args:
+        value: what was written; a list is looked into.
+        lists: how many of them may lie in each other.
+    """
     if isinstance(value, list | tuple):
-        found = [n for n in map(named, value[:50]) if n is not None]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        inner: list[object] = [*value[:50]] if lists else []  # pyright: ignore[reportUnknownArgumentType]
+        found = [each for each in (named(item, lists=lists - 1) for item in inner) if each is not None]
         return msgspec.structs.replace(found[0], others=len({n.text for n in found}) > 1) if found else None
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
         return Named(f"art_{value:018d}")
