@@ -49,12 +49,13 @@ def test_uploads_that_are_not_cleaned_up_after_are_noticed(forks: Nursery) -> No
     assert report.broken["no descriptor is left"] > 0, report.line()
 
 
+@pytest.mark.parametrize("limit", [False, True], ids=["disk", "limit"])
 def test_a_full_disk_is_said_so_costs_nothing_acknowledged_and_passes_without_a_restart(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], limit: bool
 ) -> None:
-    done = diskfull.with_disk([HERE, "--rounds", "1"])
+    done = diskfull.with_disk([HERE, "--rounds", "1"], limit=limit)
     said = json.loads(done.stdout)
-    if not said["counts"]["on a disk of its own"]:
+    if not said["counts"]["on a disk of its own"] and not limit:
         with capsys.disabled():
             print("no disk of its own: user namespaces are forbidden here, so that a limit on file sizes stands in")  # noqa: T201
     assert said["verdict"] == "held", done.stdout

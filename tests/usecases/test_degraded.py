@@ -18,6 +18,7 @@ from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.offer import Receipt
 from coatcheck.usecases.outage import PATIENCE, Outage
+from coatcheck.usecases.ready import Ready
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.write_through import WriteThrough
 from usecases.house import CALLER, GRACE, INSTANT, LEASE, TOMBSTONE_LIFE, House, code_of, lines, noise
@@ -181,6 +182,18 @@ async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(hous
     assert not (await world.put(lines(2_000, 6))).stored
     assert await world.write_through() == 6
     assert (await world.put(lines(2_000, 7))).stored
+
+
+async def test_what_is_ready_takes_the_next_payload(house: House) -> None:
+    place = Degraded(house, "catalog", Fault())
+    ready = Ready(place.catalog, place.places["catalog_outage"])
+    assert not (await place.put(SMALL)).stored
+    assert await code_of(ready()) == Code.STORAGE_UNAVAILABLE
+    assert not (await place.put(SMALL + b"1")).stored
+    place.fault.down = False
+    assert not (await place.put(SMALL + b"2")).stored  # nobody has asked it since
+    await ready()
+    assert (await place.put(SMALL + b"3")).stored
 
 
 async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(house: House) -> None:

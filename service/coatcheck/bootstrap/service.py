@@ -50,6 +50,7 @@ from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import NoteReads, ReadLog
+from coatcheck.usecases.ready import Ready
 from coatcheck.usecases.redaction import Redacting
 from coatcheck.usecases.seal_key import SealKey
 from coatcheck.usecases.search import Search
@@ -208,7 +209,7 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             metrics=watched.render,
             meter=watched.meter,
             tracer=watched.tracer,
-            ready=store.catalog.ready,
+            ready=Ready(store.catalog, places.catalog_outage),
         )
         try:
             async with (
