@@ -104,6 +104,7 @@ class Server(Cluster):
         prefix, user = _as_somebody()
         folder = self.data.parent
         if user is not None:
+            _let_in(folder)
             os.chown(folder, user, user)
         word = folder / "password"
         word.write_text(self._superuser)
@@ -258,6 +259,20 @@ def _as_somebody() -> tuple[list[str], int | None]:
     except FileNotFoundError:
         allowed = False
     return (prefix, None) if allowed else ([], _NOBODY)
+
+
+def _let_in(folder: Path) -> None:
+    """Let another user pass through the private folders of ours above this one; the programs must be within reach."""
+    roots = {Path(tempfile.gettempdir()), Path("/dev/shm")}  # noqa: S108 - where private folders are made
+    for above in folder.parents:
+        if roots.isdisjoint(above.parents):
+            break
+        above.chmod(above.stat().st_mode | 0o011)
+    if shut := [above for above in BIN.parents if not above.stat().st_mode & 0o001]:
+        raise RuntimeError(
+            f"PostgreSQL does not run as root, and nobody else may enter {shut[-1]}, where its programs are: "
+            "run the tests as another user, or from a folder that others may enter."
+        )
 
 
 def _free_port() -> int:
