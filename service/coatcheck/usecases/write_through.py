@@ -19,6 +19,7 @@ from coatcheck.ports.blobs import BlobWriter
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload
 from coatcheck.usecases import receive
 from coatcheck.usecases.outage import REFUSALS
+from coatcheck.usecases.ready import Ready
 from coatcheck.usecases.settle import Settle, Settled
 from coatcheck.usecases.shelter import Key, Shelter, Sheltered
 from coatcheck.usecases.trust import Trust
@@ -53,6 +54,7 @@ class WriteThrough:
         self._p = places
         trust = Trust(places.catalog, places.blobs, places.clock)
         self._settle = Settle(places.catalog, trust, places.catalog_outage, places.blobs_outage, places.rooms)
+        self._ready = Ready(places.catalog, places.catalog_outage)
         self._placed: dict[Key, _Placed] = {}
 
     @property
@@ -110,10 +112,9 @@ class WriteThrough:
         """Ask the stores that were silent; raises nothing: one that is silent still stays so."""
         if self._p.catalog_outage.silent:
             try:
-                await self._p.catalog.ready()
+                await self._ready()
             except CoatcheckError:
                 return
-            self._p.catalog_outage.answers()
         if self._p.blobs_outage.silent:
             try:
                 await self._p.blobs.size("default", self._p.new_blob_id())
