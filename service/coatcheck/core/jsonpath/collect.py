@@ -7,6 +7,8 @@ It stops when the page is full, then counts on for a while, and always when its 
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
@@ -20,7 +22,7 @@ from coatcheck.core.jsonpath.descend import (
     sniff,
     too_large,
 )
-from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, condition, evaluate
+from coatcheck.core.jsonpath.evaluate import Condition, Node, OutOfEffortError, condition, evaluate
 from coatcheck.core.jsonpath.hits import HOLD, Hit, Page, Resume, Unread, cells_of, cut, kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import Filter, Slice, Wildcard
@@ -31,6 +33,11 @@ MEMORY_LIMIT: Final = LINE_LIMIT
 """Bytes of JSON text that are decoded at a time: about 60 MB of values, and 50 to 150 ms."""
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
+_TOGETHER: Final = 128
+"""Elements that a filter is asked of at once."""
+_TOGETHER_BYTES: Final = 256 * 1024
+"""Bytes of them at most: longer ones are decoded each by itself."""
+_LIST: Final = msgspec.json.Decoder(list[object])
 
 Fan = Wildcard | Filter | Slice
 
@@ -157,6 +164,8 @@ class _Fan:
         return self._wanted is not None and self._index >= self._wanted.stop
 
     def _take(self, batch: Batch) -> bool:
+        if self._holds is not None and batch.names is None and not self._place.lines:
+            return self._take_held(batch, self._holds)
         for number in range(len(batch.starts)):
             if self._past():
                 return True
@@ -183,8 +192,43 @@ class _Fan:
         self._index += rest
         return False
 
-    def _child(self, batch: Batch, number: int) -> bool:
-        """Take the values of one child; False when the time is over."""
+    def _take_held(self, batch: Batch, holds: Condition) -> bool:
+        """Take an array's elements for which a filter holds: the others are only decoded and asked."""
+        tally = self._tally
+        for first in range(0, len(batch.starts), _TOGETHER):
+            last = min(first + _TOGETHER, len(batch.starts))
+            before = self._index - first
+            try:
+                held = self._held(batch, first, last, holds)
+            except OutOfEffortError:
+                if batch.starts[first] not in {tally.start.byte, self._place.at + 1}:
+                    tally.spent_at = Resume(batch.starts[first], self._index, 0, tally.found)
+                    return True
+                held = None  # a page begins here: it turns out how far one comes, if only by an element
+            for number, value in ((n, None) for n in range(first, last)) if held is None else held:
+                self._index = before + number
+                if not self._child(batch, number, value):
+                    return True
+            self._index = before + last
+        return False
+
+    def _held(self, batch: Batch, first: int, last: int, holds: Condition) -> list[tuple[int, tuple[object]]] | None:
+        """Which of some elements a filter holds for, with their values; None where one of them is peculiar."""
+        effort = self._tally.effort
+        start, end = batch.starts[first] - batch.base, batch.ends[last - 1] - batch.base
+        if end - start > _TOGETHER_BYTES:
+            return None
+        effort.spend(last - first + (end - start) // _STEP_BYTES)
+        try:
+            values = _LIST.decode(b"[%b]" % batch.data[start:end])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if len(values) != last - first:
+            return None
+        return [(n, (value,)) for n, value in enumerate(values, first) if holds(value, None, effort)]
+
+    def _child(self, batch: Batch, number: int, held: tuple[object] | None = None) -> bool:
+        """Take the values of one child, or those within its value that a filter `held` for; False when time is over."""
         tally, base = self._tally, batch.base
         start, end = batch.starts[number], batch.ends[number]
         at, step = start, self._index
@@ -198,7 +242,7 @@ class _Fan:
         taken, within = 0, None
         try:
             tally.effort.spend(1 + len(raw) // _STEP_BYTES)
-            for location, value in self._values(raw):
+            for location, value in self._values(raw, held):
                 taken += 1
                 if taken <= skip:
                     continue
@@ -209,8 +253,10 @@ class _Fan:
             return False
         return True
 
-    def _values(self, raw: bytes) -> Iterable[Node]:
+    def _values(self, raw: bytes, held: tuple[object] | None) -> Iterable[Node]:
         tally = self._tally
+        if held is not None:
+            return evaluate(self._rest, (None, held[0]), None, tally.effort)
         try:
             decoded = decode(raw)
         except TooDeepError:

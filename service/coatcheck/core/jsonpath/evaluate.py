@@ -4,7 +4,7 @@ Recursion follows the path, which is bounded, and never the document. It parses 
 is handed in. Strings are compared and measured in Unicode scalar values, booleans are no numbers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeGuard, cast
 
@@ -68,23 +68,25 @@ class Nothing:
 NOTHING: Final = Nothing()
 
 
-def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterator[Node]:
+def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterable[Node]:
     """The nodes that the segments lead to from a node, in the RFC's order.
 
     Raises:
-        OutOfEffortError: while iterating, when the budget is spent.
+        OutOfEffortError: here or while iterating, when the budget is spent.
     """
-    at = 0
-    while at < len(segments) and segments[at].singular:
+    for at, segment in enumerate(segments):
+        if not segment.singular:
+            return _spread(segments, at, node, root, effort)
         effort.spend()
-        found = _child(node, segments[at].selectors[0])
+        found = _child(node, segment.selectors[0])
         if found is None:
-            return
+            return ()
         node = found
-        at += 1
-    if at == len(segments):
-        yield node
-        return
+    return (node,)
+
+
+def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, effort: Effort) -> Iterator[Node]:
+    """The same from segment `at` on, which may lead to several nodes."""
     segment, rest = segments[at], segments[at + 1 :]
     for visited in _descendants(node, effort) if segment.descendant else (node,):
         for selector in segment.selectors:
@@ -204,7 +206,7 @@ def _condition(expression: Expression) -> Condition:
             if isinstance(of, Call):
                 called = _reading(of)
                 return lambda current, root, effort: called(current, root, effort) is True
-            return lambda current, root, effort: next(_nodes(of, current, root, effort), None) is not None
+            return lambda current, root, effort: next(iter(_nodes(of, current, root, effort)), None) is not None
         case Not():
             inner = _condition(expression.of)
             return lambda current, root, effort: not inner(current, root, effort)
@@ -216,7 +218,7 @@ def _condition(expression: Expression) -> Condition:
             return lambda current, root, effort: any(holds(current, root, effort) for holds in some)
 
 
-def _nodes(query: Query, current: object, root: object, effort: Effort) -> Iterator[Node]:
+def _nodes(query: Query, current: object, root: object, effort: Effort) -> Iterable[Node]:
     return evaluate(query.segments, (None, root if query.absolute else current), root, effort)
 
 
@@ -291,6 +293,9 @@ def _call(call: Call) -> _Reading:
 def _comparison(of: Compare) -> Condition:
     left, right = _reading(of.left), _reading(of.right)
     match of.operator:
+        case "==" if isinstance(of.right, Literal) and isinstance(of.right.value, str):
+            text = of.right.value  # which only a string equals
+            return lambda current, root, effort: left(current, root, effort) == text
         case "==":
             return lambda current, root, effort: same(left(current, root, effort), right(current, root, effort), effort)
         case "!=":

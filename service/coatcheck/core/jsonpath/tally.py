@@ -67,9 +67,8 @@ class Tally:
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self._clock = clock
-        self._deadline = clock() + ask.patience
-        self.effort = Effort(lambda: clock() > self._deadline)
+        self._deadline = _Deadline(clock, ask.patience)
+        self.effort = Effort(self._deadline.passed)  # not of this tally: what was found would wait for a collector
         self.start = ask.resume or Resume()
         self.found = self.start.seen
         self.hits: list[Hit] = []
@@ -88,7 +87,7 @@ class Tally:
             return True
         if self.full_at is None:
             self.full_at = resume
-            self._deadline = min(self._deadline, self._clock() + COUNT_ON_SECONDS)
+            self._deadline.at_most(COUNT_ON_SECONDS)
         return False
 
     @property
@@ -156,6 +155,22 @@ class Tally:
         if self.odd:
             out.append(ODD)
         return out
+
+
+class _Deadline:
+    """When a call's time is over."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        self._clock = clock
+        self._at = clock() + seconds
+
+    def passed(self) -> bool:
+        """Whether it is."""
+        return self._clock() > self._at
+
+    def at_most(self, seconds: float) -> None:
+        """Leave no more than that."""
+        self._at = min(self._at, self._clock() + seconds)
 
 
 def _span(raw: bytes, location: Location, base: int) -> Span | None:
