@@ -11,7 +11,7 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Budgeted, Laid, Limits, anthropic_result, budget_search, summarise, verify
 from coatcheck.core.search.limits import shares
-from coatcheck.core.text.inert import MARK
+from coatcheck.core.text.inert import MARK, one_line
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
 
 RESPONSES = int(os.environ.get("COATCHECK_SEARCH_RESPONSES", "2000"))  # noqa: TID251 - how long to look is no setting
@@ -189,3 +189,20 @@ def test_nothing_found_is_said_in_one_line() -> None:
     assert budget_search(laid_out([]), TOKENIZER, query="x").text == (
         '¦ Search: 0 results for "x", 0 shown. Not stored: cannot be read back.'
     )
+
+
+def test_where_every_token_counts_texts_are_read_from_their_beginning_and_each_result_tells_something() -> None:
+    rng = random.Random(5)
+    contents = [sentences(rng, "en", 1_500) for _ in range(5)]
+    items = [(f"Title {n}", f"https://x.example/{n}", content) for n, content in enumerate(contents)]
+    laid = laid_out(tavily(*items))
+    made = budget_search(laid, TOKENIZER, artifact_id=ID, limits=Limits(max_total_tokens=400))
+    check(made, laid)
+    assert (len(made.shown), len(made.listed)) == (3, 2)
+    for shown, content in zip(made.shown, contents, strict=False):
+        (quote,) = shown.quotes
+        assert content.startswith(quote.text)
+        assert shown.block.endswith(f"{quote.text}\n{MARK} …")
+    for listed, content in zip(made.listed, contents[3:], strict=True):
+        assert f"| {listed.result.url}\n  {one_line(content[:30]).rstrip()}" in made.text
+    assert made.tokens > 380

@@ -111,6 +111,22 @@ def test_a_window_of_nothing_but_blanks_is_shown_as_it_is(shelf: Shelf, units: l
     assert [passage.window.bytes for passage in made.passages] == [Extent(units[0][0], units[-1][1])]
 
 
+def test_without_places_there_is_a_mark_wherever_something_is_left_out(shelf: Shelf) -> None:
+    data = b"one\n\ntwo\nthree\nfour\n \n"
+
+    def text(*units: tuple[int, int]) -> str:
+        rated = [Rated(start, end, 1.0, number, start) for number, (start, end) in enumerate(units)]
+        begin = Place(0, 0, 0)
+        parts = [Part(begin.after(data[:start]), data[start:end]) for start, end in units]
+        whole = Extent(0, len(data))
+        return compose(rated, parts, whole, Budget(200, 9_000), shelf.tokenizer, "", places=False).text
+
+    assert text((0, 4), (9, 15)) == "one\n¦ …\nthree\n¦ …"
+    assert text((0, len(data))) == "one\n\ntwo\nthree\nfour"
+    assert text((5, 8)) == "¦ …\ntwo\n¦ …"
+    assert text((15, 18)) == "¦ …\nfou\n¦ …"
+
+
 async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: Shelf) -> None:
     assert (await ask(shelf, b"", "river")).text.startswith("¦ No passage in 0 lines has any of: river.")
     answer = await ask(shelf, b"stone\n" * 40, "river Bänke")

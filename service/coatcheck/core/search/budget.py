@@ -1,7 +1,7 @@
 """A search response within a budget: what a model reads of it this turn, and every number of what it does not.
 
 The order of events: fold what is the same, order by order.py, take `max_results`, split the tokens among them by need,
-cut passages, list the others by title and address, and give what is left to a sentence of each of those. Whatever was
+cut passages, list the others by title and address, and give what is left to a glimpse of each of those. Whatever was
 estimated on the way, the text and each result's block are counted whole, and shrink until they are within the limits.
 Pure: the same response, query, limits and earlier sources give the same bytes for ever.
 """
@@ -33,6 +33,7 @@ _ANSWER: Final = 400
 """Tokens of one of the provider's own answers at most, and a quarter of the total for all."""
 _ANSWERS: Final = 3
 _LIST: Final = 0.4
+_BRIEF_LIST: Final = 0.5
 """Of the total, which titles and addresses of results that are not shown may take: hosts refuse to fetch an address
 that did not stand in the conversation."""
 _HEAD: Final = 0.5
@@ -47,10 +48,14 @@ _ATTEMPTS: Final = 8
 _TEXT_PER_TOKEN: Final = 8
 """Bytes of a text for a token of its share, beyond which it needs all of that."""
 _EXTRA: Final = 64
-"""Tokens of the sentence that a listed result may get."""
+"""Tokens of the glimpse that a listed result may get."""
+_GLIMPSE: Final = 0.3
+"""Where every token counts, what a listed result gets of what one gets that is shown,"""
+_LEAST_GLIMPSE: Final = 20
+"""if that is so many tokens for each."""
 _MANY: Final = 100
 """Results that are listed at most."""
-_EACH: Final = 85
+_EACH: Final = 110
 """Tokens of the total for each result that is shown: with less it would be an address and a few words."""
 _LEAST: Final = 24
 """Tokens of passages below which a result is listed rather than shown."""
@@ -107,7 +112,7 @@ class _Budgeting:
         self._left = left
         asked = terms_of(words_of(query))
         self._finder = Finder(asked.terms) if asked.terms else None
-        self._passages = Passages(asked, self._finder, self._tokenizer)
+        self._passages = Passages(asked, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
         self._order = ordered(laid, left.kept, query, self._finder)
         self._furniture = self._all_furniture()
 
@@ -130,17 +135,17 @@ class _Budgeting:
         before = [frame.first_line(self._query, response, len(chosen), self._id, brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
         answers = self._answers(total // 4)
-        listed, lines = self._listed(self._order[len(chosen) :], int(total * _LIST))
+        listed, lines = self._listed(self._order[len(chosen) :], total, brief=brief)
         folds = [frame.folds_line(self._left.folds)] if self._left.folds else []
         fixed = sum(map(self._cost, (*before, *answers, *lines, *folds))) + (_SLACK if brief else _LAST)
-        drafts = self._drafts(chosen, total - fixed)
+        drafts = self._drafts(chosen, total - fixed - (_glimpses(total - fixed, chosen, listed) if brief else 0))
         shown = [self._shown(draft) for draft in drafts]
         unlisted = len(self._order) - len(shown) - len(listed)
         counts = self._counts(shown, len(listed), unlisted, len(answers) // 2)
         left = frame.left_line(counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted)
         after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
         room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
-        lines = self._with_sentences(listed, lines, room)
+        lines = self._with_glimpses(listed, lines, room)
         return self._joined([*before, *answers], shown, [*lines, *after], listed, counts)
 
     def _joined(
@@ -163,7 +168,7 @@ class _Budgeting:
         )
 
     def _room(self, total: int, lines: list[str], shown: list[Shown]) -> int:
-        """Tokens that are left for sentences; about, where there is enough for all of them."""
+        """Tokens that are left for glimpses; about, where there is enough for all of them."""
         left = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown) - _SLACK
         if left >= len(lines) * (_EXTRA + _SLACK):
             return left
@@ -182,11 +187,11 @@ class _Budgeting:
                 room -= self._cost(line) + self._cost(text)
         return out
 
-    def _listed(self, places: list[int], room: int) -> tuple[list[Listed], list[str]]:
+    def _listed(self, places: list[int], total: int, *, brief: bool) -> tuple[list[Listed], list[str]]:
         """Titles and addresses of the results that are not shown, as far as there is room."""
         out: list[Listed] = []
         lines: list[str] = []
-        room -= self._cost(frame.list_line(len(places)))
+        room = int(total * _BRIEF_LIST) if brief else int(total * _LIST) - self._cost(frame.list_line(len(places)))
         whole = sum(self._cost(frame.listed_line(_section(place), self._result(place))) for place in places[:_MANY])
         for place in places[:_MANY]:
             result = self._result(place)
@@ -204,18 +209,18 @@ class _Budgeting:
                     fingerprint=self._left.fingerprints[place],
                 )
             )
-        return out, [frame.list_line(len(lines)), *lines] if lines else []
+        return out, [*([] if brief else [frame.list_line(len(lines))]), *lines] if lines else []
 
-    def _with_sentences(self, listed: list[Listed], lines: list[str], room: int) -> list[str]:
+    def _with_glimpses(self, listed: list[Listed], lines: list[str], room: int) -> list[str]:
         """The list with a passage under each line, as far as there is room."""
-        out = lines[:1]
-        for each, line in zip(listed, lines[1:], strict=True):
+        out = lines[: -len(listed)] if listed else lines
+        for left, each, line in zip(range(len(listed), 0, -1), listed, lines[len(out) :], strict=True):
             out.append(line)
-            most = min(_EXTRA, room)
+            most = min(_EXTRA, max(room // left, min(room, _LEAST)))
             place = each.result.rank - 1
             if most < _LEAST:
                 continue
-            text = self._passages.sentence(self._body(place), self._furniture[place], most - 3)
+            text = self._passages.glimpse(self._body(place), self._furniture[place], most - 3)
             if text:
                 out.append(f"  {text}")
                 room -= self._cost(out[-1])
@@ -340,6 +345,13 @@ class _Budgeting:
 
     def _cost(self, line: str) -> int:
         return self._tokenizer.count(f"\n{line}")
+
+
+def _glimpses(room: int, chosen: list[int], listed: list[Listed]) -> int:
+    """Tokens that results which are shown leave to those that are listed."""
+    parts = len(listed) * _GLIMPSE
+    reserve = int(max(room, 0) * parts / (len(chosen) + parts)) if parts else 0
+    return reserve if reserve >= len(listed) * _LEAST_GLIMPSE else 0
 
 
 def _section(place: int) -> str:

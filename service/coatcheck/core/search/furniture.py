@@ -1,10 +1,10 @@
 """What stands in a page's text but says nothing about its subject: menus, cookie notices, share buttons, repeats.
 
 By structure rather than by words, so that it works in any language: runs of links, runs of short lines without numbers
-or ends of sentences, lines that stand in several results or again and again in one. Only cookie notices, share buttons
-and copyright lines are known by a few words. What a query asks for is no furniture, nor are code and lists that are
-announced; and where nearly everything would be furniture, menus are what the page is about. It removes nothing: it says
-where.
+or ends of sentences, lines that stand in several results or again and again in one. Only cookie notices, share buttons,
+copyright lines and counts of viewers are known by a few words. What a query asks for is no furniture, nor are code and
+lists that are announced; and where nearly everything would be furniture, menus are what the page is about. It removes
+nothing: it says where.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -67,6 +67,13 @@ _RIGHTS: Final = re.compile(
     r"^\W*(?:©|\(c\)|copyright\b).{0,60}\b(?:19|20)\d\d\b|^.{0,80}\ball rights reserved\b", re.IGNORECASE
 )
 _JUMP: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,80}\]\([^()\s]{0,2000}#[^()\s]{0,400}\)\W{0,8}")
+_TALLY: Final = re.compile(
+    r"[0-9][0-9.,'\u00a0 ]*[KMB千万亿]?\+? ?(?:subscribers?|followers?|views?|likes?|dislikes?|shares?|comments?|plays|"
+    r"abonnenten|follower|aufrufe|abonnés|vues|j’aime|suscriptores|seguidores|visualizaciones|inscritos|visualizações|"
+    r"iscritti|visualizzazioni|подписчик\w*|просмотр\w*|订阅者?|粉丝|次观看|观看|点赞|登録者|回視聴|구독자|조회수?)",
+    re.IGNORECASE,
+)
+"""How many follow, watched or liked something."""
 _TOLD_BY: Final = Scan(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
 """Of these a text has one, or nothing of the kind: cheaper to look for than the patterns."""
 _RIGHTS_LINE: Final = 200
@@ -99,6 +106,7 @@ def furniture(pages: list[Page], asked: Asked | None = None) -> list[Ranges]:
     for page, lines in zip(pages, texts, strict=True):
         _menus(page.data, lines, asked)
         _notices(page.data, lines, asked)
+        _tallies(page.data, lines, asked)
         _repeats(lines)
     _shared(pages, texts)
     return [_ranges(lines) for lines in texts]
@@ -201,6 +209,18 @@ def _is_notice(line: _Line) -> bool:
 
 def _is_share(flat: str) -> bool:
     return len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)) is not None
+
+
+def _tallies(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+    """Mark how many follow, watched and liked a video, where that stands one below the other."""
+    run: list[_Line] = []
+    for line in (*lines, None):
+        if line is not None and not line.code and _TALLY.fullmatch(line.flat):
+            run.append(line)
+            continue
+        for each in run if len(run) > 1 else ():
+            each.drop = each.drop or asked is None or not asked(data, each.start, each.end)
+        run = []
 
 
 def _repeats(lines: list[_Line]) -> None:

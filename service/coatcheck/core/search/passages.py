@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from coatcheck.core.clip import Budget
 from coatcheck.core.search.furniture import Ranges
 from coatcheck.core.search.view import Body
-from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.excerpt import fit_head, fit_text
 from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Place, Window, decode, window
@@ -26,7 +26,13 @@ from coatcheck.core.windows.units import units
 _WHOLE: Final = 8
 """Bytes for each token of the budget, within which a text may fit whole and is tried."""
 _BEGINNING: Final = 4_000
-"""Bytes in which a sentence is looked for."""
+"""Bytes in which a glimpse is looked for."""
+_ON: Final = 6
+"""Sentences or lines of it at most."""
+_SEAM: Final = 4
+"""About what the line before a passage costs."""
+_LEAST: Final = 8
+"""Tokens under which a piece of a unit is not worth showing."""
 _END: Final = b"\n\n"
 """What stands after a text in the view: windows end at ends of lines."""
 
@@ -50,7 +56,7 @@ class Cut(Struct, frozen=True):
     """What is shown of one text."""
 
     text: str
-    """The passages, each under a line that says where it stands, unless they are the whole text."""
+    """The passages, with lines that say where they stand or what is missing, unless they are the whole text."""
     tokens: int
     quotes: tuple[Quote, ...]
     whole: bool
@@ -64,7 +70,9 @@ _NOTHING: Final = Cut("", 0, (), whole=True)
 class Passages:
     """Cuts texts of one response for one query. Not for several threads at once."""
 
-    def __init__(self, asked: Terms, finder: Finder | None, tokenizer: Tokenizer) -> None:
+    def __init__(self, asked: Terms, finder: Finder | None, tokenizer: Tokenizer, *, places: bool) -> None:
+        """Cut with a line above each passage that says where it stands (`places`), or with marks of what is missing."""
+        self._places = places
         self._asked = asked
         self._finder = finder
         self._tokenizer = tokenizer
@@ -84,7 +92,7 @@ class Passages:
             made = self._composed(_as_units(parts), parts, budget, body)
             if len(made.quotes) == len(parts) and _shown(made) >= _solid(parts):
                 return replace(made, whole=True)
-        rated = self._rated(body, furniture) or _from_the_beginning(body, furniture, tokens)
+        rated = self._rated(body, furniture) or self._from_the_beginning(body, furniture, tokens)
         rated = _without_blanks(rated, body.data)
         return self._composed(*_apart(rated, body), budget, body)
 
@@ -98,8 +106,8 @@ class Passages:
         exact = text.encode("utf-8", "replace") == body.data
         return Cut(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
 
-    def sentence(self, body: Body, furniture: Ranges, tokens: int) -> str:
-        """One sentence of a text's beginning, on one line: the first with most of the terms, cut where it is long."""
+    def glimpse(self, body: Body, furniture: Ranges, tokens: int) -> str:
+        """Some sentences of a text's beginning, on one line: the first with most of the terms, and what follows it."""
         data = beginning(body)
         open_units = [each for each in units(data, 0) if not _covered(*each, furniture)]
         terms: dict[int, set[int]] = {}
@@ -110,8 +118,12 @@ class Passages:
         if not open_units:
             return ""
         best = max(range(len(open_units)), key=lambda place: (len(terms.get(place, ())), -place))
-        start, end = open_units[best]
-        return fit_text(one_line(decode(data[start:end])), tokens, self._tokenizer)
+        told: list[str] = []
+        at = open_units[best][0]
+        for start, end in open_units[best : best + _ON]:
+            told += ["" if start == at else "…", decode(data[start:end])]
+            at = end
+        return fit_text(one_line(" ".join(told)), tokens, self._tokenizer)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Where terms begin, and which."""
@@ -122,9 +134,33 @@ class Passages:
 
     def _composed(self, rated: list[Rated], parts: list[Part], budget: Budget, body: Body) -> Cut:
         whole = Extent(body.place.byte, body.place.byte + len(body.data))
-        made = compose(rated, parts, whole, budget, self._tokenizer, "")
+        made = compose(rated, parts, whole, budget, self._tokenizer, "", places=self._places)
         quotes = tuple(_quote(each.text, each.window, body.place, exact=each.exact) for each in made.passages)
         return Cut(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
+
+    def _from_the_beginning(self, body: Body, furniture: Ranges, tokens: int) -> list[Rated]:
+        """The first units and as much of the next as fits, so that it reads on without a gap but for furniture."""
+        data = body.data[: tokens * _WHOLE * 2]
+        cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
+        kept: list[Rated] = []
+        room, end = tokens, -1
+        for start, stop in units(data[: cut or len(data)], 0):
+            if _covered(start, stop, furniture):
+                continue
+            room -= _SEAM if start != end else 0
+            cost = self._tokenizer.count(inert(decode(data[start:stop])))
+            if cost > room:
+                piece = self._head(data[start:stop], room)
+                if piece:
+                    kept.append(Rated(start, start + len(piece), 0.5, 0, start))
+                break
+            kept.append(Rated(start, stop, 1.0, 0, start))
+            room -= cost
+            end = stop
+        return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
+
+    def _head(self, data: bytes, tokens: int) -> bytes:
+        return fit_head(data, tokens, self._tokenizer, lines=False)[0] if tokens >= _LEAST else b""
 
     def _rated(self, body: Body, furniture: Ranges) -> list[Rated]:
         """The units outside furniture, rated; none where no term is found."""
@@ -144,7 +180,7 @@ class Passages:
 
 
 def beginning(body: Body) -> bytes:
-    """The part of a text in which a sentence is looked for."""
+    """The part of a text in which a glimpse is looked for."""
     return body.data[:_BEGINNING]
 
 
@@ -204,15 +240,6 @@ def _solid(parts: list[Part]) -> int:
 
 def _shown(made: Cut) -> int:
     return sum(quote.bytes.end - quote.bytes.start for quote in made.quotes)
-
-
-def _from_the_beginning(body: Body, furniture: Ranges, tokens: int) -> list[Rated]:
-    """The first units, so that earlier ones are taken before later ones."""
-    data = body.data[: tokens * _WHOLE * 2]
-    cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
-    places = [Rated(start, end, 1.0, 0, start) for start, end in units(data[: cut or len(data)], 0)]
-    kept = [unit for unit in places if not _covered(unit.start, unit.end, furniture)]
-    return [replace(unit, score=0.5 + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
 
 
 def _without_blanks(rated: list[Rated], data: bytes) -> list[Rated]:

@@ -23,6 +23,7 @@ BRIEF: Final = 300
 """Budget in tokens under which every word counts, as in cards: ranges by lines alone."""
 _SEAM: Final = 14
 _BRIEF_SEAM: Final = 8
+_GAP_SEAM: Final = 4
 """About what the line before a window costs."""
 _BLANKS: Final = b" \t\r\n"
 _LINE_ENDS: Final = re.compile(rb"[ \t\r]*\n")
@@ -55,7 +56,14 @@ class Composed(Struct, frozen=True):
 
 
 def compose(
-    rated: list[Rated], parts: list[Part], whole: Extent, budget: Budget, tokenizer: Tokenizer, last: str
+    rated: list[Rated],
+    parts: list[Part],
+    whole: Extent,
+    budget: Budget,
+    tokenizer: Tokenizer,
+    last: str,
+    *,
+    places: bool = True,
 ) -> Composed:
     """The best passages within the budget, in document order, and the line `last` of ours after them, if any.
 
@@ -66,13 +74,22 @@ def compose(
         budget: tokens and characters of the text.
         tokenizer: what counts.
         last: without its mark; dropped where only that makes anything fit.
+        places: whether a line above each passage says where it stands; otherwise there is a mark wherever something
+            is left out.
     """
-    return _Composing(rated, parts, whole, budget, tokenizer).run(f"{MARK} {last}" if last else "")
+    return _Composing(rated, parts, whole, budget, tokenizer, places=places).run(f"{MARK} {last}" if last else "")
 
 
 class _Composing:
     def __init__(
-        self, rated: list[Rated], parts: list[Part], whole: Extent, budget: Budget, tokenizer: Tokenizer
+        self,
+        rated: list[Rated],
+        parts: list[Part],
+        whole: Extent,
+        budget: Budget,
+        tokenizer: Tokenizer,
+        *,
+        places: bool,
     ) -> None:
         self._rated = rated
         self._parts = parts
@@ -81,6 +98,7 @@ class _Composing:
         self._budget = budget
         self._tokenizer = tokenizer
         self._brief = budget.tokens < BRIEF
+        self._told = places
         self._density = self._dense() if budget.tokens > _COUNTED else None
 
     def run(self, last: str) -> Composed:
@@ -88,7 +106,8 @@ class _Composing:
         room = Budget(
             budget.tokens - self._tokenizer.count(f"\n{last}") if last else budget.tokens, budget.chars - len(last)
         )
-        chooser = Chooser(self._rated, self._cost, room, _BRIEF_SEAM if self._brief else _SEAM)
+        seam = _BRIEF_SEAM if self._brief else _SEAM
+        chooser = Chooser(self._rated, self._cost, room, seam if self._told else _GAP_SEAM)
         runs = chooser.choose()
         while runs:
             made = self._render([self._passage(*self._edges(run)) for run in runs], last)
@@ -141,9 +160,26 @@ class _Composing:
         )
 
     def _render(self, passages: list[Passage], last: str) -> Composed:
-        lines = [line for passage in passages for line in (self._seam(passage), passage.text.removesuffix("\n"))]
+        lines = self._with_places(passages) if self._told else self._with_gaps(passages)
         text = "\n".join([*lines, last] if last else lines)
         return Composed(text, self._tokenizer.count(text), passages)
+
+    def _with_places(self, passages: list[Passage]) -> list[str]:
+        return [line for passage in passages for line in (self._seam(passage), passage.text.removesuffix("\n"))]
+
+    def _with_gaps(self, passages: list[Passage]) -> list[str]:
+        lines: list[str] = []
+        at = self._whole.start
+        for passage in passages:
+            lines += [*self._gap(at, passage.window.bytes.start), passage.text.removesuffix("\n")]
+            at = passage.window.bytes.end
+        return [*lines, *self._gap(at, self._whole.end)] if passages else []
+
+    def _gap(self, start: int, end: int) -> tuple[str, ...]:
+        """The mark of what is left out between two places, if that is anything but blanks."""
+        held = next((p for p in self._parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
+        blank = start >= end or (held is not None and not self._bytes(self._parts.index(held), start, end).strip())
+        return () if blank else (f"{MARK} …",)
 
     def _seam(self, passage: Passage) -> str:
         lines, where = passage.window.lines, passage.window.bytes
