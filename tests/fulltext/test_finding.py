@@ -2,10 +2,13 @@
 
 import asyncio
 import random
+from collections import Counter
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Connection
 
+from coatcheck.adapters.sql.prepared import Prepared
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import Document, built, keys_of
@@ -235,6 +238,33 @@ async def test_a_query_finds_the_same_before_and_after_segments_are_merged(shelf
     assert len(await shelf.catalog.segment_sizes("acme")) < before // 4
     for word in words:
         assert set(await shelf.found(word)) == {name for name, text in said.items() if word in text} - gone
+
+
+@pytest.mark.parametrize(("times", "answers"), [(4, True), (5, False)])
+async def test_segments_that_are_merged_while_a_list_is_read_cost_it_nothing_it_has(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, times: int, answers: bool
+) -> None:
+    names: list[str] = []
+    for i in range(6):
+        names.append(call(await shelf.put(f"zeppelin {i}")))
+        await shelf.ask("zeppelin")  # a segment of one document
+    gone: Counter[object] = Counter()
+    rows = Prepared.rows
+
+    def merging(self: Prepared, conn: Connection, values: dict[str, object]) -> list[tuple[object, ...]]:
+        if values.keys() == {"namespace", "id", "parts"} and gone[values["id"]] < times:
+            gone[values["id"]] += 1
+            return []
+        return rows(self, conn, values)
+
+    monkeypatch.setattr(Prepared, "rows", merging)
+    if answers:
+        assert await shelf.found("zeppelin") == names[::-1]
+        assert gone.total() == 6 * times
+    else:
+        with pytest.raises(CoatcheckError) as caught:
+            await shelf.found("zeppelin")
+        assert caught.value.code is Code.OVERLOADED
 
 
 async def test_a_segment_whose_documents_are_gone_goes(shelf: Shelf) -> None:

@@ -23,7 +23,7 @@ from coatcheck.core.fulltext import documents_of, locate, matches
 from coatcheck.ports.catalog import Filter, Page
 
 _TRIES = 5
-"""Of a list that meets a segment which is being merged with others."""
+"""Of one segment in the list's way, where each time that is merged with others."""
 _LEAST_LOOK, _MOST_LOOK = 50, 1_000
 """Proposed rows that one statement looks up."""
 
@@ -49,6 +49,7 @@ _LISTED = Prepared(
     )
 )
 _END = (1 << 63) - 1
+_REARRANGED = "The full-text index is being rearranged. Retry the same call in a moment."
 
 
 class _Segment(NamedTuple):
@@ -72,13 +73,8 @@ def list_matching(
     seconds: float = listing.SECONDS,
 ) -> Page:
     """Live artifacts that meet all conditions, terms and others."""
-    end = time.monotonic() + seconds
-    for _ in range(_TRIES):
-        try:
-            return _Look(conn, namespace, where, now, end).page(_END if before is None else before, limit)
-        except _Merged:
-            continue
-    raise CoatcheckError(Code.OVERLOADED, "The full-text index is being rearranged. Retry the same call in a moment.")
+    look = _Look(conn, namespace, where, now, time.monotonic() + seconds)
+    return look.page(_END if before is None else before, limit)
 
 
 class _Look:
@@ -97,11 +93,20 @@ class _Look:
 
     def page(self, before: int, limit: int) -> Page:
         began = before
-        segments = [_Segment._make(row) for row in self._ask(_SEGMENTS, before=before)]
+        segments, tries = self._segments(before), 0
         found: list[Row[Any]] = []
         while True:
             if segments:
-                self._propose(segments.pop(0), before)
+                try:
+                    self._propose(segments.pop(0), before)
+                except _Merged:  # what was found stays found: below it the index is looked at as it is now
+                    tries += 1
+                    if tries == _TRIES:
+                        raise CoatcheckError(Code.OVERLOADED, _REARRANGED) from None
+                    self._proposed.clear()
+                    segments = self._segments(before)
+                    continue
+            tries = 0
             # Rows that are newer than whatever the segments to come can hold.
             frontier = segments[0].last + 1 if segments else 0
             before = self._look_up(before, frontier, limit + 1 - len(found), found)
@@ -111,6 +116,9 @@ class _Look:
                 return self._page(found, None)
             if time.monotonic() >= self._end and before < began:
                 return self._page(found, before)
+
+    def _segments(self, before: int) -> list[_Segment]:
+        return [_Segment._make(row) for row in self._ask(_SEGMENTS, before=before)]
 
     def _page(self, found: list[Row[Any]], before: int | None) -> Page:
         return Page([rows.artifact(row) for row in found], before, tuple(self._damaged))
