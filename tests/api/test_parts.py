@@ -264,3 +264,8 @@ def test_one_part_in_a_list_is_no_tool_result_for_having_content() -> None:
     assert payload(parts) == Parted(data=as_json(parts), media_type="application/json")
     data = [{"content": "x", "page": 1}]
     assert payload(data) == Parted(data=as_json(data), media_type="application/json")
+
+
+def test_a_long_text_of_any_characters_is_kept_as_it_is() -> None:
+    text = "aé大\U0001f600" * 700_000
+    assert payload(text).data == text.encode()
