@@ -2,7 +2,7 @@
 
 The GNU C library does that at first, and stops for everything as large as what it saw freed, up to 32 MiB: after one
 large request the process keeps what that took, in pieces that the next one does not fit into. A request that holds a
-body, what it says and what is stored of it took five times its size; it takes four (decision 0033).
+body, what it says and what is stored of X.
 """
 
 import ctypes

@@ -123,7 +123,8 @@ class Passages:
         for start, end in open_units[best : best + _ON]:
             told += ["" if start == at else "…", decode(data[start:end])]
             at = end
-        return fit_text(one_line(" ".join(told)), tokens, self._tokenizer)
+        more = best + _ON < len(open_units) or len(data) < len(body.data)
+        return fit_text(one_line(" ".join([*told, "…"] if more else told)), tokens, self._tokenizer)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Where terms begin, and which."""
