@@ -45,7 +45,8 @@ def calls(media_type: str) -> dict[str, dict[str, Any]]:
     }
     if media_type == "application/json":
         asked["path"] = {"path": "$.items[2500].name"}
-        asked["filter"] = {"path": "$.items[?@.status=='failed'].id"}
+        asked["filter that 99 of 3,000 pass"] = {"path": "$.items[?@.id > 2900].name"}
+        asked["filter that half of 3,000 pass, a full page"] = {"path": "$.items[?@.status=='failed'].id"}
     return asked
 
 

@@ -50,9 +50,9 @@ _TEXT_PER_TOKEN: Final = 8
 _EXTRA: Final = 64
 """Tokens of the glimpse that a listed result may get."""
 _GLIMPSE: Final = 0.3
-"""Where every token counts, what a listed result gets of what one gets that is shown,"""
+"""Where every token counts, a listed result's share of the room beside that of one that is shown."""
 _LEAST_GLIMPSE: Final = 20
-"""if that is so many tokens for each."""
+"""Tokens below which such a share is not set aside."""
 _MANY: Final = 100
 """Results that are listed at most."""
 _EACH: Final = 110
