@@ -93,6 +93,37 @@ def test_pages_of_any_size_give_every_value_once_and_in_order(seed: int) -> None
             assert seen == plainly(value, path)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_of_many_records_pages_are_what_they_are_in_memory(seed: int) -> None:
+    rng = random.Random(400 + seed)
+    values = [
+        {"id": n, "status": rng.choice(["ok", "failed"]), "of": [n, {"name": f"n{n}"}]} if rng.random() < 0.95 else n
+        for n in range(rng.choice([127, 128, 129, 700]))
+    ]
+    if seed % 2:  # with this an element is decoded by itself, and those around it are
+        values[rng.randrange(len(values))] = {"id": float("nan"), "status": "odd"}
+    data = json.dumps({"rows": values}).encode()
+    for path in [
+        "$.rows[*]", "$.rows[*].id", "$.rows[*].of[1].name", "$.rows[*].of[*]", "$.rows[?@.status=='ok']",
+        "$.rows[?@.status=='failed'].id", "$.rows[?@.of[0] > 100].of[-1].name", "$.rows[?@.status!='ok'].of[0,1]",
+        "$.rows[100:130].id", "$.rows[120:].of[0]", "$.rows[:128]", "$.rows[3:600:7].id", "$.rows[?@ > 3]",
+    ]:  # fmt: skip
+        seen: list[tuple[str, object]] = []
+        resume: Resume | None = None
+        limit = rng.choice([1_000, 127, 128, 33])
+        while True:
+            page = page_of(data, path, limit=limit, resume=resume)
+            for hit in page.hits:
+                assert hit.span is not None
+                assert json.loads(data[slice(*hit.span)].replace(b"NaN", b"null")) == json.loads(hit.text)
+            seen += found(page)
+            resume = page.next
+            if resume is None:
+                break
+        assert json.loads(dumps(seen)) == json.loads(dumps(plainly({"rows": values}, path))), path
+        assert page.total == len(seen)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_lines_are_the_elements_of_an_array(seed: int) -> None:
     rng = random.Random(300 + seed)

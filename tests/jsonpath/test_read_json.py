@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.collect import MEMORY_LIMIT
+from coatcheck.core.jsonpath.fan import MEMORY_LIMIT
 from jsonpath.desk import JsonDesk, body, dumps, shown
 from reading.shelf import CALLER
 

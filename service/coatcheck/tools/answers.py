@@ -15,7 +15,7 @@ from coatcheck.core.text.around import count_around
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.tools.values import Position
-from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.pool import count_aside
 from coatcheck.usecases.view import Reading
 
 DEFAULT_TOKENS: Final = 4_000
@@ -142,7 +142,7 @@ async def fitted(
         if made.tokens is not None:
             count = count_around(made.first, made.body, made.tokens, made.last, tokenizer)
         if count is None:
-            count = await in_pool(pool, tokenizer.count, text)
+            count = await count_aside(text, tokenizer, pool)
         if count <= tokens and len(text) <= MAX_CHARS:
             return text, count
         if ask == least:

@@ -24,12 +24,13 @@ from coatcheck.core.jsonpath.part import Part, part_of
 from coatcheck.core.jsonpath.plan import Plan, plan_of
 from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, Rendered, render, said, sentence, title
 from coatcheck.core.jsonpath.tally import PATIENCE_SECONDS, Ask
+from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.text.inert import MARK
 from coatcheck.core.window import Extent
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget
 from coatcheck.usecases.content import Content
 from coatcheck.usecases.json_path_walk import walk_over
-from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.pool import aside, count_aside, in_pool
 from coatcheck.usecases.reader import Reader
 from coatcheck.usecases.view import Reading
 
@@ -39,6 +40,8 @@ MAX_FIELDS = 20
 _LOCATION_LIMIT = 2_000
 """Characters of a value's normalized path in the answer."""
 _TITLE_TOKENS = 100
+_BRIEF_PATH = 256
+"""Characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
 
 Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
@@ -135,7 +138,9 @@ class ReadJson(Reader):
 
     async def _wanted(self, number: int, asked: "_Asked") -> "_Wanted":
         _check(asked.limit, asked.max_tokens, asked.fields)
-        plan = await in_pool(self._pool, _planned, asked.path)
+        plan = (
+            _planned(asked.path) if len(asked.path) <= _BRIEF_PATH else await in_pool(self._pool, _planned, asked.path)
+        )
         question = "\0".join((asked.path, *asked.fields))
         at = None if asked.cursor is None else cursors.read(asked.cursor, number, question)
         return _Wanted(asked, plan, question, at)
@@ -157,24 +162,31 @@ class ReadJson(Reader):
             resume=at,
             patience=self._patience,
         )
-        page = await walk_over(content, collect(ask, self._clock), self._pool)
-        alone = at is None and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
-        if alone:
+        found = self._found(ask, max_tokens, first=at is None)
+        page, shown = await walk_over(content, found, self._pool)
+        if not page.hits:
+            return await self._none(asking, page)
+        if shown is None:
             answer = await self._alone(asking, page)
             if answer is not None:
                 return answer
-        if not page.hits:
-            return await self._none(asking, page)
-        first = (at.seen if at else 0) + 1
-        budget = (max_tokens, MAX_CHARS)
-        shown = await in_pool(self._pool, render, page, first, fields, *budget, self._tokenizer)
+            shown = await in_pool(self._pool, render, page, 1, fields, max_tokens, MAX_CHARS, self._tokenizer)
         return _answer(asking, page, shown, _values(page, shown, fields) if wanted.asked.values else [])
+
+    def _found(self, ask: Ask, max_tokens: int, *, first: bool) -> Walk[tuple[Page, Rendered | None]]:
+        """What there is, and as text unless it is one value alone: in one walk, to spare a hand-over to a thread."""
+        page = yield from collect(ask, self._clock)
+        alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
+        if alone or not page.hits:
+            return page, None
+        seen = ask.resume.seen if ask.resume else 0
+        return page, render(page, seen + 1, ask.fields, max_tokens, MAX_CHARS, self._tokenizer)
 
     async def _alone(self, asking: "_Asking", page: Page) -> JsonAnswer | None:
         """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
         hit = page.hits[0]
         fits = hit.whole and len(hit.text) <= LONGEST
-        fits = fits and await in_pool(self._pool, self._tokenizer.count, hit.text) <= asking.max_tokens - _TITLE_TOKENS
+        fits = fits and await count_aside(hit.text, self._tokenizer, self._pool) <= asking.max_tokens - _TITLE_TOKENS
         if hit.span is None or (fits and hit.kind != "string"):
             return None
         start, end = hit.span
@@ -213,8 +225,9 @@ class ReadJson(Reader):
             heading, heading_tokens = MARK, 4
         chars = MAX_CHARS - len(heading) - 2
         raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_CHARS))
-        part = await in_pool(
+        part = await aside(
             self._pool,
+            len(raw),
             part_of,
             raw,
             text=at.text,

@@ -7,11 +7,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from typing_extensions import override
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.tokens import Tokenizer
+
+BRIEF: Final = 1_000
+"""Characters or bytes whose handling holds up nobody."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,6 +24,19 @@ R = TypeVar("R")
 async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Answer `work(*args, **kwargs)`, computed in a worker thread; raise what it raises."""
     return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))
+
+
+async def aside(pool: Executor, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """As `in_pool` where there are many characters or bytes to work on; a few are done with here and now.
+
+    Handing work to a thread and back takes as long as the tokens of a thousand characters take to count.
+    """
+    return work(*args, **kwargs) if size <= BRIEF else await in_pool(pool, work, *args, **kwargs)
+
+
+async def count_aside(text: str, tokenizer: Tokenizer, pool: Executor) -> int:
+    """Tokens of a text, counted where that is quickest."""
+    return await aside(pool, len(text), tokenizer.count, text)
 
 
 class ReadThreads(ThreadPoolExecutor):

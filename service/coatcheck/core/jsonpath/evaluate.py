@@ -97,6 +97,41 @@ def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, ef
                     yield found
 
 
+def leading(segments: tuple[Segment, ...]) -> Callable[[object], Node | None] | None:
+    """A function that follows segments which lead to one node at most; None for any others.
+
+    For many values it is far cheaper than `evaluate`. It counts no effort: its work is bounded by the path.
+    """
+    if not all(segment.singular for segment in segments):
+        return None
+    selectors = tuple(segment.selectors[0] for segment in segments)
+    first = selectors[0] if selectors else None
+    if len(selectors) == 1 and isinstance(first, Name):
+        return _member(first)
+
+    def follow(value: object) -> Node | None:
+        node: Node | None = (None, value)
+        for selector in selectors:
+            node = _child(node, selector)
+            if node is None:
+                return None
+        return node
+
+    return follow
+
+
+def _member(step: Name) -> Callable[[object], Node | None]:
+    name, location = step.name, (None, step.name)
+
+    def follow(value: object) -> Node | None:
+        if not isinstance(value, dict):
+            return _child((None, value), step)
+        found = cast("dict[str, object]", value).get(name, NOTHING)
+        return None if found is NOTHING else (location, found)
+
+    return follow
+
+
 def is_array(value: object) -> TypeGuard[list[object]]:
     """Whether a value is a JSON array."""
     return isinstance(value, list)
@@ -249,8 +284,7 @@ def _singular(query: Query) -> _Reading:
     name = steps[0].name
 
     def member(current: object, root: object, effort: Effort) -> object:
-        if isinstance(current, dict):
-            effort.spend()
+        if isinstance(current, dict):  # for which who looks at `current` counts
             return cast("dict[str, object]", current).get(name, NOTHING)
         return read(current, root, effort)
 
@@ -294,8 +328,7 @@ def _comparison(of: Compare) -> Condition:
     left, right = _reading(of.left), _reading(of.right)
     match of.operator:
         case "==" if isinstance(of.right, Literal) and isinstance(of.right.value, str):
-            text = of.right.value  # which only a string equals
-            return lambda current, root, effort: left(current, root, effort) == text
+            return _is_text(of.left, of.right.value)
         case "==":
             return lambda current, root, effort: same(left(current, root, effort), right(current, root, effort), effort)
         case "!=":
@@ -314,6 +347,27 @@ def _comparison(of: Compare) -> Condition:
                 return (_less(b, a) if turned else _less(a, b)) or same(a, b, effort)
 
             return at_most
+
+
+def _is_text(of: Comparable, text: str) -> Condition:
+    """Whether it is this text, which only a string equals."""
+    name = _own_member(of)
+    if name is None:
+        read = _reading(of)
+        return lambda current, root, effort: read(current, root, effort) == text
+
+    def is_text(current: object, _root: object, _effort: Effort) -> bool:
+        return isinstance(current, dict) and cast("dict[str, object]", current).get(name) == text
+
+    return is_text
+
+
+def _own_member(of: Comparable) -> str | None:
+    """The name in `@.name`; None for anything else."""
+    if isinstance(of, Query) and not of.absolute and len(of.segments) == 1:
+        step = of.segments[0].selectors[0]
+        return step.name if isinstance(step, Name) and step.index is None else None
+    return None
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

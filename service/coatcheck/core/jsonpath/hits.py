@@ -5,14 +5,14 @@ It renders single values only; `render.py` makes an answer of many.
 
 import json
 import math
-from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
+from coatcheck.core.jsonpath.decode import span_of
 from coatcheck.core.jsonpath.evaluate import is_object
-from coatcheck.core.jsonpath.location import Step
+from coatcheck.core.jsonpath.location import Location, Step, steps
 
 HOLD: Final = 4_000
 """Characters kept of a value while there are others."""
@@ -20,6 +20,8 @@ HOLD_ALONE: Final = 30_000
 """Characters kept of the first value of a page, which may be the only one."""
 
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
+
+_ENCODE: Final = msgspec.json.Encoder().encode
 
 _KINDS: Final[dict[int, Kind]] = {
     **dict.fromkeys(b"-0123456789NI", "number"),
@@ -41,7 +43,7 @@ _TYPES: Final[dict[type, Kind]] = {
 }
 
 
-class Resume(Struct, frozen=True):
+class Resume(Struct, frozen=True, gc=False):
     """Where a page begins."""
 
     byte: int = 0
@@ -55,29 +57,51 @@ class Resume(Struct, frozen=True):
 
 
 Span = tuple[int, int]
-Where = Span | None | Callable[[], Span | None]
-"""Bytes in the document, if known, or how to find out: many values are found that nobody is shown."""
+"""Bytes in the document."""
 
 
-class Hit(Struct, frozen=True):
-    """One value."""
+class Within(Struct, frozen=True, gc=False):
+    """What a value was found in: a child, or the whole document."""
 
     path: list[Step]
+    raw: bytes | None
+    """As it is written; None: that is not known, or not kept."""
+    at: int
+    """Where `raw` begins in the document."""
+
+    def span(self, location: Location) -> Span | None:
+        """Where in the document a value in it is written, if that is known."""
+        found = None if self.raw is None else span_of(self.raw, steps(location))
+        return None if found is None else (found[0] + self.at, found[1] + self.at)
+
+
+class Hit(Struct, frozen=True, gc=False):
+    """One value. No garbage collector follows it: it is in no circle, and a page holds a thousand."""
+
+    within: Within
+    location: Location
+    """Where it is from there."""
     kind: Kind
     text: str
     """Compact JSON, cut to what is kept."""
     whole: bool
     """Nothing of it was cut."""
-    where: Where
     resume: Resume
     """A page that begins with it."""
     cells: tuple[str, ...] | None = None
     """Of an object, where fields are asked for: each one's text, empty where it is missing."""
+    looked: Span | None = None
+    """Its bytes in the document, where they were looked up; otherwise `within` says: few values are ever shown."""
+
+    @property
+    def path(self) -> list[Step]:
+        """Its steps from the root."""
+        return [*self.within.path, *steps(self.location)]
 
     @property
     def span(self) -> Span | None:
         """Its bytes in the document, where they are known."""
-        return self.where() if callable(self.where) else self.where
+        return self.looked or self.within.span(self.location)
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -97,10 +121,16 @@ class Page(Struct, frozen=True, kw_only=True):
     """Why there is nothing."""
 
 
-class Unread(Struct, frozen=True):
-    """A value that is nested too deeply to be decoded, as it is written."""
+class Unread:
+    """A value that is nested too deeply to be decoded, as it is written.
 
-    raw: bytes
+    A plain class: whether a value is one is asked of every value, and of a Struct that takes four times as long.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
 
 
 def kind_of(first: int) -> Kind | None:
@@ -117,10 +147,10 @@ def kind_of_value(value: object) -> Kind:
 
 def compact(value: object) -> str:
     """A value as JSON on one line, as short as JSON is."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return json.dumps(value)
     try:
-        return msgspec.json.encode(value).decode()
+        if isinstance(value, float) and not math.isfinite(value):
+            return json.dumps(value)
+        return _ENCODE(value).decode()
     except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
@@ -129,13 +159,13 @@ def compact(value: object) -> str:
 
 def cut(value: object, keep: int) -> tuple[str, bool]:
     """A value's compact text up to `keep` characters, and whether that is all."""
-    if isinstance(value, Unread):
-        text = value.raw[: 4 * keep].decode("utf-8", "replace").strip()
-        return text[:keep], False
-    if isinstance(value, str) and len(value) > keep:
-        return compact(value[:keep])[:-1], False
+    if isinstance(value, str):
+        if len(value) > keep:
+            return compact(value[:keep])[:-1], False
+    elif isinstance(value, Unread):
+        return value.raw[: 4 * keep].decode("utf-8", "replace").strip()[:keep], False
     text = compact(value)
-    return text[:keep], len(text) <= keep
+    return (text, True) if len(text) <= keep else (text[:keep], False)
 
 
 def cells_of(value: object, fields: tuple[str, ...], keep: int) -> tuple[str, ...] | None:

@@ -4,7 +4,6 @@ All text of the document goes through `inert`; our own words stand behind its ma
 cuts long values and says so; it leaves out no value silently.
 """
 
-from itertools import islice
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -68,11 +67,12 @@ def render(page: Page, first: int, fields: tuple[str, ...], tokens: int, chars: 
 def _fit(
     page: Page, first: int, fields: tuple[str, ...], clip: int, tokens: int, chars: int, tokenizer: Tokenizer
 ) -> Rendered:
-    pattern = shared([h.path for h in page.hits])
+    labels = Labels([hit.path for hit in page.hits])
+    pattern = labels.pattern
     notices = said(page.notices, brief=clip == _CLIPS[-1])
     fixed = "\n".join([_heading(page, pattern, first, len(page.hits), fields, clip), *notices])
     left, room = tokens - tokenizer.count(fixed), chars - len(fixed)
-    rows, cut = _rows(page.hits, pattern, clip, left, room, tokenizer)
+    rows, cut = _rows(page.hits, labels, clip, left, room, tokenizer)
     keep = len(rows)
     while keep:
         lines = [_heading(page, pattern, first, keep, fields, clip), *rows[:keep]]
@@ -90,12 +90,15 @@ def _fit(
 
 
 def _rows(
-    hits: list[Hit], pattern: list[Step | None] | None, clip: int, tokens: int, chars: int, tokenizer: Tokenizer
+    hits: list[Hit], labels: "Labels", clip: int, tokens: int, chars: int, tokenizer: Tokenizer
 ) -> tuple[list[str], Cut | None]:
     """As many rows as fit, about, counted a few hundred at a time; and what keeps out the others."""
     rows: list[str] = []
-    source = iter(hits)
-    while batch := [f"{_row(hit, pattern, clip)}\n" for hit in islice(source, _AT_ONCE)]:
+    for first in range(0, len(hits), _AT_ONCE):
+        batch = [
+            f"{labels.of(n, min(_LOCATION, clip))}{_value(hits[n], clip)}\n"
+            for n in range(first, min(first + _AT_ONCE, len(hits)))
+        ]
         for row, count in zip(batch, counts(batch, tokenizer), strict=True):
             tokens -= count
             chars -= len(row)
@@ -127,11 +130,39 @@ def title(hit: Hit, what: str) -> str:
     return f"{MARK} {inert(_clip(normalized(hit.path), _LOCATION))} {what}"
 
 
+class Labels:
+    """What rows begin with: where the locations differ.
+
+    Attributes:
+        pattern: what the locations have in common, None where they differ; None as a whole where their lengths differ.
+    """
+
+    def __init__(self, paths: list[list[Step]]) -> None:
+        self._paths = paths
+        self.pattern = shared(paths)
+        self._own = [n for n, step in enumerate(self.pattern or []) if step is None]
+
+    def of(self, number: int, width: int) -> str:
+        """The label of value `number` (from 0), with what stands between it and the value."""
+        path = self._paths[number]
+        if self.pattern is None:
+            return f"{inert(_clip(normalized(path), width))}: "
+        if not self._own:
+            return ""
+        if len(self._own) == 1 and isinstance(step := path[self._own[0]], int):
+            return f"{step}: "
+        return f"{_clip(', '.join([_label(path[n]) for n in self._own]), width)}: "
+
+
+def _label(step: Step) -> str:
+    return str(step) if isinstance(step, int) else inert(bracketed(step)[1:-1])
+
+
 def shared(paths: list[list[Step]]) -> list[Step | None] | None:
     """What the locations have in common, None where they differ; None as a whole where their lengths differ."""
-    if not paths or any(len(p) != len(paths[0]) for p in paths):
+    if len(set(map(len, paths))) != 1:
         return None
-    return [first if all(p[n] == first for p in paths) else None for n, first in enumerate(paths[0])]
+    return [column[0] if len(set(column)) == 1 else None for column in zip(*paths, strict=True)]
 
 
 def _heading(
@@ -149,19 +180,12 @@ def _pattern(pattern: list[Step | None]) -> str:
     return inert("$" + "".join("[*]" if step is None else bracketed(step) for step in pattern))
 
 
-def _row(hit: Hit, pattern: list[Step | None] | None, clip: int) -> str:
-    width = min(_LOCATION, clip)
-    if pattern is None:
-        label = f"{inert(_clip(normalized(hit.path), width))}: "
-    else:
-        own = [step for step, common in zip(hit.path, pattern, strict=True) if common is None]
-        label = _clip(", ".join(str(s) if isinstance(s, int) else inert(bracketed(s)[1:-1]) for s in own), width)
-        label = f"{label}: " if label else ""
+def _value(hit: Hit, clip: int) -> str:
     if hit.cells is None:
-        return label + _shown(hit.text, clip, whole=hit.whole)
+        return _shown(hit.text, clip, whole=hit.whole)
     if clip == _CLIPS[-1]:
-        return label + _shown(" | ".join(hit.cells), clip, whole=True)
-    return label + " | ".join(_shown(cell, clip, whole=True) for cell in hit.cells)
+        return _shown(" | ".join(hit.cells), clip, whole=True)
+    return " | ".join(_shown(cell, clip, whole=True) for cell in hit.cells)
 
 
 def _shown(text: str, clip: int, *, whole: bool) -> str:

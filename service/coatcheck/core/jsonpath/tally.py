@@ -4,15 +4,25 @@ It reads no document and evaluates nothing.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.decode import ODD, span_of
+from coatcheck.core.jsonpath.decode import ODD
 from coatcheck.core.jsonpath.evaluate import Effort
-from coatcheck.core.jsonpath.hits import HOLD, HOLD_ALONE, Hit, Page, Resume, Span, Where, cells_of, cut, kind_of_value
-from coatcheck.core.jsonpath.location import Location, Step, steps
+from coatcheck.core.jsonpath.hits import (
+    HOLD,
+    HOLD_ALONE,
+    Hit,
+    Page,
+    Resume,
+    Span,
+    Within,
+    cells_of,
+    cut,
+    kind_of_value,
+)
+from coatcheck.core.jsonpath.location import Location
 from coatcheck.core.jsonpath.plan import Plan
 
 PATIENCE_SECONDS: Final = 1.0
@@ -39,16 +49,6 @@ class Ask(Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     resume: Resume | None = None
     patience: float = PATIENCE_SECONDS
-
-
-class Within(Struct, frozen=True):
-    """What a value was found in: a child, or the whole document."""
-
-    path: list[Step]
-    raw: bytes | None
-    """As it is written; None: that is not known."""
-    at: int
-    """Where `raw` begins in the document."""
 
 
 class Tally:
@@ -95,13 +95,18 @@ class Tally:
         """Characters to keep of the next value."""
         return HOLD if self.hits else HOLD_ALONE
 
-    def add(self, value: object, within: "Within", location: Location, resume: Resume) -> None:
+    def add(self, value: object, within: Within, location: Location, resume: Resume) -> None:
         """Count a value, and keep it if there is room."""
         if self.room(resume):
-            text, whole = cut(value, self.keep)
-            cells = cells_of(value, self._ask.fields, self.keep) if self._ask.fields else None
-            path = [*within.path, *steps(location)]
-            self.put(Hit(path, kind_of_value(value), text, whole, self._where(within, location), resume, cells))
+            keep = HOLD if self.hits else HOLD_ALONE
+            fields = self._ask.fields
+            text, whole = cut(value, keep)
+            cells = cells_of(value, fields, keep) if fields else None
+            looked = None
+            if within.raw is not None and len(within.raw) > _SMALL:
+                looked = self._look(within, len(within.raw), location)
+                within = Within(within.path, None, 0)
+            self.put(Hit(within, location, kind_of_value(value), text, whole, resume, cells, looked))
         self.found += 1
 
     def put(self, hit: Hit) -> None:
@@ -110,14 +115,12 @@ class Tally:
         self._chars += _ROW
         self.hits.append(hit)
 
-    def _where(self, within: "Within", location: Location) -> Where:
+    def _look(self, within: Within, size: int, location: Location) -> Span | None:
         """Where a value is written; None where that is not known, or looking would take too long."""
-        raw = within.raw
-        if raw is None or self._locating < len(raw):
+        if self._locating < size:
             return None
-        self._locating -= len(raw)
-        looked = partial(_span, raw, location, within.at)
-        return looked if len(raw) <= _SMALL else looked()
+        self._locating -= size
+        return within.span(location)
 
     def page(self, message: str | None = None) -> Page:
         """The page as it stands."""
@@ -171,8 +174,3 @@ class _Deadline:
     def at_most(self, seconds: float) -> None:
         """Leave no more than that."""
         self._at = min(self._at, self._clock() + seconds)
-
-
-def _span(raw: bytes, location: Location, base: int) -> Span | None:
-    found = span_of(raw, steps(location))
-    return None if found is None else (found[0] + base, found[1] + base)

@@ -78,6 +78,9 @@ _SPEAKERS: Final = ("Human", "Assistant", "System", "User", "Instruction:", "Res
 """What a match of _TURN has in it. Looking for words is far cheaper than trying a pattern at every line."""
 _PLAIN: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 """ASCII that is shown as it is; a CR before LF is too."""
+_SHORT: Final = 1_024
+_HARMLESS: Final = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff<\[(:]*")
+"""A line without anything that any rule below begins with."""
 _ODD: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u2028\u2029\ud800-\udfff\ufeff{MARK}{_HIDDEN_SET}]")
 
 
@@ -88,6 +91,8 @@ def inert(text: str) -> str:
     width and no words (colour codes, soft hyphens, byte order marks), which is dropped, every
     change replaces one character by one.
     """
+    if len(text) < _SHORT and _HARMLESS.fullmatch(text):
+        return text
     if _odd(text):
         text = _CONTROL.sub(_picture, _DROPPED.sub("", text))
         if not text.isascii():
