@@ -101,7 +101,7 @@ def test_of_many_records_pages_are_what_they_are_in_memory(seed: int) -> None:
         for n in range(rng.choice([127, 128, 129, 700]))
     ]
     if seed % 2:  # with this an element is decoded by itself, and those around it are
-        values[rng.randrange(len(values))] = {"id": float("nan"), "status": "odd"}
+        values[rng.randrange(len(values))] = {"id": "\ud800", "status": "odd"}
     data = json.dumps({"rows": values}).encode()
     for path in [
         "$.rows[*]", "$.rows[*].id", "$.rows[*].of[1].name", "$.rows[*].of[*]", "$.rows[?@.status=='ok']",
@@ -114,13 +114,13 @@ def test_of_many_records_pages_are_what_they_are_in_memory(seed: int) -> None:
         while True:
             page = page_of(data, path, limit=limit, resume=resume)
             for hit in page.hits:
-                assert hit.span is not None
-                assert json.loads(data[slice(*hit.span)].replace(b"NaN", b"null")) == json.loads(hit.text)
+                assert hit.span is not None or "\ud800" in hit.text
+                assert hit.span is None or json.loads(data[slice(*hit.span)]) == json.loads(hit.text)
             seen += found(page)
             resume = page.next
             if resume is None:
                 break
-        assert json.loads(dumps(seen)) == json.loads(dumps(plainly({"rows": values}, path))), path
+        assert seen == plainly({"rows": values}, path), path
         assert page.total == len(seen)
 
 
