@@ -31,6 +31,7 @@ from coatcheck.core.context import (
     plan,
     spliced,
 )
+from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Value
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
@@ -43,11 +44,12 @@ AT_ONCE: Final = 8
 """Payloads of one request that are looked up or stored at the same time."""
 
 
-class Body(Struct, frozen=True):
+class Body(Struct):
     """A request body as it came, and decoded."""
 
     data: bytes
     value: Value
+    """Is let go of when everything is decided: it takes more memory than all else."""
     inside: str | None = None
     """Under which key of the object in `data` the body is; None: `data` is the body."""
     decodable: bytes | None = None
@@ -121,17 +123,39 @@ class Compact:
                 that does not exist for the caller.
         """
         require_session(caller, ask.keep.session)
+        decided = await self._decided(caller, body, ask)
+        body.value = None
+        data = await in_pool(
+            self._p.pool,
+            spliced,
+            body.data,
+            decided.edits,
+            decided.cut,
+            inside=body.inside,
+            decodable=body.decodable,
+        )
+        return Compacted(
+            body=data,
+            report=decided.report,
+            meters=decided.meters,
+            payloads=decided.payloads,
+            warnings=(*ask.notices, *decided.notices),
+        )
+
+    async def _decided(self, caller: Caller, body: Body, ask: CompactAsk) -> "_Decided":
+        """What becomes of the body. When this is done nothing holds its values any more but who asked."""
         pool, counter = self._p.pool, Counter(self._p.tokenizer, self._p.counts)
         planned = await in_pool(pool, plan, body.value, ask.policy, counter, ask.format)
         kept = await self._kept(caller, planned, ask.keep)
-        done, meters, data = await in_pool(pool, _carried_out, body, planned, kept, ask.ask, counter)
+        done, meters = await in_pool(pool, _carried_out, body.value, planned, kept, ask.ask, counter)
         self._account(caller, ask.keep, planned, kept, done, meters)
-        return Compacted(
-            body=data,
+        return _Decided(
+            edits=done.edits,
+            cut=Cut(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
             report=done.report,
             meters=meters,
             payloads=tuple(_told(payload, kept[payload.key]) for payload in planned.payloads),
-            warnings=(*ask.notices, *_notices(list(kept.values()))),
+            notices=_notices(list(kept.values())),
         )
 
     async def _kept(self, caller: Caller, planned: Plan, keep: Keep) -> dict[str, Carded]:
@@ -162,16 +186,23 @@ class Compact:
         ledger.measured(space, session, after.next_turn.tokens, after.transient.tokens)
 
 
+class _Decided(Struct, frozen=True, kw_only=True):
+    """What is to be done with a body, without the body."""
+
+    edits: dict[Pointer, Value]
+    cut: Cut | None
+    report: Report
+    meters: Meters
+    payloads: tuple[KeptPayload, ...]
+    notices: list[Notice]
+
+
 def _carried_out(
-    body: Body, planned: Plan, kept: dict[str, Carded], ask: Ask, counter: Counter
-) -> tuple[Applied, Meters, bytes]:
+    value: Value, planned: Plan, kept: dict[str, Carded], ask: Ask, counter: Counter
+) -> tuple[Applied, Meters]:
     stored = {key: Stored(one.id, one.text, one.stored) for key, one in kept.items() if one.id is not None}
-    done = carry_out(body.value, planned, stored, counter)
-    cut = None
-    if done.gone:
-        cut = Cut(planned.index.list_at or (), done.gone, done.note)
-    data = spliced(body.data, done.edits, cut, inside=body.inside, decodable=body.decodable)
-    return done, measure_both(planned, done, ask, counter), data
+    done = carry_out(value, planned, stored, counter)
+    return done, measure_both(planned, done, ask, counter)
 
 
 def _shown(done: Applied) -> dict[str, int]:

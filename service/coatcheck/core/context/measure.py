@@ -155,7 +155,7 @@ def measure_both(plan: Plan, done: Applied, ask: Ask, counter: Counter) -> Meter
     start = plan.line.turn(plan.line.size)
     flying = {at for at, one in enumerate(plan.replaceable) if one.kind != "arguments" and one.item >= start}
     staying = [at for at in flying - plan.replaced if plan.replaceable[at].item not in plan.dropped]
-    line = Timeline(done.index, pair(done.index))
+    line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
     before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
     after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask))
     notes = list(done.index.notes)
