@@ -11,13 +11,12 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from coatcheck.core.jsonpath.descend import AT_HAND
 from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want, over
 from coatcheck.usecases.content import Content
 from coatcheck.usecases.pool import in_pool
 
 T = TypeVar("T")
-_WHOLE = 1024 * 1024
-"""Bytes of a document that is read whole."""
 
 
 class _Done(Struct, Generic[T], frozen=True):
@@ -32,7 +31,7 @@ async def walk_over(content: Content, walk: Walk[T], pool: Executor) -> T:
     Raises:
         CoatcheckError: whatever the walk or reading the content raises.
     """
-    if content.size <= _WHOLE:
+    if content.size <= AT_HAND:
         return await in_pool(pool, over, await content.read(0, content.size), walk)
     ahead = _Ahead(content)
     try:

@@ -8,12 +8,14 @@ from typing import Final, NamedTuple
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, span_of
 from coatcheck.core.jsonpath.hits import kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import Index, Name
 from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk
 
+AT_HAND: Final = 1024 * 1024
+"""Bytes of a document that is looked at as a whole."""
 LINE_LIMIT: Final = 8 * 1024 * 1024
 """Bytes of a line in a document of lines."""
 _BOM: Final = b"\xef\xbb\xbf"
@@ -113,6 +115,9 @@ def descend(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[
             return Place(start, "array", done, lines=True, missing=_step(path[0]))
         done.append(index)
         path = path[1:]
+    known = yield from _at_hand(source, at, path)
+    if known is not None:
+        at, path, done = known, (), [*done, *map(_step, path)]
     for step in path:
         at, first = yield from walk.significant(source, at)
         kind = kind_of(first) or "number"
@@ -123,6 +128,19 @@ def descend(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[
         done.append(named)
     at, first = yield from walk.significant(source, at)
     return Place(at, kind_of(first) or "number", done, lines=False)
+
+
+def _at_hand(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[int | None]:
+    """The same in a small document: it is all passed over by a decoder, in a third of the time.
+
+    None where that does not find the value: it is not there, or the document is peculiar, or a step is.
+    """
+    plain = all(step.index is None if isinstance(step, Name) else step.index >= 0 for step in path)
+    if source.lines or source.size > AT_HAND or not path or not plain:
+        return None
+    data = yield walk.Want(start, source.size)
+    found = span_of(data, list(map(_step, path)))
+    return None if found is None else start + found[0]
 
 
 def _step(step: Name | Index) -> Step:
