@@ -21,6 +21,7 @@ from coatcheck.api import (
     fields,
     hook_fields,
     key_fields,
+    reading_docs,
     retention_fields,
     search_fields,
 )
@@ -46,7 +47,7 @@ def openapi_document(handlers: Iterable[HTTPRouteHandler]) -> bytes:
         doc: docs.Doc = handler.opt["doc"]
         (method,) = handler.http_methods
         paths.setdefault(template(path_of(handler)), {})[str(method).lower()] = doc
-    paths["/v1/artifacts/{artifact_id}/content"] = {"get": docs.CONTENT, "head": docs.CONTENT_HEAD}
+    paths["/v1/artifacts/{artifact_id}/content"] = {"get": reading_docs.CONTENT, "head": reading_docs.CONTENT_HEAD}
     for path, operations in paths.items():
         for method, doc in operations.items():
             if needed(method.upper(), path) is not None:

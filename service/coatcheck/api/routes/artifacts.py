@@ -9,7 +9,7 @@ from litestar.params import FromPath
 from litestar.types import Scope
 from msgspec import UNSET
 
-from coatcheck.api import docs
+from coatcheck.api import artifact_docs as docs
 from coatcheck.api.accept import prefers_text
 from coatcheck.api.asking import caller, cited, require_json
 from coatcheck.api.body import open_body

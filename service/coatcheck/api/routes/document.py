@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
-from coatcheck.api import docs
+from coatcheck.api import service_docs as docs
 from coatcheck.api.fields import NoAsk
 from coatcheck.api.query import read_query
 from coatcheck.api.services import Desk

@@ -8,7 +8,7 @@ from litestar import Request, Response, post
 from litestar.di import NamedDependency
 from litestar.types import Scope
 
-from coatcheck.api import docs
+from coatcheck.api import ingest_docs as docs
 from coatcheck.api.asking import caller, idempotency_key, require_json
 from coatcheck.api.body import body_too_large, content_length, is_coded, open_body
 from coatcheck.api.fields import BatchAsk, NoAsk, RawAsk, StoreAsk

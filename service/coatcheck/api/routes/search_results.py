@@ -6,7 +6,7 @@ from litestar import Request, Response, post
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
-from coatcheck.api import docs
+from coatcheck.api import search_docs as docs
 from coatcheck.api.asking import caller, idempotency_key, require_json
 from coatcheck.api.body import body_too_large, content_length, open_body
 from coatcheck.api.fields import NoAsk

@@ -6,7 +6,7 @@ import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 
-from coatcheck.api import docs
+from coatcheck.api import tool_docs as docs
 from coatcheck.api.asking import caller, require_json
 from coatcheck.api.body import body_too_large, content_length, open_body
 from coatcheck.api.fields import ToolCallAsk, ToolsAsk

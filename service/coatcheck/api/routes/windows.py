@@ -6,7 +6,7 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from coatcheck.api import docs
+from coatcheck.api import reading_docs as docs
 from coatcheck.api.asking import caller, cited
 from coatcheck.api.fields import WindowsQuery
 from coatcheck.api.query import read_query

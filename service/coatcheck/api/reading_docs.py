@@ -1,0 +1,157 @@
+"""What the OpenAPI document says of reading further. Values only; see `docs`."""
+
+from typing import Final
+
+from coatcheck.api import fields
+from coatcheck.api.docs import ONE, Answer, Doc
+from coatcheck.core.errors import Code
+from coatcheck.usecases.json_path import JsonAnswer
+from coatcheck.usecases.outline import OutlineAnswer
+from coatcheck.usecases.read import ReadAnswer
+from coatcheck.usecases.search import SearchAnswer
+from coatcheck.usecases.windows import WindowsAnswer
+
+READ: Final = Doc(
+    operation_id="readArtifact",
+    tag="Reading",
+    summary="Read a part",
+    description=(
+        "A span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is null "
+        "gives every byte once, also inside a single line of any length; a cursor carries view and section.\n\n"
+        "With `view=text` the text view is read, which is made when it is first asked for and kept from then on: its "
+        "ranges are citations for as long as the artifact lives. With `section` only that part is read; `window` and "
+        "offsets count in the view all the same, but for tokens, which count in the section."
+    ),
+    query=fields.ReadQuery,
+    answers=(Answer(status=200, description="The part, and where to go on.", model=ReadAnswer),),
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.NOT_TEXT,
+        Code.INVALID_CURSOR,
+        Code.OFFSET_PAST_END,
+        Code.COUNT_PENDING,
+        Code.INTEGRITY,
+    ),
+)
+SEARCH: Final = Doc(
+    operation_id="searchArtifact",
+    tag="Reading",
+    summary="Search with a pattern",
+    description=(
+        "Lines that match a regular expression (RE2, linear time) or a literal, with their surroundings. With "
+        "`section` nothing outside it is searched or shown; line numbers are those of the view."
+    ),
+    query=fields.SearchQuery,
+    answers=(Answer(status=200, description="The matches, and where to go on.", model=SearchAnswer),),
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.NOT_TEXT,
+        Code.INVALID_PATTERN,
+        Code.OFFSET_PAST_END,
+        Code.INTEGRITY,
+    ),
+)
+WINDOWS: Final = Doc(
+    operation_id="findWindows",
+    tag="Reading",
+    summary="Find the passages that answer a query",
+    description=(
+        "The sentences and lines that best answer a query, with their surroundings, in document order, each verbatim "
+        "under a line that says where it stands. Words are compared without regard to case, accents and endings; "
+        "rare words count more. It understands no meaning: a passage that says it in other words is not found. "
+        "What a time limit cut off is said (`partial`), and the same call goes on from there."
+    ),
+    query=fields.WindowsQuery,
+    answers=(Answer(status=200, description="The passages.", model=WindowsAnswer),),
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
+)
+OUTLINE: Final = Doc(
+    operation_id="outlineArtifact",
+    tag="Reading",
+    summary="Say what is in it and where",
+    description=(
+        "Headings, search results or parts (each with its `section`); definitions of source code, files and hunks of a "
+        "diff, phases of a log, with their lines; columns of a table; places of a JSON document, each with its `path`. "
+        "Lines and bytes are those of the view that the answer names. What a budget cut off is counted, and `next` "
+        "goes on; where not all of a large payload was looked at, `partial` says so."
+    ),
+    query=fields.OutlineQuery,
+    answers=(Answer(status=200, description="The entries, and where to go on.", model=OutlineAnswer),),
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.OFFSET_PAST_END, Code.INTEGRITY),
+)
+JSON_PATH: Final = Doc(
+    operation_id="readJson",
+    tag="Reading",
+    summary="Read JSON by path",
+    description=(
+        "The values that a path finds, one line each, with their normalized paths. A document of JSON lines is an "
+        "array of its lines. Names, indices, slices, `*` and filters over records work at any size, one record (at "
+        "most 8 MiB) in memory at a time; other paths need the value that their first names and indices lead to in "
+        "memory, at most 8 MiB, and are refused otherwise (`json_too_large`). `match` and `search` take linear time. "
+        "A call takes about a second; where that was not enough, `total_exact` is false and `next` goes on. One long "
+        "value is given from its beginning, and `next` gives the rest. What could not be read of a damaged document "
+        "is said (`partial`, `notices`)."
+    ),
+    query=fields.JsonQuery,
+    answers=(Answer(status=200, description="The values, and where to go on.", model=JsonAnswer),),
+    problems=(
+        *ONE,
+        Code.INVALID_PATH,
+        Code.INVALID_CURSOR,
+        Code.NOT_JSON,
+        Code.JSON_TOO_LARGE,
+        Code.INTEGRITY,
+    ),
+)
+CONTENT: Final = Doc(
+    operation_id="getContent",
+    tag="Reading",
+    summary="Fetch the bytes",
+    description=(
+        "The payload, with ranges and conditions as RFC 9110 has them; with `view=text` its text view, with `section` "
+        "a part of that, each with an entity tag of its own. Served inert: as an attachment, not to be sniffed, "
+        "sandboxed."
+    ),
+    query=fields.ContentAsk,
+    headers=("Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
+    answers=(
+        Answer(
+            status=200,
+            description="All of it.",
+            other=("application/octet-stream",),
+            headers=("ETag", "Accept-Ranges", "Repr-Digest"),
+        ),
+        Answer(
+            status=206,
+            description="The ranges that were asked for; several come as multipart/byteranges.",
+            other=("application/octet-stream", "multipart/byteranges"),
+            headers=("ETag", "Content-Range"),
+        ),
+        Answer(status=304, description="The caller has it already.", headers=("ETag",)),
+    ),
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.PRECONDITION_FAILED,
+        Code.RANGE_NOT_SATISFIABLE,
+        Code.INTEGRITY,
+    ),
+)
+CONTENT_HEAD: Final = Doc(
+    operation_id="headContent",
+    tag="Reading",
+    summary="Ask about the bytes",
+    description="The header fields of `getContent` without a Range, and no body.",
+    query=fields.ContentAsk,
+    headers=("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
+    answers=(
+        Answer(status=200, description="It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")),
+        Answer(status=304, description="The caller has it already.", headers=("ETag",)),
+    ),
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
