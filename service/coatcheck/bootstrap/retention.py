@@ -104,7 +104,9 @@ def _chores(store: Store, tidy: Tidy, grace: timedelta) -> Chores:
     async def check(*, digests: bool) -> Chore:
         audited = await audit(digests=digests)
         wrong = [f for f in audited.findings if not f.repaired]
-        said = f"looked at {audited.blobs:,} blobs of {audited.content:,} bytes; {len(wrong):,} findings"
+        blobs, found = audited.blobs, len(wrong)
+        said = f"looked at {blobs:,} blob{'s'[: blobs != 1]} of {audited.content:,} bytes; "
+        said += f"{found:,} finding{'s'[: found != 1]}"
         first = f"; the first: {wrong[0].what}: {wrong[0].detail}" if wrong else ""
         return Chore(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
 
