@@ -52,10 +52,13 @@ def _wanted(sample: Sample, last: bytes) -> Iterator[Spot]:
     yield closing(last, at, _CLOSING)
     yield opening(sample.head, _BEGINNING)
     yield from failed
-    if not first:
-        late = telling(last[-_LATE:], at + max(0, len(last) - _LATE), block=_BLOCK)
-        early = telling(sample.head[:_LATE], block=_BLOCK)
-        yield from late if sample.size <= _LATE else _in_turn(late, early)
+    if first:
+        return
+    if sample.size <= 2 * _LATE:  # both ends together are all of it
+        yield from telling(sample.head, block=_BLOCK)
+        return
+    late = telling(last[-_LATE:], at + max(0, len(last) - _LATE), block=_BLOCK)
+    yield from _in_turn(late, telling(sample.head[:_LATE], block=_BLOCK))
 
 
 def _in_turn(first: Iterable[Spot], second: Iterable[Spot]) -> Iterator[Spot]:
