@@ -210,17 +210,34 @@ def test_an_output_that_comes_late_goes_with_its_call() -> None:
     assert pair(index_of(new)).open == []
 
 
+def test_a_history_in_which_no_model_has_spoken_is_brought_into_its_budget() -> None:
+    said = [{"role": "user", "content": f"msg {number} " + "word " * 300} for number in range(30)]
+    new, report = compact({"messages": said}, Policy(max_tokens=2_000))
+    assert report.fits
+    assert report.omitted_now > 20
+    assert new["messages"][-1] == said[-1]
+    longer = [*said, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "go on"}]
+    assert compact({"messages": longer}, Policy(max_tokens=2_000))[0]["messages"][:-2] == new["messages"]
+
+
+def test_a_limit_for_what_is_protected_is_at_least_what_stays_inline() -> None:
+    body = chat(conversation(4))
+    above = Policy(inline_tokens=20_000, card_tokens=80)
+    assert (
+        compact(body, above)[0] == compact(body, Policy(inline_tokens=20_000, card_tokens=80, latest_tokens=20_000))[0]
+    )
+
+
 @pytest.mark.parametrize(
     "policy",
     [
         Policy(max_tokens=100),
         Policy(card_tokens=2_000),
         Policy(inline_tokens=1),
-        Policy(latest_tokens=10),
         Policy(settle_percent=5),
         Policy(batch_tokens=-1),
     ],
-    ids=["max", "card", "inline", "latest", "settle", "batch"],
+    ids=["max", "card", "inline", "settle", "batch"],
 )
 def test_a_policy_that_contradicts_itself_is_refused_by_its_fields_name(policy: Policy) -> None:
     with pytest.raises(CoatcheckError) as refused:
@@ -230,7 +247,6 @@ def test_a_policy_that_contradicts_itself_is_refused_by_its_fields_name(policy: 
         "max_tokens",
         "card_tokens",
         "inline_tokens",
-        "latest_tokens",
         "settle_percent",
         "batch_tokens",
     }

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import Format, Policy, Rule, apply, detect, plan
+from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.inner import spliced
+from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.shape import serialised
 from coatcheck.core.errors import CoatcheckError, Code
-from context.histories import artifact_id, compact, counter, stored
+from context.histories import FORMATS, LISTS, artifact_id, compact, conversation, counter, stored
 
 LONG = "An output that is long enough to become a card. " * 20
 ALL = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none")
@@ -165,7 +167,7 @@ def test_what_the_provider_ran_stays_unless_asked_for() -> None:
     body: Any = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": blocks}]}
     new, report = compact(body, ALL)
     assert new is body
-    assert [left.why for left in report.left] == ["the provider ran this tool"] * 2
+    assert [left.why for left in report.left] == ["the provider ran this tool"] * 3
     new, report = compact(body, Policy(inline_tokens=100, card_tokens=80, protect="none", server_tools=True))
     assert [change.pointer for change in report.changes] == [
         "/messages/1/content/3/content/content/source/data",
@@ -202,6 +204,8 @@ def test_arguments_in_strings_keep_every_other_byte() -> None:
 def test_a_value_that_is_there_twice_is_written_anew_in_the_same_style() -> None:
     text = json.dumps({"a": "same", "b": "same", "c": "ö"}, ensure_ascii=False)
     assert spliced(text, {("a",): "X", ("b",): "Y"}) == '{"a": "X", "b": "Y", "c": "ö"}'
+    odd = '{"f":1e5,"g":1.10,"big":1e999,"dup":1,"dup":2,"h":"\\u003c\\/","a":"\\u003cs","b":"<s"}'
+    assert spliced(odd, {("a",): "… X"}) == odd.replace('"\\u003cs"', '"\\u2026 X"')
     assert spliced('{"a":"s","b":"s","c":"\\ud800"}', {("a",): "X"}) == '{"a":"X","b":"s","c":"\\ud800"}'
 
 
@@ -362,6 +366,37 @@ def test_gemini_calls_without_ids_pair_by_name_in_order() -> None:
     ]
     assert new["contents"][3] is body["contents"][3]
     assert [left.why for left in report.left] == ["the call has no output yet"]
+
+
+def test_gemini_calls_with_ids_pair_with_responses_that_have_none() -> None:
+    def turn(number: int) -> list[Any]:
+        call = {"id": f"fc{number}", "name": "write_file", "args": {"content": LONG}}
+        response = {"name": "write_file", "response": {"output": "ok"}}
+        return [
+            {"role": "user", "parts": [{"text": f"q{number}"}]},
+            {"role": "model", "parts": [{"functionCall": call}]},
+            {"role": "user", "parts": [{"functionResponse": response}]},
+        ]
+
+    body = {"contents": [*turn(1), *turn(2), {"role": "user", "parts": [{"text": "x"}]}]}
+    new, report = compact(body, ALL)
+    written = [new["contents"][at]["parts"][0]["functionCall"]["args"]["content"] for at in (1, 4)]
+    assert written == [marker_of("fc1", LONG), marker_of("fc2", LONG)]
+    assert report.left == []
+    parallel = [{"functionCall": {"id": f"fc{n}", "name": "get", "args": {"n": n}}} for n in range(2)]
+    answers = [{"functionResponse": {"name": "get", "response": {"output": str(n)}}} for n in range(2)]
+    answers[1]["functionResponse"]["id"] = "fc0"
+    given = [{"role": "model", "parts": parallel}, {"role": "user", "parts": answers}]
+    pairs = pair(index_of({"contents": given}))
+    assert (pairs.open, pairs.orphans) == ([], [])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_list_of_messages_alone_is_taken_in_every_format(name: str) -> None:
+    body = FORMATS[name](conversation(3))
+    items = body[LISTS[name]]
+    assert index_of(items).format == index_of(body).format
+    assert compact(items, ALL)[0] == compact(body, ALL)[0][LISTS[name]]
 
 
 # ------------------------------------------------------------------------------------------------------------ LangChain

@@ -150,3 +150,10 @@ def test_a_window_with_nothing_left_is_refused() -> None:
     with pytest.raises(CoatcheckError) as refused:
         measure(body_of("ok"), Ask(window=Window(model=1_000, output_reserve=1_000)), POLICY, counter())
     assert refused.value.code is Code.INVALID_REQUEST
+
+
+def test_a_request_cannot_have_covered_more_than_there_is() -> None:
+    body = {"messages": [{"role": "user", "content": "word " * 500}]}
+    with pytest.raises(CoatcheckError) as refused:
+        measure(body, Ask(real_tokens=900, covers=1_000), Policy(), counter())
+    assert (refused.value.code, refused.value.extra["field"]) == (Code.INVALID_REQUEST, "covers")

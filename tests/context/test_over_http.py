@@ -144,6 +144,66 @@ def chat(output: str, arguments: str = "{}") -> str:
     )
 
 
+def test_a_card_says_of_a_call_what_the_history_says(service: Service) -> None:
+    rng = random.Random(5)
+    output = "".join(f"line {n}: value {rng.randrange(10**6)}\n" for n in range(200))
+    tools = ("alpha", "beta", "gamma")
+    calls: Json = [{"functionCall": {"name": name, "args": {}}} for name in tools]
+    answers = [{"functionResponse": {"name": name, "response": {"output": output}}} for name in tools]
+    contents: Json = [
+        {"role": "user", "parts": [{"text": "q"}]},
+        {"role": "model", "parts": calls},
+        {"role": "user", "parts": answers},
+    ]
+    policy = {**CARDS, "inline_tokens": 400, "card_tokens": 300}
+    for _ in range(3):
+        data, _ = compact(service, json.dumps({"contents": contents}).encode(), session="tools", policy=policy)
+        shown = [part["functionResponse"]["response"]["output"] for part in json.loads(data)["contents"][2]["parts"]]
+        assert [f"Tool: {name}" in card for name, card in zip(tools, shown, strict=True)] == [True] * 3
+        assert len({card[:24] for card in shown}) == 1  # one artifact
+
+
+def test_the_same_history_gives_the_same_bytes_whatever_was_said_before_and_deleted_since(service: Service) -> None:
+    output = "".join(f"line {n} of an output\n" for n in range(300))
+    said = {"content": output, "tool_call_id": "c1", "session": "said", "title": "A title", "url": "https://x.example/"}
+    stored = service.client.post("/v1/artifacts", json=said).json()["id"]
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    body: Json = {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": output},
+        ]
+    }
+    first, _ = compact(service, json.dumps(body).encode(), session="said", policy=CARDS)
+    assert stored in first.decode()
+    assert service.client.delete(f"/v1/artifacts/{stored}").status_code in {200, 204}
+    assert compact(service, json.dumps(body).encode(), session="said", policy=CARDS)[0] == first
+
+
+def test_nesting_that_a_thread_takes_and_the_rest_does_not_is_refused(service: Service) -> None:
+    pad = "x" * 100_000
+    for depth in range(940, 1_000, 2):
+        deep = b"[" * depth + b"]" * depth
+        said = {
+            "messages": [{"role": "user", "content": f"m{n} " + "w " * 400, "odd": "@"} for n in range(9)],
+            "pad": pad,
+        }
+        headers = {"content-type": "application/json"}
+        data = asked(json.dumps(said).encode().replace(b'"@"', deep), policy={"max_tokens": 2_000})
+        response = service.client.post("/v1/context/compact", content=data, headers=headers)
+        assert response.status_code in {200, 400}, (depth, response.text)
+        event = {
+            "hook_event_name": "PostToolUse",
+            "tool_name": "Bash",
+            "tool_response": {"stdout": "line\n" * 3_000, "stderr": pad, "x": "@"},
+        }
+        response = service.client.post(
+            "/v1/hooks/claude-code", content=json.dumps(event).encode().replace(b'"@"', deep), headers=headers
+        )
+        assert response.status_code in {200, 400}, (depth, response.text)
+
+
 def test_every_byte_around_a_card_is_the_callers(service: Service) -> None:
     output = json.dumps("a line of output\n" * 200)
     new, answer = compact(service, chat(output).encode(), policy=CARDS)

@@ -22,6 +22,13 @@ def test_an_id_used_again_belongs_to_its_newest_open_call() -> None:
     assert answers(call("a", "c"), output, call("a", "c"), output) == [(0, 1), (2, 3)]
 
 
+def test_an_output_that_stands_before_its_call_pairs_by_its_id_only() -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    other = {"type": "function_call_output", "call_id": "d", "output": "y"}
+    assert answers(output, call("a", "d"), other, call("a", "c")) == [(3, 0), (1, 2)]
+    assert answers({"type": "function_call_output", "name": "a", "output": "x"}, call("a")) == []
+
+
 def test_outputs_without_an_id_pair_by_name_in_order() -> None:
     named = {"type": "function_call_output", "name": "b", "output": "x"}
     bare = {"type": "function_call_output", "output": "x"}

@@ -63,8 +63,8 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 ge=0,
                 le=_MOST,
-                description="A protected output's text over this becomes a card all the same; null spares any size. At "
-                "least `inline_tokens`.",
+                description="A protected output's text over this becomes a card all the same; null spares any size. "
+                "Less than `inline_tokens` is as much as these.",
             ),
         ]
         | None

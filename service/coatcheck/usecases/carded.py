@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from coatcheck.core import ids, parts
 from coatcheck.core.artifact import ENGINE, Artifact, Caller, Said, Sample
@@ -22,6 +22,7 @@ from coatcheck.core.card import MIN_BUDGET, Text, may_show_text
 from coatcheck.core.context import Payload
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import sample_ranges
+from coatcheck.core.kinds import recognise
 from coatcheck.core.parts import Parted
 from coatcheck.core.redact.mask import Mask
 from coatcheck.usecases.card_text import CardText
@@ -85,10 +86,7 @@ class CardedPlaces:
 
 
 class _Key(Struct, frozen=True):
-    """What a card depends on, the payload by its ID.
-
-    What was said of it may be another thing once it was deleted and posted anew.
-    """
+    """What a card depends on, the payload by its ID."""
 
     namespace: str
     id: str
@@ -142,15 +140,16 @@ class StoreAndCard:
             ours = ids.identity(found.namespace, found.said.session, found.said.tool_call_id, found.measure.sha256)
             if ours != identity or found.blob.condemned or found.measure.dropped:
                 return None
-            return await self._card_of(caller, found, data, budget)
+            return await self._card_of(caller, found, _own(found.said, said), data, budget)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
             return None  # looking was only to spare work; storing will say what is wrong
 
-    async def _card_of(self, caller: Caller, a: Artifact, data: bytes, budget: int | None) -> Carded | None:
+    async def _card_of(self, caller: Caller, a: Artifact, said: Said, data: bytes, budget: int | None) -> Carded | None:
+        """The card of what is stored, with what `said` says of it."""
         mask = None if self._p.redacting is None else self._p.redacting.mask_of(a)
-        key = _Key(a.namespace, a.id, a.said, a.engine, budget, masked=mask is not None)
+        key = _Key(a.namespace, a.id, said, a.engine, budget, masked=mask is not None)
         known = self._cards.get(key)
         if known is None:
             with self._p.blobs_outage.watched():
@@ -158,8 +157,9 @@ class StoreAndCard:
                     return None
             known = _Known("", 0)
             if budget is not None:
-                view = await self._view_of(caller, a)
-                known = await in_pool(self._p.pool, self._cut, a, data, view, budget, mask)
+                shown = a if said is a.said else await in_pool(self._p.pool, _as_said, a, said, data)
+                view = await self._view_of(caller, shown)
+                known = await in_pool(self._p.pool, self._cut, shown, data, view, budget, mask)
             self._remember(key, known)
         return Carded(id=a.id, text=known.text if budget is not None else None, tokens=known.tokens)
 
@@ -187,6 +187,11 @@ class StoreAndCard:
             carded=budget is not None,
         )
         receipt = await self._ingest(caller, _pieces(data), lambda: offer)
+        if receipt.stored and not receipt.created:  # another was faster, and may have said other things of it
+            digest = hashlib.sha256(data).digest()
+            known = await self._recalled(caller, data, digest, said, budget)
+            if known is not None:
+                return known
         plain = self._p.redacting is None or self._p.redacting.never
         if receipt.created and receipt.stored and plain:
             known = _Known(receipt.text, receipt.tokens)
@@ -202,6 +207,28 @@ class StoreAndCard:
 
     def _remember(self, key: "_Key", known: "_Known") -> None:
         self._cards.put(key, known, len(known.text) + _ROW_BYTES)
+
+
+_SHOWN: Final = ("media_type", "tool_name", "url", "title", "kind", "failed")
+"""What is said of a payload and shows in its card."""
+
+
+def _own(stored: Said, said: Said) -> Said:
+    """What is stored of a payload, as this history speaks of it; the same object where that shows no difference.
+
+    Of an artifact what was said first stays, and that may be said of another call, or be gone with what was deleted
+    since. The card in a history depends on nothing but the history.
+    """
+    own = {name: getattr(said, name) for name in _SHOWN}
+    same = all(getattr(stored, name) == value for name, value in own.items())
+    return stored if same else structs.replace(stored, **own)
+
+
+def _as_said(a: Artifact, said: Said, data: bytes) -> Artifact:
+    """The artifact with other words, and what is recognised by these."""
+    head, tail = sample_ranges(len(data))
+    facts = recognise(Sample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data)), said)
+    return structs.replace(a, said=said, facts=structs.replace(facts, redacted=a.facts.redacted))
 
 
 def _parted(payload: Payload) -> tuple[Parted, bytes]:

@@ -32,7 +32,7 @@ from coatcheck.core.context import (
     spliced,
 )
 from coatcheck.core.context.pointer import Pointer
-from coatcheck.core.context.shape import Value
+from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.accounts import Ledger
@@ -125,15 +125,7 @@ class Compact:
         require_session(caller, ask.keep.session)
         decided = await self._decided(caller, body, ask)
         body.value = None
-        data = await in_pool(
-            self._p.pool,
-            spliced,
-            body.data,
-            decided.edits,
-            decided.cut,
-            inside=body.inside,
-            decodable=body.decodable,
-        )
+        data = await in_pool(self._p.pool, _written, body, decided)
         return Compacted(
             body=data,
             report=decided.report,
@@ -197,12 +189,22 @@ class _Decided(Struct, frozen=True, kw_only=True):
     notices: list[Notice]
 
 
+def _written(body: Body, decided: _Decided) -> bytes:
+    try:
+        return spliced(body.data, decided.edits, decided.cut, inside=body.inside, decodable=body.decodable)
+    except RecursionError as e:
+        raise too_deep() from e
+
+
 def _carried_out(
     value: Value, planned: Plan, kept: dict[str, Carded], ask: Ask, counter: Counter
 ) -> tuple[Applied, Meters]:
     stored = {key: Stored(one.id, one.text, one.stored) for key, one in kept.items() if one.id is not None}
-    done = carry_out(value, planned, stored, counter)
-    return done, measure_both(planned, done, ask, counter)
+    try:
+        done = carry_out(value, planned, stored, counter)
+        return done, measure_both(planned, done, ask, counter)
+    except RecursionError as e:  # values that a thread could decode may be too deep where less of its stack is left
+        raise too_deep() from e
 
 
 def _shown(done: Applied) -> dict[str, int]:

@@ -34,14 +34,22 @@ async def claude_code_hook(request: Request[Any, Any, Any], desk: NamedDependenc
         ttl=query.ttl if query.ttl is UNSET else duration(query.ttl, "ttl"),
     )
     require_json(scope)
-    output: dict[str, Any] = {}
+    answer = b"{}"
     try:
         with desk.budget.room() as room:
             data = await open_body(scope, request.receive, desk.limits).whole(desk.limits.json_body, room)
             said, _ = await decode_aside(data, object)
             output = await answer_hook(desk.services.ingest, caller(scope), said, asked)
+            answer = _encoded(output)
     except CoatcheckError as e:
         if e.code not in _UNTAKEN:
             raise
         desk.journal.failed(e, scope["state"]["request_id"], scope["path"])
-    return Response(content=msgspec.json.encode(output), media_type="application/json")
+    return Response(content=answer, media_type="application/json")
+
+
+def _encoded(output: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(output)
+    except RecursionError as e:  # a thread could decode what is too deep for the rest of this stack
+        raise CoatcheckError(Code.INVALID_CONTENT, "The response is nested too deeply.") from e

@@ -172,8 +172,8 @@ def _change(
         tool=payload.tool,
         call_id=payload.call_id,
         artifact_id=kept.artifact_id if kept is not None else None,
-        tokens_before=payload.tokens if same else payload.tokens // shares,
-        tokens_after=counter.text(swap.text),
+        tokens_before=(payload.tokens if same else payload.tokens // shares) if swap.place.counted else 0,
+        tokens_after=counter.text(swap.text) if swap.place.counted else 0,
     )
 
 

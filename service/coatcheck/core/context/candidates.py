@@ -4,6 +4,7 @@ Each candidate is one replacement with one payload, at one place or at all copie
 it is large is named with the reason: exempt, a read, ours already, run by the provider, no call to be completed.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Final, Literal, final
 
@@ -36,6 +37,8 @@ class Place(Struct, frozen=True, gc=False):
     """`whole`: the card in an object that replaces the object at `at`."""
     characters: int = 0
     """Of the text that stands there."""
+    counted: bool = True
+    """False for another copy of a call's arguments, which no provider is sent."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True, gc=False):
@@ -93,7 +96,8 @@ class _Search:
         self._calls = {id(one.output): one.call for one in pairs.pairs}
         self._done: dict[int, int] = {}
         for one in pairs.pairs:
-            self._done[id(one.call)] = max(self._done.get(id(one.call), 0), one.output_item + 1)
+            both = max(one.output_item, one.call_item) + 1
+            self._done[id(one.call)] = max(self._done.get(id(one.call), 0), both)
         self._shaped = {
             str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
         }
@@ -130,6 +134,8 @@ class _Search:
         self._many(number, output, tool, small)
         for media in output.media:
             self._media(number, output, tool, media, reason)
+        for value in output.data:
+            self._leave(output.at, self._counter.json(value), reason or "a part of it has no form that is known")
 
     def _spared(self, tool: str | None, *, server: bool) -> str | None:
         if server and not self._policy.server_tools:
@@ -250,8 +256,8 @@ class _Search:
         if done is None or stays is not None:
             self._leave(places[0].at, tokens, str(stays))
             return
-        weighed = escaped(tokens) if places[0].inside else tokens
-        counted = any(place.at[: len(call.sites[0].at)] == call.sites[0].at for place in places)
+        weighed = self._written(text, places[0]) if places[0].inside else tokens
+        counted = any(place.counted for place in places)
         self._found.candidates.append(
             Candidate(
                 kind="arguments",
@@ -268,12 +274,17 @@ class _Search:
             )
         )
 
+    def _written(self, text: str, place: Place) -> int:
+        """Tokens of a text as it is written in a JSON document that is itself a string."""
+        around = get(self._body, place.at)
+        return escaped(self._counter.text(json.dumps(text, ensure_ascii=str(around).isascii())))
+
     def _texts(self, call: Call) -> Iterator[tuple[Place, str]]:
         """Every string in every copy of a call's arguments."""
-        for site in call.sites:
+        for copy, site in enumerate(call.sites):
             value = get(self._body, site.at)
             if site.form == "text":
-                yield Place(site.at, shows="marker", characters=len(value)), value
+                yield Place(site.at, shows="marker", characters=len(value), counted=not copy), value
                 continue
             inside = site.form == "json"
             document = parsed(value) if inside else value
@@ -282,7 +293,7 @@ class _Search:
                 continue
             for steps, text in _strings(document):
                 at, within = (site.at, steps) if inside else ((*site.at, *steps), ())
-                yield Place(at, within, "marker", len(text)), text
+                yield Place(at, within, "marker", len(text), not copy), text
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
         if tokens > self._policy.inline_tokens and why != "is a card or a marker already":

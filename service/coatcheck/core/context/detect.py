@@ -11,7 +11,7 @@ from typing import Final
 from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
 from coatcheck.core.context.model import Format, Index
 from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, too_deep
 from coatcheck.core.errors import CoatcheckError, Code
 
 MAX_ITEMS: Final = 100_000
@@ -28,6 +28,7 @@ _INDEX: Final[dict[Format, Callable[[Value, Pointer], Index]]] = {
     Format.ANTHROPIC: anthropic.index,
     Format.LANGCHAIN: langchain.index,
     Format.GEMINI: gemini.index,
+    Format.OPENAI_RESPONSES: openai_responses.index,
 }
 _BLOCKS: Final = frozenset(
     {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "search_result"}
@@ -51,19 +52,14 @@ def index_of(body: Value, named: str | None = None) -> Index:
     try:
         return _index(body, detect(body) if named is None else _named(named))
     except RecursionError as e:
-        raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
+        raise too_deep() from e
 
 
 def _index(body: Value, format_: Format) -> Index:
     key = _LISTS[format_]
-    if format_ is Format.OPENAI_RESPONSES:
-        around = as_object(body)
-        if not isinstance(around.get(key), str | list):
-            raise _no_list(format_, key)
-        _bound(around[key])
-        return openai_responses.index(around)
     list_at: Pointer = () if isinstance(body, list) else (key,)
-    if not isinstance(get(body, list_at), list):
+    text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one
+    if not isinstance(get(body, list_at), str | list if text else list):
         raise _no_list(format_, key)
     _bound(get(body, list_at))
     return _INDEX[format_](body, list_at)
@@ -104,10 +100,12 @@ def detect(body: Value) -> Format:
     messages = as_list(body) if isinstance(body, list) else as_list(around.get("messages"))
     if any(langchain.is_message(one) for one in messages[:_SEEN]):
         return Format.LANGCHAIN
-    if isinstance(around.get("contents"), list):
+    if isinstance(around.get("contents"), list) or _each(messages, _is_content):
         return Format.GEMINI
     if isinstance(around.get("input"), str | list):
         return _flat(as_list(around["input"]))
+    if isinstance(body, list) and _each(messages, _is_item) and any("type" in as_object(one) for one in messages):
+        return _flat(messages)
     if isinstance(around.get("messages"), list) or (messages and all("role" in as_object(one) for one in messages)):
         is_anthropic = _says_anthropic(around) or any(_is_anthropic(as_object(one)) for one in messages[:_SEEN])
         return Format.ANTHROPIC if is_anthropic else Format.OPENAI_CHAT
@@ -117,6 +115,20 @@ def detect(body: Value) -> Format:
         "provider gets it, or name its format.",
         field="body",
     )
+
+
+def _each(messages: list[Value], like: Callable[[Object], bool]) -> bool:
+    return bool(messages) and all(like(as_object(one)) for one in messages[:_SEEN])
+
+
+def _is_content(message: Object) -> bool:
+    """Whether this is one of Gemini's contents."""
+    return isinstance(message.get("parts"), list) and "content" not in message
+
+
+def _is_item(item: Object) -> bool:
+    """Whether this is an item of OpenAI's Responses, each of which but a plain message has a type."""
+    return isinstance(item.get("type"), str) if "role" not in item else item.get("type", "message") == "message"
 
 
 def _flat(items: list[Value]) -> Format:

@@ -1,13 +1,16 @@
 """Texts inside a JSON document that is itself a string, as the arguments of a call are at OpenAI.
 
 What is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text is spliced in
-for the old one's literal. Only where that literal is not found exactly once is the document written anew.
+for the old one's literal. Only what is no strict JSON is written anew.
 """
 
 import json
 from collections.abc import Mapping
 
-from coatcheck.core.context.pointer import Pointer, edited, get
+import msgspec
+
+from coatcheck.core.context import splice
+from coatcheck.core.context.pointer import Pointer, edited
 from coatcheck.core.context.shape import Value
 
 MAX_DEPTH = 64
@@ -24,17 +27,13 @@ def parsed(text: str) -> Value:
 
 def spliced(text: str, edits: Mapping[Pointer, str]) -> str:
     """The document with other strings at these places, each of which holds a string now."""
-    document = parsed(text)
-    result = text
-    for pointer, new in edits.items():
-        old = get(document, pointer)
-        found = next(
-            (ascii_ for ascii_ in (True, False) if result.count(json.dumps(old, ensure_ascii=ascii_)) == 1), None
-        )
-        if found is None:
-            return _rewritten(text, edited(document, edits))
-        result = result.replace(json.dumps(old, ensure_ascii=found), json.dumps(new, ensure_ascii=text.isascii()))
-    return result
+    written = {
+        pointer: msgspec.Raw(json.dumps(new, ensure_ascii=text.isascii()).encode()) for pointer, new in edits.items()
+    }
+    try:
+        return splice.spliced(text.encode(), written).decode()
+    except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair: Python takes them
+        return _rewritten(text, edited(parsed(text), edits))
 
 
 def _rewritten(text: str, document: Value) -> str:

@@ -26,7 +26,7 @@ from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import Plan
 from coatcheck.core.context.pointer import get
 from coatcheck.core.context.policy import Policy, checked
-from coatcheck.core.context.shape import Value
+from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
 from coatcheck.core.errors import CoatcheckError, Code
@@ -133,7 +133,7 @@ def measure(body: Value, ask: Ask, policy: Policy, counter: Counter, named: str 
         notes = list(index.notes)
         return _measured(counted, ask, counter, room, _ratio(body, counted, ask, notes), notes)
     except RecursionError as e:
-        raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
+        raise too_deep() from e
 
 
 class Meters(Struct, frozen=True):
@@ -259,7 +259,15 @@ def _ratio(body: Value, of: _Counted, ask: Ask, notes: list[str]) -> tuple[int, 
     family = 10 * FAMILIES[_family(body, of.index)]
     if ask.real_tokens is None:
         return family, "family"
-    covered = ask.covers if ask.covers is not None else of.line.step(of.line.size)
+    covered = ask.covers
+    if covered is None:
+        covered = of.line.step(of.line.size) if of.line.runs else 0
+    if covered > len(of.sizes):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"covers says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
+            field="covers",
+        )
     known = of.fixed.total + sum(size.total for size in of.sizes[:covered])
     ratio = scaled(ask.real_tokens, PERCENT, known) if covered > 0 and known > 0 else 0
     if _LEAST <= ratio <= _MOST:

@@ -37,13 +37,23 @@ def pair(index: Index) -> Pairs:
     for number, item in enumerate(index.items):
         for call in item.calls:
             waiting.add(number, call)
-        for output in item.outputs:
+        for output in sorted(item.outputs, key=_without_id):  # an ID says more than an order
             found = waiting.take(output)
             if found is None:
                 orphans.append((number, output))
             else:
                 pairs.append(Pair(*found, number, output))
+    late = [(orphan, found) for orphan in orphans if (found := waiting.take_by_id(orphan[1])) is not None]
+    if late:  # outputs that stand before their calls
+        pairs += [Pair(*found, number, output) for (number, output), found in late]
+        pairs.sort(key=lambda one: one.output_item)
+        paired = {id(output) for (_, output), _ in late}
+        orphans = [orphan for orphan in orphans if id(orphan[1]) not in paired]
     return Pairs(pairs, list(waiting.open.values()), orphans)
+
+
+def _without_id(output: Output) -> bool:
+    return output.call_id is None
 
 
 @final
@@ -79,6 +89,16 @@ class _Waiting:
                 if found is not None:
                     return found
                 _ = stack.pop()
+        return None
+
+    def take_by_id(self, output: Output) -> tuple[int, Call] | None:
+        """The call that has the output's ID, if it waits; names say too little where order says nothing."""
+        if output.call_id is None or output.call_id not in output.keys:
+            return None
+        for _, line in reversed(self._keyed.get(output.call_id, [])):
+            found = self._first(line)
+            if found is not None:
+                return found
         return None
 
     def _first(self, line: "_Line") -> tuple[int, Call] | None:

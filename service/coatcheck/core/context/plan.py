@@ -18,9 +18,8 @@ from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.pointer import render
 from coatcheck.core.context.policy import Policy, checked
 from coatcheck.core.context.replay import Decisions, Replay
-from coatcheck.core.context.shape import Value, is_utf8
+from coatcheck.core.context.shape import Value, is_utf8, too_deep
 from coatcheck.core.context.timeline import Timeline
-from coatcheck.core.errors import CoatcheckError, Code
 
 
 class Payload(Struct, frozen=True, kw_only=True):
@@ -101,7 +100,7 @@ def plan(body: Value, policy: Policy, counter: Counter, named: str | None = None
     try:
         return _planned(body, index, policy, counter)
     except RecursionError as e:
-        raise CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.") from e
+        raise too_deep() from e
 
 
 def _planned(body: Value, index: Index, policy: Policy, counter: Counter) -> Plan:

@@ -54,7 +54,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prompt cache and no thinking."""
     latest_tokens: int | None = 10_000
     """A protected output's text over this size is made a card all the same, at once: one that breaks the next request
-    protects nothing. None spares it whatever its size."""
+    protects nothing. None spares it whatever its size; less than `inline_tokens` is as much as these."""
     exempt_tools: tuple[str, ...] = EXEMPT
     """Outputs of these tools never become cards, their arguments never markers."""
     arguments: tuple[Rule, ...] = (Rule(),)
@@ -96,8 +96,6 @@ def checked(policy: Policy) -> Policy:
         raise _refused(
             "must not be more than inline_tokens, or cards would be larger than what they replace.", "card_tokens"
         )
-    if policy.latest_tokens is not None and policy.latest_tokens < policy.inline_tokens:
-        raise _refused("must not be less than inline_tokens.", "latest_tokens")
     if policy.max_tokens is not None and policy.max_tokens < LEAST_BUDGET:
         raise _refused(f"must be at least {LEAST_BUDGET:,}, room for a notice and a prompt.", "max_tokens")
     return policy

@@ -3,6 +3,8 @@
 import json
 from typing import Any, cast
 
+from coatcheck.core.errors import CoatcheckError, Code
+
 Value = Any
 Object = dict[str, Any]
 
@@ -40,3 +42,8 @@ def is_utf8(text: str) -> bool:
 def serialised(value: Value) -> str:
     """A value as the JSON that ingest stores of it: no spaces, keys sorted, so that a client's habits do not matter."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def too_deep() -> CoatcheckError:
+    """The refusal of a body whose nesting is more than the interpreter's stack takes."""
+    return CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.")

@@ -50,9 +50,12 @@ class Timeline:
         return self.prompts[at - 1] if at else None
 
     def step(self, moment: int) -> int:
-        """Where the model's last step begins at a moment: its last run, with what came back since."""
+        """Where the model's last step begins at a moment: its last run, with what came back since.
+
+        The moment itself where the model has said nothing yet.
+        """
         at = bisect_left(self.runs, moment)
-        return self.runs[at - 1] if at else 0
+        return self.runs[at - 1] if at else moment
 
     def turn(self, moment: int) -> int:
         """Where the latest turn begins at a moment: the last message of the user, or the last step if it is earlier."""

@@ -1,7 +1,8 @@
 """Gemini generateContent: `contents` with roles and parts, in the casing of REST or of Python's dumps.
 
-Calls may have no ID; then they pair with responses of the same name in order. A response is an object: its values are
-what a card can replace, each under its own key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
+Calls and responses may have no ID, each for itself (responses that the SDK makes have none): what has none pairs with
+what has the same name, in order. A response is an object: its values are what a card can replace, each under its own
+key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
 """
 
 from coatcheck.core.context.formats.content import media, read_said
@@ -61,7 +62,7 @@ def _call(at: Pointer, call: Object) -> Call:
     call_id, name = as_text(call.get("id")), as_text(call.get("name"))
     return Call(
         at=at,
-        keys=(call_id or f"#{name}",),
+        keys=(call_id, f"#{name}") if call_id else (f"#{name}", f"#{name} without an ID"),
         call_id=call_id,
         name=name,
         sites=[Site((*at, "args"), "object")] if isinstance(call.get("args"), dict) else [],
@@ -73,7 +74,7 @@ def _output(at: Pointer, response: Object) -> Output:
     said = as_object(response.get("response"))
     output = Output(
         at=at,
-        keys=(call_id or f"#{name}",),
+        keys=(call_id, f"#{name} without an ID") if call_id else (f"#{name}",),
         call_id=call_id,
         name=name,
         failed="error" in said,

@@ -9,7 +9,7 @@ from typing import Final
 from coatcheck.core.context.formats.content import keys_of, read_message, read_output, read_reasoning
 from coatcheck.core.context.inner import parsed
 from coatcheck.core.context.model import Call, Format, Index, Item, Output, Piece, Role, Site
-from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
 _CALLS: Final = {
@@ -48,20 +48,20 @@ _KEPT_BY_SERVER: Final = (
 )
 
 
-def index(body: Object) -> Index:
-    """The index of a body with `input`, text or a list."""
-    given = body.get("input")
-    tools, instructions = as_list(body.get("tools")), body.get("instructions")
+def index(body: Value, list_at: Pointer) -> Index:
+    """The index of a body whose input stands at `list_at`: text, or a list of items."""
+    around, given = as_object(body), get(body, list_at)
+    tools, instructions = as_list(around.get("tools")), around.get("instructions")
     found = Index(
         format=Format.OPENAI_RESPONSES, list_at=None, tools=tools, system=[instructions] if instructions else []
     )
-    kept = [key for key in ("previous_response_id", "conversation") if body.get(key)]
+    kept = [key for key in ("previous_response_id", "conversation") if around.get(key)]
     if isinstance(given, str):
-        found.items.append(Item(at=("input",), role=Role.USER, prompt=True, pinned=True, texts=[given]))
+        found.items.append(Item(at=list_at, role=Role.USER, prompt=True, pinned=True, texts=[given]))
     if isinstance(given, list):
-        found.list_at = ("input",)
+        found.list_at = list_at
         for number, item in enumerate(as_list(given)):
-            found.items.append(_item(("input", number), as_object(item)))
+            found.items.append(_item((*list_at, number), as_object(item)))
         kept += ["item_reference"] * any(as_object(item).get("type") == "item_reference" for item in as_list(given))
     if kept:
         found.notes.append(_KEPT_BY_SERVER.format(", ".join(kept)))
