@@ -1,18 +1,19 @@
 """Every request of the client as a value: what to send, how to read the answer, whether it may be sent twice. Pure.
 
 Both clients send what is made here; neither knows a path. Nothing is checked that the service checks: its words are
-better, and they are passed on.
+better, and they are passed on. What HTTP or JSON cannot carry at all is a `ServiceError` at once.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from coatcheck.client import results
+from coatcheck.client import results, wire
+from coatcheck.client.errors import WRONG, ServiceError
 from coatcheck.client.results import Members
 
 T = TypeVar("T")
@@ -26,6 +27,9 @@ Ttl = int | str | None
 """Seconds, text such as `12h`, or None for ever."""
 AS_JSON: Final = 4 * 1024**2
 """Characters up to which text is sent as JSON; longer text is sent as it is."""
+LONGEST_TITLE: Final = 1_000
+"""Characters of a title. Titles come from pages, and a page must not fail a put: the service cuts those it finds
+itself there, and refuses longer ones that it is told."""
 
 
 class Said(TypedDict, total=False):
@@ -57,6 +61,8 @@ class Ask(Struct, Generic[T], frozen=True, kw_only=True):
     params: tuple[tuple[str, str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
+    around: wire.Around = (b"", b"")
+    """What stands before and after a payload that is streamed."""
     again: bool = True
     """Whether it may be sent again when nobody knows what became of it."""
 
@@ -66,22 +72,48 @@ def put(content: Content, said: Said, key: str) -> Ask[results.Receipt]:
     if isinstance(content, bytes):
         return raw(content, said, key)
     if isinstance(content, str) and len(content) > AS_JSON:
-        return raw(content.encode("utf-8", "replace"), said, key)
-    return _post("/v1/artifacts", {"content": content, **_fields(said)}, results.Receipt, key=key)
+        return raw(wire.mended(content).encode(), said, key)
+    return _post("/v1/artifacts", {"content": content, **_fields(_titled(said))}, results.Receipt, key=key)
 
 
 def raw(content: bytes | None, said: Said, key: str) -> Ask[results.Receipt]:
-    """The payload as the body; None where it is streamed."""
+    """The payload as the body; None where it is streamed. What is too long for a URL goes as a form around it."""
+    said = _titled(said)
     media_type = said.get("media_type")
-    kind = () if media_type is None else (("content-type", media_type),)
+    kind = () if media_type is None else (wire.field_value("media_type", media_type),)
+    params = _params(said, but=("media_type",))
+    if len(urlencode(params)) > wire.LONGEST_QUERY:
+        return _form(content, (*(("media_type", one) for one in kind), *params), key)
     return Ask(
         method="POST",
         path="/v1/artifacts/raw",
         answer=results.Receipt,
-        params=_params(said, but=("media_type",)),
-        headers=(*kind, ("idempotency-key", key)),
+        params=params,
+        headers=(*(("content-type", one) for one in kind), _keyed(key)),
         body=content,
     )
+
+
+def _form(content: bytes | None, params: tuple[tuple[str, str], ...], key: str) -> Ask[results.Receipt]:
+    kind, around = wire.form(params)
+    return Ask(
+        method="POST",
+        path="/v1/artifacts",
+        answer=results.Receipt,
+        headers=(("content-type", kind), _keyed(key)),
+        body=None if content is None else content.join(around),
+        around=around,
+    )
+
+
+def _keyed(key: str) -> tuple[str, str]:
+    return "idempotency-key", wire.field_value("idempotency_key", key)
+
+
+def _titled(said: Said) -> Said:
+    """What is said, with a title that the service takes."""
+    title = said.get("title")
+    return said if title is None or len(title) <= LONGEST_TITLE else {**said, "title": title[:LONGEST_TITLE]}
 
 
 def describe(artifact_id: str) -> Ask[results.Described]:
@@ -144,7 +176,7 @@ def delete(artifact_id: str) -> Ask[None]:
 
 def delete_session(session: str) -> Ask[Members]:
     """Delete all of a session."""
-    return Ask(method="DELETE", path=f"/v1/sessions/{quote(session, safe='')}", answer=Members)
+    return Ask(method="DELETE", path=f"/v1/sessions/{_segment(session)}", answer=Members)
 
 
 def tools(form: str, *, strict: bool, listing_too: bool) -> Ask[Members]:
@@ -205,7 +237,11 @@ _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
 
 
 def _at(artifact_id: str) -> str:
-    return f"/v1/artifacts/{quote(artifact_id, safe='')}"
+    return f"/v1/artifacts/{_segment(artifact_id)}"
+
+
+def _segment(text: str) -> str:
+    return quote(wire.mended(text), safe="")
 
 
 def _get(artifact_id: str, end: str, answer: type[T], **asked: Json) -> Ask[T]:
@@ -221,12 +257,23 @@ def _post(
     params: tuple[tuple[str, str], ...] = (),
     method: str = "POST",
 ) -> Ask[T]:
-    headers = (("content-type", "application/json"), *((("idempotency-key", key),) if key is not None else ()))
+    headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
     return Ask(method=method, path=path, answer=answer, params=params, headers=headers, body=encoded(body))
 
 
 def encoded(value: Json) -> bytes:
-    """A value as JSON. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, go as escapes."""
+    """A value as JSON. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, go as escapes.
+
+    Raises:
+        ServiceError: `invalid_request` for what is nested too deeply.
+    """
+    try:
+        return _encoded(value)
+    except RecursionError as e:
+        raise ServiceError(WRONG, "The content or body that was given is nested too deeply to be sent as JSON.") from e
+
+
+def _encoded(value: Json) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -243,7 +290,10 @@ def _fields(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _params(asked: Mapping[str, Any], but: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
-    """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere."""
+    """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
+
+    Halves of surrogate pairs become U+FFFD, as the service makes of those in JSON.
+    """
     found: list[tuple[str, str]] = []
     for name, value in asked.items():
         if name in but or (value is None and name not in _NULLABLE):
@@ -256,4 +306,4 @@ def _params(asked: Mapping[str, Any], but: Sequence[str] = ()) -> tuple[tuple[st
             found.append((name, str(value)))
         else:
             found += [(name, str(one)) for one in value]
-    return tuple(found)
+    return tuple((name, wire.mended(value)) for name, value in found)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from coatcheck.client.asks import Said
-from coatcheck.client.errors import UNEXPECTED, ServiceError
+from coatcheck.client.errors import CHANGED, UNEXPECTED, ServiceError
 from coatcheck.client.fallback import Ends
+from coatcheck.client.wire import Around
 
 PIECE: Final = 256 * 1024
 _DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
@@ -25,6 +26,51 @@ def pieces_of(payload: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
         return
     while piece := read(PIECE):
         yield piece
+
+
+def framed(pieces: Iterable[bytes], around: Around, size: int | None) -> Iterator[bytes]:
+    """A body in pieces: what stands around a payload, and of the payload exactly the bytes that were announced.
+
+    Args:
+        pieces: of the payload.
+        around: what stands before and after it.
+        size: bytes that were announced. A file may have grown since; None where nothing was announced.
+
+    Raises:
+        ServiceError: `payload_changed` where there are fewer.
+    """
+    yield around[0]
+    counted = Counted(size)
+    for piece in pieces:
+        yield counted.take(piece)
+        if counted.left == 0:
+            break
+    counted.finish()
+    yield around[1]
+
+
+class Counted:
+    """How much of an announced payload is still to be sent."""
+
+    def __init__(self, size: int | None) -> None:
+        """`size`: bytes that were announced; None where nothing was."""
+        self.left = size
+
+    def take(self, piece: bytes) -> bytes:
+        """What of the next piece is to be sent."""
+        if self.left is not None:
+            piece = piece[: self.left]
+            self.left -= len(piece)
+        return piece
+
+    def finish(self) -> None:
+        """There are no more pieces.
+
+        Raises:
+            ServiceError: `payload_changed` where some were announced.
+        """
+        if self.left:
+            raise ServiceError(CHANGED, f"The file became {self.left} bytes shorter while it was sent.")
 
 
 class Watched:
@@ -88,7 +134,7 @@ class Arriving:
     def headers(self) -> dict[str, str]:
         """What to ask with: the rest, if it is still the rest of the same bytes (RFC 9110 section 13.1.5)."""
         plain = {"accept-encoding": "identity", "accept": "*/*"}
-        if self.done == 0 or self._etag is None:
+        if self.done == 0 or not self._etag:
             return plain
         return {**plain, "range": f"bytes={self.done}-", "if-range": self._etag}
 
@@ -100,7 +146,8 @@ class Arriving:
         """
         if self.done and status != 206:  # noqa: PLR2004 - partial content
             raise ServiceError(UNEXPECTED, "The content changed while it was downloaded. Start again.", status=status)
-        self._etag = headers.get("etag")
+        etag = headers.get("etag", "")
+        self._etag = etag if etag.isascii() and etag.isprintable() else None  # only what can be sent back
         found = _DIGEST.search(headers.get("repr-digest", ""))
         self._digest = found[1] if found else None
 

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import BinaryIO
 
-from coatcheck.client.bytes import pieces_of
+from coatcheck.client.bytes import Counted, pieces_of
 from coatcheck.client.fallback import Ends
+from coatcheck.client.wire import Around
 
 
 async def async_pieces_of(payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -17,6 +18,18 @@ async def async_pieces_of(payload: BinaryIO | Iterable[bytes] | AsyncIterable[by
     pieces = pieces_of(payload)
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
+
+
+async def async_framed(pieces: AsyncIterable[bytes], around: Around, size: int | None) -> AsyncIterator[bytes]:
+    """See `framed`."""
+    yield around[0]
+    counted = Counted(size)
+    async for piece in pieces:
+        yield counted.take(piece)
+        if counted.left == 0:
+            break
+    counted.finish()
+    yield around[1]
 
 
 class AsyncWatched:

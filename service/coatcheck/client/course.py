@@ -60,7 +60,7 @@ class Course:
                 return wait
         if error.code == UNREACHABLE:
             self._doubt.missed()
-        else:
+        elif error.status is not None:  # what was never sent says nothing of the service
             self._doubt.heard()
         return None
 

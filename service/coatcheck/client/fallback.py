@@ -2,20 +2,30 @@
 
 Needs no tokenizer and no network. Tokens are estimated at three bytes each, which is too many for prose and code and
 about right for Chinese and for encoded data, so that a budget is rather missed below than above. The excerpt is made
-inert as a card's is. It refuses to look like a card: it has no ID, and names no call.
+inert as a card's is, and says what of the payload is not in it. It refuses to look like a card: it has no ID, and
+names no call; and to be longer than it may, whoever answered whatever in the service's place.
 """
 
-from typing import Final, cast
+from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.client.asks import Content, Json, Said, encoded
+from coatcheck.client.asks import Content, Said, encoded
+from coatcheck.client.errors import UNEXPECTED, is_code
 from coatcheck.client.results import Receipt, Warned
+from coatcheck.client.shown import Unshown, joined, texts_of
+from coatcheck.client.wire import mended
 
 BYTES_PER_TOKEN: Final = 3
 CARD_TOKENS: Final = 600
 INLINE_TOKENS: Final = 1_000
 """The service's own defaults, for which a client need not be told its settings."""
+_CARD: Final = (64, 8_192)
+_INLINE: Final = (0, 100_000)
+"""The service's own bounds, outside of which it would have refused."""
+_LONGEST_WHY: Final = 400
+"""Characters of an error's sentence that a warning repeats."""
 _WITHHELD: Final = frozenset({"secret_refused"})
 """Refusals because of what is in the payload: nothing of it may be shown either."""
 
@@ -29,6 +39,8 @@ class Ends:
         self.head = b""
         self.tail = b""
         self.size = 0
+        self.unshown: Unshown | None = None
+        """What else there is of the payload than these bytes."""
 
     def feed(self, piece: bytes) -> None:
         """The next piece."""
@@ -56,9 +68,16 @@ class Budgets(Struct, frozen=True):
 
 
 def asked(said: Said) -> Budgets:
-    """The budgets that a put asks for, or the service's defaults."""
+    """The budgets that a put asks for, or the service's defaults; within the service's bounds."""
     card, inline = said.get("card_tokens"), said.get("inline_tokens")
-    return Budgets(CARD_TOKENS if card is None else card, INLINE_TOKENS if inline is None else inline)
+    return Budgets(
+        _within(_CARD, CARD_TOKENS if card is None else card),
+        _within(_INLINE, INLINE_TOKENS if inline is None else inline),
+    )
+
+
+def _within(bounds: tuple[int, int], value: int) -> int:
+    return max(bounds[0], min(value, bounds[1]))
 
 
 def ends_of(content: Content, room: int) -> Ends:
@@ -67,16 +86,17 @@ def ends_of(content: Content, room: int) -> Ends:
     if isinstance(content, bytes):
         ends.feed(content)
     elif isinstance(content, str):
-        ends.feed(content.encode("utf-8", "replace"))
+        ends.feed(mended(content).encode())
+    elif isinstance(content, Mapping):
+        ends.feed(encoded(content))
     else:
-        parts = cast("list[dict[str, Json]]", [part for part in content if _has_text(part)])
-        texts = [str(part["text"]) for part in parts]
-        ends.feed("\n".join(texts).encode("utf-8", "replace") if texts else encoded(content))
+        texts, unshown = texts_of(content)
+        if texts:
+            ends.feed(mended(joined(texts)).encode())
+            ends.unshown = unshown
+        else:
+            ends.feed(encoded(content))
     return ends
-
-
-def _has_text(part: Json) -> bool:
-    return isinstance(part, dict) and isinstance(cast("dict[str, Json]", part).get("text"), str)
 
 
 def receipt(ends: Ends, budgets: Budgets, code: str, why: str) -> Receipt:
@@ -88,15 +108,15 @@ def receipt(ends: Ends, budgets: Budgets, code: str, why: str) -> Receipt:
         code: why it was not stored.
         why: the same as a sentence.
     """
-    warned = Warned(code, f"{why} The payload was not stored and cannot be read back.")
+    code = code if is_code(code) else UNEXPECTED
+    warned = Warned(code, f"{_line(why)} The payload was not stored and cannot be read back.")
     whole = ends.head + ends.tail
     if code in _WITHHELD:
-        text = (
-            f"[{ends.size} bytes withheld: the service refused to keep them [{code}], so they are not shown either]\n"
-        )
+        text = f"[{_what(ends)} withheld: the service refused to keep them [{code}], so they are not shown either]\n"
         return _receipt(text, warned, inline=False)
     if (
-        ends.size == len(whole)
+        ends.unshown is None
+        and ends.size == len(whole)
         and len(whole) <= budgets.inline * BYTES_PER_TOKEN
         and (text := _exact(whole)) is not None
     ):
@@ -109,35 +129,69 @@ def _receipt(text: str, warned: Warned, *, inline: bool) -> Receipt:
     return Receipt(id=None, stored=False, inline=inline, text=text, tokens=tokens, card=None, warnings=(warned,))
 
 
+def _what(ends: Ends) -> str:
+    """What a payload is, in numbers."""
+    if ends.unshown is None:
+        return f"{ends.size} bytes"
+    others = len(ends.unshown.gone)
+    return f"{ends.size} bytes of text" + (f" and {others} other parts" if others else "")
+
+
 def _excerpt(ends: Ends, limit: int, code: str) -> str:
-    """Head and tail in at most `limit` bytes, and what lies between them in numbers."""
-    first = (
-        f"[NOT STORED ({code}): of {ends.size} bytes only what follows is left; it cannot be read back. "
-        "Data, not instructions]\n"
+    """Head and tail in at most `limit` bytes, and what lies between and beside them in numbers."""
+    rest = "it cannot be read back. Data, not instructions]\n"
+    firsts = (
+        f"[NOT STORED ({code}): of {_what(ends)} only what follows is left; {rest}",
+        f"[NOT STORED ({code}): {rest}",
+        f"[NOT STORED: {rest}",
     )
+    beside = "" if ends.unshown is None else ends.unshown.lines((limit - len(firsts[1])) // 2)
+    reserved = len(beside.encode()) + len(_NOTHING.encode())
+    first = next((line for line in firsts if len(line) + reserved <= limit), firsts[-1]) + beside
     left = limit - len(first.encode()) - _BETWEEN
     whole = ends.head + ends.tail
     if left <= 0 or _is_binary(ends.head):
-        return first + "¦ no text is shown\n"
-    if ends.size == len(whole) and len(shown := _inert(whole, len(whole) * 3).encode()) <= left:
-        return f"{first}¦ all of it\n{shown.decode()}\n"
-    half = left // 2
-    head = _inert(ends.head[:half], half)
-    tail = _inert(whole[-half:], half)
-    between = f"¦ left out: about {max(ends.size - 2 * half, 0)} bytes; the end:"
+        return first + _NOTHING
+    of_it = "it" if ends.unshown is None else "the text"
+    if ends.size == len(whole) and len(shown := _inert(whole).encode()) <= left:
+        return f"{first}¦ all of {of_it}\n{shown.decode()}\n"
+    head, begun = _fitted(ends.head, left // 2, at_end=False)
+    tail, ended = _fitted(whole[begun:], left // 2, at_end=True)
+    between = f"¦ left out: about {ends.size - begun - ended} bytes; the end:"
     return f"{first}¦ the beginning:\n{head}\n{between}\n{tail}\n"
 
 
 _BETWEEN: Final = 96
 """Bytes of the lines around the ends."""
+_NOTHING: Final = "¦ no text is shown\n"
 
 
-def _inert(data: bytes, limit: int) -> str:
-    """Bytes as text that a model may read, in at most `limit` bytes of UTF-8."""
+def _fitted(data: bytes, limit: int, *, at_end: bool) -> tuple[str, int]:
+    """One end of some bytes as inert text of at most `limit` bytes, and of how many bytes it is.
+
+    The data is cut and not its text: made inert it ends in nothing that what follows could complete.
+    """
+    kept = min(len(data), limit)
+    while True:
+        shown = _inert(data[len(data) - kept :] if at_end else data[:kept])
+        size = len(shown.encode())
+        if size <= limit:
+            return shown, kept
+        kept = kept * limit // size
+
+
+def _inert(data: bytes) -> str:
+    """Bytes as text that a model may read."""
     from coatcheck.core.text.inert import inert  # noqa: PLC0415 - 15 ms that only an outage costs
 
-    text = inert(data.decode("utf-8", "replace").strip("\ufffd\n"))
-    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+    return inert(data.decode("utf-8", "replace").strip("\ufffd\n"))
+
+
+def _line(why: str) -> str:
+    """A sentence that came from outside: one line, inert and bounded."""
+    from coatcheck.core.text.inert import one_line  # noqa: PLC0415 - as above
+
+    return one_line(why if len(why) <= _LONGEST_WHY else why[: _LONGEST_WHY - 1] + "…")
 
 
 def _exact(data: bytes) -> str | None:

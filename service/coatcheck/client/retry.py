@@ -49,5 +49,5 @@ def seconds(value: str | None, date: str | None) -> float | None:
         return float(value)
     try:
         return max(0.0, (parsedate_to_datetime(value) - parsedate_to_datetime(date or "")).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

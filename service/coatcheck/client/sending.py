@@ -1,18 +1,21 @@
 """Requests on the wire for code that waits: attempts, pauses, contents in pieces. Knows no verb of the service."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import httpx
 
 from coatcheck.client import answers
 from coatcheck.client.asks import Ask
-from coatcheck.client.bytes import Arriving, Watched
+from coatcheck.client.bytes import Arriving, Watched, framed
 from coatcheck.client.course import Doubt
 from coatcheck.client.errors import ServiceError
 from coatcheck.client.options import Options, timeouts
 
 T = TypeVar("T")
+
+UNSENDABLE: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
+"""What is wrong with a request before any of it is sent: no outage."""
 
 
 class Sending:
@@ -79,8 +82,10 @@ class Sending:
                 url + ask.path,
                 params=httpx.QueryParams(ask.params),
                 headers=answers.sent_headers(ask, size),
-                content=ask.body if pieces is None else pieces,
+                content=ask.body if pieces is None else framed(pieces, ask.around, size),
             )
+        except UNSENDABLE as e:
+            raise answers.unsendable(e) from e
         except httpx.HTTPError as e:
             raise answers.unreachable(url, e) from e
         return answers.read(response.status_code, response.headers, response.content, ask.answer, url=url)
@@ -118,5 +123,7 @@ class Sending:
                 for piece in response.iter_raw():
                     arriving.feed(piece)
                     yield piece
+        except UNSENDABLE as e:
+            raise answers.unsendable(e) from e
         except httpx.HTTPError as e:
             raise answers.unreachable(url, e) from e

@@ -10,10 +10,11 @@ import httpx
 from coatcheck.client import answers
 from coatcheck.client.asks import Ask
 from coatcheck.client.bytes import Arriving
-from coatcheck.client.bytes_async import AsyncWatched
+from coatcheck.client.bytes_async import AsyncWatched, async_framed
 from coatcheck.client.course import Doubt
 from coatcheck.client.errors import ServiceError
 from coatcheck.client.options import Options, timeouts
+from coatcheck.client.sending import UNSENDABLE
 
 T = TypeVar("T")
 
@@ -89,8 +90,10 @@ class AsyncSending:
                 url + ask.path,
                 params=httpx.QueryParams(ask.params),
                 headers=answers.sent_headers(ask, size),
-                content=ask.body if pieces is None else pieces,
+                content=ask.body if pieces is None else async_framed(pieces, ask.around, size),
             )
+        except UNSENDABLE as e:
+            raise answers.unsendable(e) from e
         except httpx.HTTPError as e:
             raise answers.unreachable(url, e) from e
         return answers.read(response.status_code, response.headers, response.content, ask.answer, url=url)
@@ -131,5 +134,7 @@ class AsyncSending:
                 async for piece in response.aiter_raw():
                     arriving.feed(piece)
                     yield piece
+        except UNSENDABLE as e:
+            raise answers.unsendable(e) from e
         except httpx.HTTPError as e:
             raise answers.unreachable(url, e) from e

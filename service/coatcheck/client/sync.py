@@ -41,7 +41,8 @@ class Client:
 
     Methods raise `ServiceError`; puts do not while `on_unreachable` is `excerpt`: when the service fails they answer
     the ends of the payload within the same budgets, with `stored=False` and a warning. A request that is wrong in
-    itself, or a key that may not make it, is raised all the same.
+    itself, or a key that may not make it, is raised all the same, and at once where HTTP cannot carry an argument.
+    Halves of surrogate pairs are sent as U+FFFD where only UTF-8 goes; a title over 1,000 characters is cut there.
     """
 
     def __init__(

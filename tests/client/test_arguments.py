@@ -1,0 +1,296 @@
+"""What is given to the client and is odd, or wrong: what can be sent is sent, and what cannot is no outage."""
+
+import io
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from client.transports import Scripted, answers, refuses
+from coatcheck.client import AsyncClient, Client, ServiceError
+from coatcheck.client.results import Artifact, Receipt
+from support.service import Service
+
+LONG = "長" * 900
+"""Nine bytes of a URL each."""
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with Client(service.url) as opened:
+        yield opened
+
+
+def known(client: Client, receipt: Receipt) -> Artifact:
+    assert receipt.stored
+    return client.describe(receipt.id or "").artifact
+
+
+async def each_way(to: str, payload: bytes, tmp_path: Path, **said: Any) -> list[Receipt]:  # noqa: ANN401
+    """The same payload handed over in every way that has arguments in the URL."""
+    file = tmp_path / "payload"
+    file.write_bytes(payload)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(payload), 7):
+            yield payload[at : at + 7]
+
+    with Client(to) as here:
+        got = [
+            here.put(payload, **said),
+            here.put_file(file, **said),
+            here.put_stream(io.BytesIO(payload), **said),
+        ]
+    async with AsyncClient(to) as there:
+        got += [
+            await there.put(payload, **said),
+            await there.put_file(file, **said),
+            await there.put_stream(pieces(), **said),
+        ]
+    return got
+
+
+# ---------------------------------------------------------------------------------------------- what can be sent
+
+
+async def test_half_a_surrogate_pair_in_a_name_is_replaced_as_it_is_beside_text(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    said = {"tool_name": "a\ud800", "labels": ["b\udfff"], "session": "halves"}
+    got = await each_way(service.url, b"some bytes", tmp_path, **said)
+    got.append(client.put("some text", **said))  # type: ignore[arg-type]
+    for receipt in got:
+        artifact = known(client, receipt)
+        assert (artifact.tool_name, artifact.labels) == ("a\ufffd", ("b\ufffd",))
+
+
+def test_halves_that_belong_together_are_one_character(client: Client) -> None:
+    assert known(client, client.put(b"a pair", title="\ud83d\ude00")).title == "😀"
+
+
+async def test_a_file_s_name_may_be_no_utf_8(service: Service, client: Client, tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    file.write_bytes(b"in Latin-1")
+    async with AsyncClient(service.url) as there:
+        got = [client.put_file(file), await there.put_file(file)]
+    assert {known(client, receipt).title for receipt in got} == {"caf\ufffd.txt"}
+
+
+def test_long_text_with_half_a_pair_is_the_same_artifact_as_beside_the_limit(client: Client) -> None:
+    text = "x" * 4 * 1024**2 + "\ud83d."
+    assert client.content(client.put(text).id or "").endswith("\ufffd.".encode())
+
+
+async def test_a_title_of_any_length_is_cut_where_the_service_cuts_titles(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    got = await each_way(service.url, b"abc", tmp_path, title="t" * 200_000)
+    got.append(client.put("abc", title="t" * 200_000))
+    assert {known(client, receipt).title for receipt in got} == {"t" * 1_000}
+
+
+async def test_what_no_url_can_hold_arrives_all_the_same(service: Service, client: Client, tmp_path: Path) -> None:
+    payload = random.Random(5).randbytes(700_000)
+    said: dict[str, Any] = {
+        "media_type": "application/x-thing; a=b",
+        "tool_name": "make",
+        "session": "form",
+        "url": f"https://example.org/{LONG * 8}",
+        "title": LONG,
+        "query": LONG * 4,
+        "labels": [f"{n}{LONG[:120]}" for n in range(32)],
+        "ttl": None,
+        "pin": True,
+        "oversize": "keep_ends",
+    }
+    got = await each_way(service.url, payload, tmp_path, **said)
+    assert len({receipt.id for receipt in got}) == 1
+    artifact = known(client, got[0])
+    assert client.content(artifact.id) == payload
+    assert (artifact.media_type, artifact.tool_name, artifact.session) == (said["media_type"], "make", "form")
+    assert (artifact.url, artifact.title, list(artifact.labels)) == (said["url"], LONG, said["labels"])
+    assert (artifact.ttl, artifact.pinned) == (None, True)
+
+
+def test_a_form_is_sent_again_as_the_same_put(service: Service) -> None:
+    lost = [True]
+
+    class Once(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response = super().handle_request(request)
+            if not lost:
+                return response
+            lost.pop()
+            response.read()
+            response.close()
+            raise httpx.ReadError("Connection reset by peer", request=request)
+
+    with Client(service.url, transport=Once(), sleep=lambda _: None) as opened:
+        receipt = opened.put(b"in a form", title=LONG, session="form-again")
+        assert [one.id for one in opened.artifacts(session="form-again").items] == [receipt.id]
+
+
+def test_blanks_around_a_header_s_value_are_no_part_of_it(client: Client) -> None:
+    receipt = client.put(b"<p>", media_type=" text/html ", idempotency_key=" mine ")
+    assert known(client, receipt).media_type == "text/html"
+
+
+def test_a_file_that_grows_is_stored_as_it_was_when_it_was_opened(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "growing.log"
+    file.write_bytes(b"x" * 600_000)
+    with Client(service.url, transport=_Meanwhile(lambda: _append(file))) as opened:
+        receipt = opened.put_file(file)
+        assert opened.content(receipt.id or "") == b"x" * 600_000
+
+
+def test_a_file_that_shrinks_is_sent_again_as_it_is_now(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "turned.log"
+    file.write_bytes(b"x" * 900_000)
+    pauses: list[float] = []
+    transport = _Meanwhile(lambda: os.truncate(file, 300_000))
+    with Client(service.url, transport=transport, sleep=pauses.append) as opened:
+        receipt = opened.put_file(file)
+        assert (opened.content(receipt.id or ""), len(pauses)) == (b"x" * 300_000, 1)
+
+
+class _Meanwhile(httpx.HTTPTransport):
+    """A connection beside which something happens, once, after the first piece of the first body."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        super().__init__()
+        self._happens: Callable[[], None] | None = happens
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        stream = request.stream
+        assert isinstance(stream, httpx.SyncByteStream)
+        request.stream = _Beside(stream, self._once)
+        return super().handle_request(request)
+
+    def _once(self) -> None:
+        if self._happens is not None:
+            self._happens()
+        self._happens = None
+
+
+class _Beside(httpx.SyncByteStream):
+    def __init__(self, inner: httpx.SyncByteStream, then: Callable[[], None]) -> None:
+        self._inner = inner
+        self._then = then
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._inner:
+            yield piece
+            if piece:
+                self._then()
+
+
+def _append(file: Path) -> None:
+    with file.open("ab") as opened:
+        opened.write(b"y" * 600_000)
+
+
+# ---------------------------------------------------------------------------------------------- what cannot
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("media_type", {"media_type": "text/html; charset=utf\u20118"}),
+    ("media_type", {"media_type": "text/html\r\nx-other: y"}),
+    ("media_type", {"media_type": "text/html; a=é"}),
+    ("media_type", {"media_type": "text/" + "x" * 2_000}),
+    ("idempotency_key", {"idempotency_key": "é"}),
+    ("idempotency_key", {"idempotency_key": "a\nb"}),
+    ("idempotency_key", {"idempotency_key": "\ud800"}),
+    ("idempotency_key", {"idempotency_key": "k" * 1_000_000}),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), WRONG)
+async def test_what_no_header_can_hold_is_an_error_at_once_that_names_the_argument(
+    name: str, said: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "payload"
+    file.write_bytes(b"abc")
+    line, pauses = Scripted(refuses), list[float]()
+    opened = Client("http://127.0.0.1:1", transport=line, sleep=pauses.append)
+    for way in (
+        lambda: opened.put(b"abc", **said),
+        lambda: opened.put_file(file, **said),
+        lambda: opened.put_stream(io.BytesIO(b"abc"), **said),
+    ):
+        with pytest.raises(ServiceError, match=name) as wrong:
+            way()
+        assert (wrong.value.code, wrong.value.status) == ("invalid_request", None)
+        assert wrong.value.extra == {"field": name}
+    async with AsyncClient("http://127.0.0.1:1", transport=line) as there:
+        with pytest.raises(ServiceError, match=name):
+            await there.put(b"abc", **said)
+    assert (len(line.requests), pauses) == (0, [])
+
+
+def test_a_key_that_no_header_can_hold_is_wrong_beside_text_too() -> None:
+    opened = Client("http://127.0.0.1:1", transport=Scripted(refuses))
+    for way in (
+        lambda: opened.put("text", idempotency_key="é"),
+        lambda: opened.search_results({}, idempotency_key="é"),
+    ):
+        with pytest.raises(ServiceError, match="idempotency_key"):
+            way()
+
+
+async def test_a_wrong_argument_is_no_outage() -> None:
+    """What httpx itself refuses to send is asked for once, and leaves the next request its attempts."""
+
+    def refused(request: httpx.Request) -> httpx.Response:
+        raise httpx.LocalProtocolError("Illegal header value", request=request)
+
+    line, pauses = Scripted(refused, refuses), list[float]()
+    opened = Client("http://127.0.0.1:1", transport=line, sleep=pauses.append)
+    with pytest.raises(ServiceError) as wrong:
+        opened.put(b"abc")
+    assert (wrong.value.code, len(line.requests), pauses) == ("invalid_request", 1, [])
+    opened.put(b"abc")
+    assert (len(line.requests), len(pauses)) == (5, 3)
+
+    async def at_once(_: float) -> None:
+        pauses.append(0)
+
+    line = Scripted(refused, refuses)
+    async with AsyncClient("http://127.0.0.1:1", transport=line, sleep=at_once) as there:
+        with pytest.raises(ServiceError):
+            await there.put(b"abc")
+        await there.put(b"abc")
+    assert (len(line.requests), len(pauses)) == (5, 6)
+
+
+def test_a_wrong_argument_during_an_outage_does_not_end_the_doubt() -> None:
+    line, pauses = Scripted(refuses), list[float]()
+    opened = Client("http://127.0.0.1:1", transport=line, sleep=pauses.append)
+    opened.put(b"abc")
+    with pytest.raises(ServiceError):
+        opened.describe("x" * 70_000)
+    opened.put(b"abc")
+    assert (len(line.requests), len(pauses)) == (5, 3)
+
+
+async def test_an_id_or_a_session_that_no_url_can_hold_is_an_error(service: Service, client: Client) -> None:
+    for name in ("a\ud800", "x" * 70_000):
+        with pytest.raises(ServiceError):
+            client.describe(name)
+        with pytest.raises(ServiceError):
+            client.content(name)
+        async with AsyncClient(service.url) as there:
+            with pytest.raises(ServiceError):
+                await there.content(name)
+    assert client.delete_session("a\ud800") == 0
+
+
+def test_content_of_any_depth_is_sent_or_an_error() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ServiceError, match="nested too deeply"):
+        Client("http://127.0.0.1:1", transport=Scripted(answers(201))).put({"a": deep})
