@@ -5,13 +5,14 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from client.transports import Scripted, answers, refuses
-from coatcheck.client import AsyncClient, Client, ServiceError
+from coatcheck.client import AsyncClient, Client, Retries, ServiceError
+from coatcheck.client.options import DEFAULT_URL, options
 from coatcheck.client.results import Artifact, Receipt
 from support.service import Service
 
@@ -294,3 +295,25 @@ def test_content_of_any_depth_is_sent_or_an_error() -> None:
         deep = [deep]
     with pytest.raises(ServiceError, match="nested too deeply"):
         Client("http://127.0.0.1:1", transport=Scripted(answers(201))).put({"a": deep})
+
+
+def test_where_the_service_is_and_the_key_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COATCHECK_URL", "http://coatcheck.example:1234/")
+    monkeypatch.setenv("COATCHECK_KEY", "ck_live_abc")
+    made = options(None, None, timeout=1, retries=None, on_unreachable="excerpt", said={})
+    assert (made.url, made.headers["authorization"]) == ("http://coatcheck.example:1234", "Bearer ck_live_abc")
+    given = options("http://other:1", "own", timeout=1, retries=None, on_unreachable="excerpt", said={})
+    assert (given.url, given.headers["authorization"]) == ("http://other:1", "Bearer own")
+    monkeypatch.delenv("COATCHECK_URL")
+    monkeypatch.delenv("COATCHECK_KEY")
+    plain = options(None, None, timeout=1, retries=None, on_unreachable="excerpt", said={})
+    assert (plain.url, "authorization" in plain.headers) == (DEFAULT_URL, False)
+
+
+def test_what_was_not_stored_cannot_be_read_and_that_is_said() -> None:
+    with Client("http://127.0.0.1:1", retries=Retries(attempts=1)) as client:
+        receipt = client.put("some output")
+        assert receipt.id is None
+        with pytest.raises(ServiceError, match="not stored") as refused:
+            client.search(cast("str", receipt.id), "error")
+    assert (refused.value.code, refused.value.status) == ("invalid_request", None)

@@ -236,7 +236,9 @@ _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
 """Where null says something."""
 
 
-def _at(artifact_id: str) -> str:
+def _at(artifact_id: str | None) -> str:
+    if not isinstance(artifact_id, str):  # of a receipt of what was not stored it is None
+        raise ServiceError(WRONG, "There is no artifact ID: what is not stored (`receipt.stored`) cannot be read.")
     return f"/v1/artifacts/{_segment(artifact_id)}"
 
 

@@ -16,7 +16,7 @@ from coatcheck.client.bytes_async import AsyncWatched, async_pieces_of
 from coatcheck.client.errors import ServiceError
 from coatcheck.client.fields import Compacting, Hooked, Listed, Measured, Outlined, Ranged, Searched, Selected, Windowed
 from coatcheck.client.fields import Found as FindAsk
-from coatcheck.client.options import DEFAULT_URL, OnUnreachable, new_key, options
+from coatcheck.client.options import OnUnreachable, new_key, options
 from coatcheck.client.results import (
     Artifact,
     CardText,
@@ -45,7 +45,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         key: str | None = None,
         session: str | None = None,
@@ -60,8 +60,8 @@ class AsyncClient:
         """Nothing is sent yet.
 
         Args:
-            url: where the service is.
-            key: to present, where the service asks for one.
+            url: where the service is; None: `COATCHECK_URL`, or else http://127.0.0.1:8321.
+            key: to present, where the service asks for one; None: `COATCHECK_KEY`, if that is set.
             session: said of every payload, unless a put says otherwise.
             card_tokens: the same.
             inline_tokens: the same.

@@ -1,5 +1,6 @@
 """How a client is set up: checked once, used by both clients."""
 
+import os
 import uuid
 from collections.abc import Mapping
 from typing import Final, Literal, cast
@@ -28,7 +29,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def options(
-    url: str,
+    url: str | None,
     key: str | None,
     *,
     timeout: float,
@@ -36,11 +37,13 @@ def options(
     on_unreachable: OnUnreachable,
     said: Mapping[str, object],
 ) -> Options:
-    """Check a setup.
+    """Check a setup; what is not given is taken from `COATCHECK_URL` and `COATCHECK_KEY`.
 
     Raises:
         ValueError: for what is no URL of a service, or no key.
     """
+    url = url or os.environ.get("COATCHECK_URL") or DEFAULT_URL  # noqa: TID251 - as the command line does
+    key = os.environ.get("COATCHECK_KEY") or None if key is None else key  # noqa: TID251 - the same
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as e:

@@ -15,7 +15,7 @@ from coatcheck.client.bytes import Watched, ends_of_file, pieces_of, said_of_fil
 from coatcheck.client.errors import ServiceError
 from coatcheck.client.fields import Compacting, Hooked, Listed, Measured, Outlined, Ranged, Searched, Selected, Windowed
 from coatcheck.client.fields import Found as FindAsk
-from coatcheck.client.options import DEFAULT_URL, OnUnreachable, new_key, options
+from coatcheck.client.options import OnUnreachable, new_key, options
 from coatcheck.client.results import (
     Artifact,
     CardText,
@@ -47,7 +47,7 @@ class Client:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         key: str | None = None,
         session: str | None = None,
@@ -62,8 +62,8 @@ class Client:
         """Nothing is sent yet.
 
         Args:
-            url: where the service is.
-            key: to present, where the service asks for one.
+            url: where the service is; None: `COATCHECK_URL`, or else http://127.0.0.1:8321.
+            key: to present, where the service asks for one; None: `COATCHECK_KEY`, if that is set.
             session: said of every payload, unless a put says otherwise.
             card_tokens: the same.
             inline_tokens: the same.
