@@ -1,5 +1,8 @@
 """The route and the declared tool: what callers of a running service get."""
 
+import json
+import re
+
 from jsonpath.desk import dumps
 from support.service import Service
 
@@ -45,3 +48,27 @@ def test_the_declared_tool_reads_by_path(service: Service) -> None:
     answer = service.client.post("/v1/tools/call", json=body)
     assert answer.status_code == 200
     assert "28: 28\\n29: 29" in answer.text
+
+
+def test_an_answer_about_a_damaged_document_is_json(service: Service) -> None:
+    for data, path in (('{"status":"ok","rows":[1,2', "$"), ('{"a": NaN,"b":1}', "$.a"), ('{"a":nul}', "$.a")):
+        artifact = service.post(data + " " * 8_000, media_type="application/json")["id"]
+        answer = service.client.get(f"/v1/artifacts/{artifact}/json", params={"path": path})
+        assert answer.status_code == 200
+        value = json.loads(answer.content)["values"][0]
+        assert (value["complete"], "value" in value) == (False, False)
+        assert answer.json()["notices"]
+
+
+def test_the_declared_tool_goes_on_in_a_long_value_that_is_cut_off(service: Service) -> None:
+    artifact = service.post('{"log":"' + "abc def\\n" * 3_000, media_type="application/json")["id"]
+    text, offset, parts = "", None, 0
+    while offset is not None or not parts:
+        arguments = {"artifact_id": artifact, "path": "$.log", **({"offset": offset} if offset else {})}
+        answer = service.client.post("/v1/tools/call", json={"name": "read_artifact", "arguments": arguments}).text
+        text, parts = text + answer, parts + 1
+        found = re.search(r'Next: the same call with offset=\\*"([^"\\]+)', answer)
+        offset = found and found[1]
+    assert parts > 1
+    assert text.count("abc def") == 3_000
+    assert "That is the end." in text

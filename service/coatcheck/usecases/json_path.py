@@ -42,6 +42,7 @@ _LOCATION_LIMIT = 2_000
 _TITLE_TOKENS = 100
 _BRIEF_PATH = 256
 """Characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
+_PARTIAL = "This value is cut off, or it is not valid JSON; it is given as it is written."
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
 
 Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
@@ -56,9 +57,9 @@ class JsonValue(Struct, frozen=True, kw_only=True):
     bytes: Extent | None
     """Where it is written in the raw payload, for `read?unit=byte`; null where that is not known."""
     complete: bool
-    """All of it is shown."""
+    """All of it is shown, and it is JSON."""
     value: msgspec.Raw | UnsetType = UNSET
-    """The value itself, where it is complete; with `fields`, the object of these."""
+    """The value itself, just where it is complete; with `fields`, the object of these."""
 
 
 class JsonAnswer(Struct, frozen=True, kw_only=True):
@@ -191,18 +192,23 @@ class ReadJson(Reader):
             return None
         start, end = hit.span
         text = hit.kind == "string"
-        cut_short = page.partial
-        at = Inside(start + 1, end if cut_short else end - 1, text=True) if text else Inside(start, end, text=False)
-        what = f"({hit.kind}, {end - start:,} bytes)"
+        partial = hit.state != "sound"
+        if text:  # without its quotes; one that is cut off has but the first
+            at = Inside(start + 1, end if hit.state == "cut" else end - 1, text=True, partial=partial)
+        else:
+            at = Inside(start, end, text=False, partial=partial)
+        what = f"({hit.kind}, {end - start:,} byte{'' if end - start == 1 else 's'})"
         part = await self._part(asking, at, "\n".join([title(hit, what), *said(page.notices)]))
+        whole = hit.whole and at.byte + part.used >= at.end
+        value = _raw(hit.text, odd=ODD in page.notices) if whole else UNSET
         shown = JsonValue(
             location=_location(hit),
             kind=hit.kind,
             bytes=Extent(start, end),
-            complete=at.byte + part.used >= at.end,
-            value=_raw(hit.text, odd=ODD in page.notices) if hit.whole and at.byte + part.used >= at.end else UNSET,
+            complete=value is not UNSET,
+            value=value,
         )
-        return _part_answer(asking, at, part, [shown], page)
+        return _part_answer(asking, at, part, [shown], page.notices, partial=page.partial)
 
     async def _none(self, asking: "_Asking", page: Page) -> JsonAnswer:
         """No values, in a sentence."""
@@ -216,8 +222,10 @@ class ReadJson(Reader):
         """The next part of one long value."""
         if not 0 <= at.byte <= at.end <= asking.content.size:
             raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
-        part = await self._part(asking, at, f"{MARK} continued; {at.end - at.byte:,} bytes are left")
-        return _part_answer(asking, at, part, [], None)
+        notices = [_PARTIAL] if at.partial else []
+        heading = f"{MARK} continued; {at.end - at.byte:,} bytes are left"
+        part = await self._part(asking, at, "\n".join([heading, *said(notices)]))
+        return _part_answer(asking, at, part, [], notices, partial=at.partial)
 
     async def _part(self, asking: "_Asking", at: Inside, heading: str) -> Part:
         heading_tokens = self._tokenizer.count(heading) + 2
@@ -294,30 +302,31 @@ def _location(hit: Hit) -> str | None:
 
 def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
     """The value as JSON for programs; none where only forgiving readers take it."""
-    data = text.encode("utf-8", "replace")
-    if odd:
-        try:
+    try:
+        data = text.encode()
+        if odd:
             msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return UNSET
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return UNSET
     return msgspec.Raw(data)
 
 
 def _value(hit: Hit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonValue:
     if hit.cells is None:
-        complete = hit.whole and len(hit.text) <= clip
+        whole = hit.whole and len(hit.text) <= clip
         text = hit.text
     else:
-        complete = all(len(cell) <= clip and not cell.endswith("…") for cell in hit.cells)
+        whole = all(len(cell) <= clip and not cell.endswith("…") for cell in hit.cells)
         members = zip(fields, hit.cells, strict=True)
         text = "{" + ",".join(f"{compact(name)}:{cell}" for name, cell in members if cell) + "}"
     span = hit.span
+    value = _raw(text, odd=odd) if whole else UNSET
     return JsonValue(
         location=_location(hit),
         kind=hit.kind,
         bytes=None if span is None else Extent(*span),
-        complete=complete,
-        value=_raw(text, odd=odd) if complete else UNSET,
+        complete=value is not UNSET,
+        value=value,
     )
 
 
@@ -348,13 +357,15 @@ def _answer(asking: _Asking, page: Page, shown: Rendered, values: list[JsonValue
     )
 
 
-def _part_answer(asking: _Asking, at: Inside, part: Part, values: list[JsonValue], page: Page | None) -> JsonAnswer:
+def _part_answer(
+    asking: _Asking, at: Inside, part: Part, values: list[JsonValue], notices: list[str], *, partial: bool
+) -> JsonAnswer:
     end = at.byte + part.used
     left = end < at.end
     stopped: Stop = "end"
     if left:
         stopped = "max_characters" if len(part.text) > MAX_CHARS - 200 else "max_tokens"
-    following = Inside(end, at.end, at.text)
+    following = structs.replace(at, byte=end)
     return JsonAnswer(
         id=asking.artifact.id,
         text=part.text,
@@ -362,10 +373,10 @@ def _part_answer(asking: _Asking, at: Inside, part: Part, values: list[JsonValue
         values=values,
         total=1,
         total_exact=True,
-        complete=not left,
+        complete=not left and not partial,
         stopped=stopped,
         next=cursors.write(following, asking.number, asking.question) if left else None,
-        partial=page.partial if page else False,
-        notices=page.notices if page else [],
+        partial=partial,
+        notices=notices,
         message=None,
     )

@@ -5,18 +5,33 @@ It stops when the page is full, then counts on for a while, and always when its 
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
-from coatcheck.core.jsonpath.descend import Place, descend, miss, not_json, sniff, too_large
+from coatcheck.core.jsonpath.descend import (
+    NO_JSON,
+    Place,
+    begin,
+    damaged,
+    descend,
+    miss,
+    not_json,
+    nothing,
+    sniff,
+    too_large,
+)
 from coatcheck.core.jsonpath.evaluate import OutOfEffortError, evaluate
 from coatcheck.core.jsonpath.fan import MEMORY_LIMIT, Children
-from coatcheck.core.jsonpath.hits import Page, Resume, Within
+from coatcheck.core.jsonpath.hits import Page, Resume, Unread, Within
 from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.query import Slice, Wildcard
 from coatcheck.core.jsonpath.tally import Ask, Tally
 from coatcheck.core.jsonpath.undecoded import end_of, undecoded
-from coatcheck.core.jsonpath.walk import CutShortError, Source, Walk, Want
+from coatcheck.core.jsonpath.walk import CutShortError, Walk, Want, clipped
+
+_LEFT_OUT: Final = Unread(b"")
+"""Stands for a line that is no JSON, so that the others keep their indices."""
 
 
 def collect(ask: Ask, clock: Callable[[], float]) -> Walk[Page]:
@@ -28,43 +43,65 @@ def collect(ask: Ask, clock: Callable[[], float]) -> Walk[Page]:
     tally = Tally(ask, clock)
     document = yield from sniff(ask.size, last=ask.size <= MEMORY_LIMIT)
     message = None
+    first = yield from begin(document, ask.plan.descent)
+    tally.line = first.line
     try:
-        place = yield from descend(document.source, document.start, ask.plan.descent)
-        if place.missing is None:
-            yield from _take_place(ask, tally, document.source, place)
-        else:
-            message = yield from miss(document.source, place)
+        found = _from(ask, tally, first)
+        message = yield from (found if first.line is None else clipped(found, first.source.size))
     except CutShortError:
         tally.cut_short = True
-        message = "No match before the place where the document is cut off."
+        where = "the document" if tally.line is None else normalized(first.path)
+        message = f"No match before the place where {where} is cut off."
+    except BrokenError:
+        tally.damaged, tally.lost = first.path, True
+        message = "No match before the place where it is no JSON."
     except OutOfEffortError:
         tally.spent_at = tally.spent_at or tally.start
     return tally.page(message if tally.found == 0 else None)
 
 
-def _take_place(ask: Ask, tally: Tally, source: Source, place: Place) -> Walk[None]:
+def _from(ask: Ask, tally: Tally, first: Place) -> Walk[str | None]:
+    """Take what the path leads to from there; a sentence where it leads nowhere."""
+    place = yield from descend(first, ask.plan.descent)
+    if (yield from damaged(first, place)):
+        tally.damaged = first.path
+    if place.missing is not None:
+        return (yield from miss(place))
+    if place.kind == NO_JSON:
+        tally.damaged = tally.damaged or place.path
+        return (yield from nothing(place))
+    yield from _take_place(ask, tally, place)
+    return None
+
+
+def _take_place(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
     plan = ask.plan
     if plan.single and not place.lines:
-        end = yield from end_of(source, place.at, tally)
-        yield from undecoded(ask, tally, place.at, end, place.path, Resume())
+        end, all_there = yield from _end(tally, place)
+        yield from undecoded(ask, tally, place.at, end, place.path, Resume(), all_there=all_there)
         tally.found += 1
         return
     fan = plan.fan
     if fan is None and (plan.single or (plan.spread and place.kind == "array")):
         fan = Wildcard()  # of lines: every line; and `..name` gives on an array what it gives on each element
     if fan is None:
-        yield from _whole(ask, tally, source, place)
+        yield from _whole(ask, tally, place)
     elif place.kind == "array" or (place.kind == "object" and not isinstance(fan, Slice)):
-        yield from Children(ask, tally, source, place, fan).run()
+        yield from Children(ask, tally, place, fan).run()
+
+
+def _end(tally: Tally, place: Place) -> Walk[tuple[int, bool]]:
+    inside = len(place.path) > (0 if place.line is None else 1)
+    return (yield from end_of(place.source, place.at, tally, inside=inside))
 
 
 # --------------------------------------------------------------------------------------------- a value in memory
 
 
-def _whole(ask: Ask, tally: Tally, source: Source, place: Place) -> Walk[None]:
-    end = source.size
+def _whole(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
+    end = place.source.size
     if not place.lines:
-        end = yield from end_of(source, place.at, tally)
+        end, _ = yield from _end(tally, place)
     if end - place.at > MEMORY_LIMIT:
         raise too_large(normalized(place.path), f"{(end - place.at) / 1e6:,.0f} MB")
     raw = yield Want(place.at, end)
@@ -73,6 +110,8 @@ def _whole(ask: Ask, tally: Tally, source: Source, place: Place) -> Walk[None]:
     within = Within(place.path, None if place.lines else raw, place.at)
     try:
         for location, found in evaluate(ask.plan.rest, (None, value), value, tally.effort):
+            if found is _LEFT_OUT:
+                continue
             taken += 1
             if taken > skip:
                 tally.add(found, within, location, Resume(0, 0, taken - 1, tally.found))
@@ -109,7 +148,7 @@ def _lines(raw: bytes, tally: Tally) -> list[object]:
                 decoded = decode(line)
             except (BrokenError, TooDeepError):
                 tally.broken += 1
-                values.append(None)
+                values.append(_LEFT_OUT)
                 continue
             tally.odd |= decoded.odd
             values.append(decoded.value)

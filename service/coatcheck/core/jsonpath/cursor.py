@@ -25,6 +25,8 @@ class Inside(Struct, frozen=True, tag="i", array_like=True):
     end: int
     text: bool
     """The value is a string; what is shown is its characters, without quotes and escapes."""
+    partial: bool = False
+    """The value is no JSON, or not all there, which is said of its first part and holds for the others."""
 
 
 class Page(Struct, frozen=True, tag="p", array_like=True):

@@ -4,16 +4,18 @@ It recognises what a document is: one JSON value, or a JSON value on each line. 
 """
 
 import re
+from itertools import islice
 from typing import Final, NamedTuple
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, span_of
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, sound, span_of
 from coatcheck.core.jsonpath.hits import kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import Index, Name
 from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk
 
+NO_JSON: Final = "value that is not JSON"
 AT_HAND: Final = 1024 * 1024
 """Bytes of a document that is looked at as a whole."""
 LINE_LIMIT: Final = 8 * 1024 * 1024
@@ -22,6 +24,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _NAMES_SHOWN: Final = 12
 _SNIFF: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
+_PUNCTUATION: Final = re.compile(rb"[\s,:\]}]")
+_NO_VALUE: Final = "No match: there is no value at"
 _SCALAR = rb"(?:true|false|null|NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,\]}]|$)"
 _BEGINS: Final = re.compile(
     rb"\s*(?:\[\s*(?:[\[{\"\]]|$|" + _SCALAR + rb"|[0-9]{400})|\{\s*(?:[\"}]|$)|\"|" + _SCALAR + rb"|-?[0-9]{400})"
@@ -38,14 +42,19 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the descent ended."""
+    """Where the descent is, or ended."""
 
+    source: Source
+    """The document, or in a document of lines the line: what is behind its end belongs to another value."""
     at: int
     kind: str
+    """NO_JSON for what begins no value."""
     path: list[Step]
     """Normalized steps."""
-    lines: bool
+    lines: bool = False
     """Here is no value but all the lines, as the elements of an array."""
+    line: int | None = None
+    """The element that `source` is, where it is a line."""
     missing: Step | None = None
     """The step that leads nowhere."""
 
@@ -96,38 +105,63 @@ def not_json(why: str) -> CoatcheckError:
     )
 
 
-def descend(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[Place]:
+def begin(document: Document, path: tuple[Name | Index, ...]) -> Walk[Place]:
+    """Where to descend from: the document, or where it is one of lines, the line that the first step leads to.
+
+    Raises:
+        CoatcheckError: `json_too_large` for a line over LINE_LIMIT.
+    """
+    source, start = document
+    if not source.lines:
+        return Place(source, start, "", [])
+    if not path:
+        return Place(source, start, "array", [], lines=True)
+    index = path[0].index
+    found = None
+    if index is not None:
+        index, found = yield from _line(source, start, index)
+    if index is None or found is None:
+        return Place(source, start, "array", [], lines=True, missing=_step(path[0]))
+    return Place(Source(found[1], last=True), found[0], "", [index], line=index)
+
+
+def descend(place: Place, path: tuple[Name | Index, ...]) -> Walk[Place]:
     """Follow names and indices.
 
     Raises:
-        CutShortError: the document ends first.
-        CoatcheckError: `json_too_large` for a line over LINE_LIMIT.
+        BrokenError: what is on the way is no JSON.
+        CutShortError: the document, or the line, ends first.
     """
-    at, done = start, list[Step]()
-    if source.lines:
-        if not path:
-            return Place(start, "array", [], lines=True)
-        index = path[0].index
-        at = -1
-        if index is not None:
-            at, index = yield from _line(source, start, index)
-        if index is None or at < 0:
-            return Place(start, "array", done, lines=True, missing=_step(path[0]))
-        done.append(index)
+    if place.lines:
+        return place
+    source, at, done = place.source, place.at, list(place.path)
+    if place.line is not None:
         path = path[1:]
     known = yield from _at_hand(source, at, path)
     if known is not None:
         at, path, done = known, (), [*done, *map(_step, path)]
     for step in path:
         at, first = yield from walk.significant(source, at)
-        kind = kind_of(first) or "number"
+        kind = kind_of(first) or NO_JSON
         found, named = yield from _child(source, at, kind, step)
         if found is None:
-            return Place(at, kind, done, lines=False, missing=_step(step))
+            return place._replace(at=at, kind=kind, path=done, missing=_step(step))
         at = found
         done.append(named)
     at, first = yield from walk.significant(source, at)
-    return Place(at, kind_of(first) or "number", done, lines=False)
+    return place._replace(at=at, kind=kind_of(first) or NO_JSON, path=done)
+
+
+def damaged(place: Place, descended: Place) -> Walk[bool]:
+    """Whether the line in which a descent ended is no JSON, as far as that can be told without holding much.
+
+    Of a single value the walk sees brackets and names on the way only; whether the rest of the document is sound would
+    take reading it. A line is short.
+    """
+    whole = descended.missing is None and len(descended.path) == 1  # which who takes it finds out
+    if place.line is None or whole or place.source.size - place.at > AT_HAND:
+        return False
+    return not sound((yield walk.Want(place.at, place.source.size)))
 
 
 def _at_hand(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[int | None]:
@@ -136,7 +170,7 @@ def _at_hand(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk
     None where that does not find the value: it is not there, or the document is peculiar, or a step is.
     """
     plain = all(step.index is None if isinstance(step, Name) else step.index >= 0 for step in path)
-    if source.lines or source.size > AT_HAND or not path or not plain:
+    if source.size - start > AT_HAND or not path or not plain:
         return None
     data = yield walk.Want(start, source.size)
     found = span_of(data, list(map(_step, path)))
@@ -158,23 +192,23 @@ def _child(source: Source, at: int, kind: str, step: Name | Index) -> Walk[tuple
     return (yield from walk.element(source, at, index)), index
 
 
-def _line(source: Source, start: int, index: int) -> Walk[tuple[int, int]]:
-    """Where line `index` begins (-1 when there is none), and its index from 0."""
+def _line(source: Source, start: int, index: int) -> Walk[tuple[int, tuple[int, int] | None]]:
+    """The index of line `index` from 0, and where it begins and ends; None when there is none."""
     if index < 0:
         index += yield from count_lines(source, start)
     seen = 0
-    found = -1
+    found: tuple[int, int] | None = None
 
     def take(batch: Batch) -> bool:
         nonlocal seen, found
         if 0 <= index - seen < len(batch.starts):
-            found = batch.starts[index - seen]
+            found = batch.starts[index - seen], batch.ends[index - seen]
         seen += len(batch.starts)
-        return found >= 0
+        return found is not None
 
     if index >= 0:
         yield from _all_lines(source, start, take)
-    return found, index
+    return index, found
 
 
 def count_lines(source: Source, start: int) -> Walk[int]:
@@ -211,8 +245,17 @@ def too_large(where: str, size: str) -> CoatcheckError:
     )
 
 
-def miss(source: Source, place: Place) -> Walk[str]:
+def nothing(place: Place) -> Walk[str]:
+    """A sentence that says what is written where a value should be."""
+    where = normalized(place.path)[:300]
+    beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
+    word = _PUNCTUATION.split(beginning, 1)[0].decode("utf-8", "replace")
+    return f"No match: what is at {where} is not JSON: it begins with {word!a}." if word else f"{_NO_VALUE} {where}."
+
+
+def miss(place: Place) -> Walk[str]:
     """A sentence that says why a step leads nowhere, and what there is instead."""
+    source = place.source
     where = normalized(place.path)[:300]
     wanted = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
     if place.kind == "array":
@@ -233,8 +276,9 @@ def _names(source: Source, at: int) -> Walk[list[str]]:
     out: list[str] = []
 
     def take(batch: Batch) -> bool:
-        for opening, closing in (batch.names or [])[: _NAMES_SHOWN + 1 - len(out)]:
-            out.append(walk.name_of(batch.data[opening + 1 - batch.base : closing - batch.base])[:60])
+        members = (walk.named(batch, n) for n in range(len(batch.starts)))
+        names = (member[0] for member in members if member is not None)
+        out.extend(walk.name_of(name)[:60] for name in islice(names, _NAMES_SHOWN + 1 - len(out)))
         return len(out) > _NAMES_SHOWN
 
     try:

@@ -4,21 +4,21 @@ The elements of an array are decoded many at once, which costs a third of decodi
 JSON, very deep, very long) is taken by itself. Of what no page has room for only the number is kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
-from coatcheck.core.jsonpath.descend import LINE_LIMIT, Place, count_lines, too_large
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, all_members, all_sound, decode, sound
+from coatcheck.core.jsonpath.descend import AT_HAND, LINE_LIMIT, Place, count_lines, too_large
 from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, condition, evaluate, leading
 from coatcheck.core.jsonpath.hits import HOLD, Resume, Unread, Within
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import Filter, Slice, Wildcard
 from coatcheck.core.jsonpath.tally import Ask, Tally
 from coatcheck.core.jsonpath.undecoded import undecoded
-from coatcheck.core.jsonpath.walk import Batch, Source, TooLongError, Walk
+from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk
 
 MEMORY_LIMIT: Final = LINE_LIMIT
 """Bytes of JSON text that are decoded at a time: about 60 MB of values, and 50 to 150 ms."""
@@ -28,6 +28,8 @@ _TOGETHER: Final = 128
 """Elements that are decoded at once."""
 _TOGETHER_BYTES: Final = 256 * 1024
 """Bytes of them at most: longer ones are decoded each by itself."""
+_COUNTED: Final = 1_024
+"""Elements that are counted at once."""
 _LIST: Final = msgspec.json.Decoder(list[object])
 
 Fan = Wildcard | Filter | Slice
@@ -36,12 +38,12 @@ Fan = Wildcard | Filter | Slice
 class Children:
     """The children of one place, and what a path leads to from them."""
 
-    def __init__(self, ask: Ask, tally: Tally, source: Source, place: Place, fan: Fan) -> None:
+    def __init__(self, ask: Ask, tally: Tally, place: Place, fan: Fan) -> None:
         """Begin at the place's first child, or where the page begins."""
         self._ask = ask
         self._rest = ask.plan.rest
         self._tally = tally
-        self._source = source
+        self._source = place.source
         self._place = place
         self._fan = fan
         self._holds = condition(fan.expression, tally.effort) if isinstance(fan, Filter) else None
@@ -49,6 +51,8 @@ class Children:
         self._plain = not self._rest and not isinstance(fan, Filter)
         self._index = tally.start.index
         self._wanted: range | None = None
+        self._window = walk.FIRST_WINDOW
+        self._last_counts = False
 
     def run(self) -> Walk[None]:
         """Take them, until there are no more, nothing more is wanted, or time is over.
@@ -67,6 +71,8 @@ class Children:
                 if begin is None:
                     return
                 at, self._index = begin, self._wanted.start
+        if place.kind == "object" and source.last:
+            yield from self._all_names()
         at = at or (place.at if place.lines else place.at + 1)
         closed = False
         while not closed and self._tally.spent_at is None and not self._past():
@@ -76,17 +82,30 @@ class Children:
                 else:
                     is_object = place.kind == "object"
                     at, closed = yield from walk.children(
-                        source, at, self._take, is_object=is_object, longest=MEMORY_LIMIT
+                        source, at, self._take, is_object=is_object, longest=MEMORY_LIMIT, window=self._window
                     )
             except TooLongError as e:
                 at, closed = yield from self._long(e.start)
 
+    def _all_names(self) -> Walk[None]:
+        """Have all names of a short object at hand, so that of members with the same name the last counts."""
+        source, at = self._source, self._place.at
+        end = min(source.size, at + AT_HAND)
+        try:
+            end = yield from walk.clipped(walk.end_of(Source(end), at), end)
+        except CutShortError:
+            if end < source.size:
+                return
+        self._window, self._last_counts = end - at, True
+
     def _range(self, fan: Slice) -> Walk[range]:
         if (fan.start or 0) >= 0 and (fan.stop or 0) >= 0:
             stop = self._source.size if fan.stop is None else fan.stop
-            return range(fan.start or 0, stop, fan.step or 1)
-        counted = count_lines if self._place.lines else walk.count
-        return fan.of((yield from counted(self._source, self._place.at)))
+            found = range(fan.start or 0, stop, fan.step or 1)
+        else:
+            counted = count_lines if self._place.lines else walk.count
+            found = fan.of((yield from counted(self._source, self._place.at)))
+        return range(found.start, found[-1] + 1, found.step) if found else found
 
     def _past(self) -> bool:
         return self._wanted is not None and self._index >= self._wanted.stop
@@ -98,31 +117,57 @@ class Children:
         return self._take_each(batch, 0, len(batch.starts))
 
     def _take_each(self, batch: Batch, first: int, last: int) -> bool:
+        followed = _followed(batch) if self._last_counts else frozenset[int]()
         for number in range(first, last):
             if self._past():
                 return True
             if self._plain and self._tally.full_at is not None:
-                return self._count_rest(Resume(batch.starts[number], self._index), last - number)
-            if (self._wanted is None or self._index in self._wanted) and not self._child(batch, number):
+                return self._count_rest(batch, number, last, followed)
+            wanted = (self._wanted is None or self._index in self._wanted) and number not in followed
+            if wanted and not self._child(batch, number):
                 return True
             self._index += 1
-        return False
+        return self._past()
 
-    def _count_rest(self, at: Resume, rest: int) -> bool:
-        """Children that need not be looked at any more."""
-        try:
-            self._tally.effort.spend(1 + rest // 16)
-        except OutOfEffortError:
-            self._tally.spent_at = at
-            return True
-        among = range(self._index, self._index + rest)
-        if self._wanted is None:
-            self._tally.found += rest
-        else:
-            first = self._index + (self._wanted.start - self._index) % self._wanted.step
-            self._tally.found += len(range(first, min(among.stop, self._wanted.stop), self._wanted.step))
-        self._index += rest
-        return False
+    def _count_rest(self, batch: Batch, first: int, last: int, followed: frozenset[int] = frozenset()) -> bool:
+        """Children of which only the number is of interest; what is no JSON is left out of it, too."""
+        tally, wanted, at = self._tally, self._wanted, first
+        while at < last and not self._past():
+            upto = min(at + _COUNTED, last)
+            if wanted is not None:
+                upto = min(upto, at + wanted.stop - self._index)
+            start, end = batch.starts[at], batch.ends[upto - 1]
+            try:
+                tally.effort.spend(1 + (end - start) // _STEP_BYTES)
+            except OutOfEffortError:
+                tally.spent_at = Resume(start, self._index, 0, tally.found)
+                return True
+            numbers = self._asked_for(at, upto, followed)
+            if self._sound(batch, at, upto):
+                tally.found += len(numbers)
+            else:
+                sound_ones = sum(_is_sound(batch, number) for number in numbers)
+                tally.found += sound_ones
+                tally.broken += len(numbers) - sound_ones
+            self._index += upto - at
+            at = upto
+        return self._past()
+
+    def _asked_for(self, first: int, last: int, followed: frozenset[int]) -> Sequence[int]:
+        """Which of the children from the next one on are asked for, as numbers in their batch."""
+        if self._wanted is not None:
+            begin, step = max(self._index, self._wanted.start), self._wanted.step
+            begin += (self._wanted.start - begin) % step
+            return range(first + begin - self._index, last, step)
+        return [n for n in range(first, last) if n not in followed] if followed else range(first, last)
+
+    def _sound(self, batch: Batch, first: int, last: int) -> bool:
+        """Whether children are all strict JSON, where that is told of many at once."""
+        if self._place.lines:
+            return False
+        start, end = batch.starts[first] - batch.base, batch.ends[last - 1] - batch.base
+        written = batch.data[start:end]
+        return all_sound(written, last - first) if batch.names is None else all_members(written)
 
     def _take_together(self, batch: Batch) -> bool:
         """Take elements that are decoded many at once."""
@@ -131,7 +176,7 @@ class Children:
             if self._past():
                 return True
             if self._plain and tally.full_at is not None:
-                return self._count_rest(Resume(batch.starts[first], self._index), total - first)
+                return self._count_rest(batch, first, total)
             last = min(first + _TOGETHER, total)
             if self._wanted is not None:
                 last = min(last, first + self._wanted.stop - self._index)
@@ -146,7 +191,7 @@ class Children:
             if self._take_each(batch, first, last) if values is None else self._take_values(batch, first, values):
                 return True
             self._index = before + last - first
-        return False
+        return self._past()
 
     def _together(self, batch: Batch, first: int, last: int) -> list[tuple[int, object]] | None:
         """Which of some elements are asked for, with their values; None where one of them is peculiar."""
@@ -191,15 +236,15 @@ class Children:
 
     def _child(self, batch: Batch, number: int, held: tuple[object] | None = None) -> bool:
         """Take the values of one child, or those within its value that a filter `held` for; False when time is over."""
-        tally, base = self._tally, batch.base
-        start, end = batch.starts[number], batch.ends[number]
-        at, step = start, self._index
-        name: Step = step
+        tally, start, step = self._tally, batch.starts[number], self._index
+        at, name = start, b""
         if batch.names is not None:
-            opening, closing = batch.names[number]
-            name = walk.name_of(batch.data[opening + 1 - base : closing - base])
-            at = batch.data.find(b":", closing + 1 - base, end - base) + 1 + base
-        raw = batch.data[at - base : end - base]
+            member = walk.named(batch, number)
+            if member is None:
+                tally.broken += 1
+                return True
+            name, at = member
+        raw = batch.data[at - batch.base : batch.ends[number] - batch.base]
         skip = tally.start.skip if start == tally.start.byte else 0
         taken, within = 0, None
         try:
@@ -208,7 +253,9 @@ class Children:
                 taken += 1
                 if taken <= skip:
                     continue
-                within = within or Within([*self._place.path, name], raw, at)
+                if within is None:
+                    own: Step = step if batch.names is None else walk.name_of(name)
+                    within = Within([*self._place.path, own], raw, at)
                 tally.add(value, within, location, Resume(start, step, taken - 1, tally.found))
         except OutOfEffortError:
             tally.spent_at = Resume(start, step, max(taken, skip), tally.found)
@@ -256,3 +303,25 @@ class Children:
         self._index += 1
         after, char = yield from walk.significant(source, end)
         return after + 1, char != ord(",")
+
+
+def _followed(batch: Batch) -> frozenset[int]:
+    """The members behind which one with the same name stands, which is the one that counts."""
+    base, data = batch.base, batch.data
+    written = [data[opening + 1 - base : closing - base] for opening, closing in batch.names or []]
+    if len(set(written)) == len(written) and b"\\" not in b"".join(written):
+        return frozenset()
+    members = ((n, walk.named(batch, n)) for n in range(len(batch.starts)))
+    names = {n: walk.name_of(member[0]) for n, member in members if member is not None}
+    last = {name: n for n, name in names.items()}
+    return frozenset(names.keys() - last.values())
+
+
+def _is_sound(batch: Batch, number: int) -> bool:
+    base, at = batch.base, batch.starts[number]
+    if batch.names is not None:
+        member = walk.named(batch, number)
+        if member is None:
+            return False
+        at = member[1]
+    return sound(batch.data[at - base : batch.ends[number] - base])

@@ -4,7 +4,6 @@ It renders single values only; `render.py` makes an answer of many.
 """
 
 import json
-import math
 from typing import Final, Literal
 
 import msgspec
@@ -20,8 +19,11 @@ HOLD_ALONE: Final = 30_000
 """Characters kept of the first value of a page, which may be the only one."""
 
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
+State = Literal["sound", "broken", "cut"]
+"""What is written is a JSON value as far as was looked at, is none, or ends before the value does."""
 
 _ENCODE: Final = msgspec.json.Encoder().encode
+_LOOSE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 _KINDS: Final[dict[int, Kind]] = {
     **dict.fromkeys(b"-0123456789NI", "number"),
@@ -90,6 +92,7 @@ class Hit(Struct, frozen=True, gc=False):
     """A page that begins with it."""
     cells: tuple[str, ...] | None = None
     """Of an object, where fields are asked for: each one's text, empty where it is missing."""
+    state: State = "sound"
     looked: Span | None = None
     """Its bytes in the document, where they were looked up; otherwise `within` says: few values are ever shown."""
 
@@ -145,37 +148,43 @@ def kind_of_value(value: object) -> Kind:
     return _TYPES.get(type(value), "number")
 
 
-def compact(value: object) -> str:
-    """A value as JSON on one line, as short as JSON is."""
+def compact(value: object, *, odd: bool = False) -> str:
+    """A value as JSON on one line, as short as JSON is.
+
+    Where it is odd, NaN, Infinity and half surrogates stay what they are, and the text may be no strict JSON.
+    """
     try:
-        if isinstance(value, float) and not math.isfinite(value):
-            return json.dumps(value)
-        return _ENCODE(value).decode()
-    except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _LOOSE(value) if odd else _strict(value)
     except RecursionError:
         return "[…]" if isinstance(value, list) else "{…}"
 
 
-def cut(value: object, keep: int) -> tuple[str, bool]:
+def _strict(value: object) -> str:
+    try:
+        return _ENCODE(value).decode()
+    except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):  # integers of more than 64 bits
+        return _LOOSE(value)
+
+
+def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
     """A value's compact text up to `keep` characters, and whether that is all."""
     if isinstance(value, str):
         if len(value) > keep:
-            return compact(value[:keep])[:-1], False
+            return compact(value[:keep], odd=odd)[:-1], False
     elif isinstance(value, Unread):
         return value.raw[: 4 * keep].decode("utf-8", "replace").strip()[:keep], False
-    text = compact(value)
+    text = compact(value, odd=odd)
     return (text, True) if len(text) <= keep else (text[:keep], False)
 
 
-def cells_of(value: object, fields: tuple[str, ...], keep: int) -> tuple[str, ...] | None:
+def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = False) -> tuple[str, ...] | None:
     """The fields of an object as text; None for what is no object."""
     if not is_object(value):
         return None
     out: list[str] = []
     for field in fields:
         found = _field(value, field)
-        text, whole = ("", True) if found is _MISSING else cut(found, keep)
+        text, whole = ("", True) if found is _MISSING else cut(found, keep, odd=odd)
         out.append(text if whole else f"{text}…")
     return tuple(out)
 

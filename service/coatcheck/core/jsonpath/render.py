@@ -28,7 +28,9 @@ _LOCATION: Final = 160
 """Characters of a location in the text."""
 
 _CUT: Final = f"…{MARK}"
-_FOOT: Final = f"{MARK} …{MARK}+n: cut by n characters; ask for this value alone, by its path, to read all of it."
+_FOOT: Final = (
+    f"{MARK} …{MARK}+n: cut by n characters, or bytes; ask for this value alone, by its path, to read all of it."
+)
 
 Cut = Literal["max_tokens", "max_characters"]
 
@@ -182,17 +184,25 @@ def _pattern(pattern: list[Step | None]) -> str:
 
 def _value(hit: Hit, clip: int) -> str:
     if hit.cells is None:
-        return _shown(hit.text, clip, whole=hit.whole)
+        return _shown(hit.text, clip) if hit.whole else _begun(hit, clip)
     if clip == _CLIPS[-1]:
-        return _shown(" | ".join(hit.cells), clip, whole=True)
-    return " | ".join(_shown(cell, clip, whole=True) for cell in hit.cells)
+        return _shown(" | ".join(hit.cells), clip)
+    return " | ".join(_shown(cell, clip) for cell in hit.cells)
 
 
-def _shown(text: str, clip: int, *, whole: bool) -> str:
-    if whole and len(text) <= clip:
-        return inert(text)
-    hidden = f"+{len(text) - clip:,}{'' if whole else ' or more'}" if len(text) > clip else "+"
-    return f"{inert(text[:clip])}…{MARK}{hidden}"
+def _shown(text: str, clip: int) -> str:
+    return inert(text) if len(text) <= clip else f"{inert(text[:clip])}…{MARK}+{len(text) - clip:,}"
+
+
+def _begun(hit: Hit, clip: int) -> str:
+    """The beginning of a value of which not all is kept: how much is left only its bytes in the document say."""
+    text, span = hit.text[:clip], hit.span
+    if span is None:
+        kept = len(hit.text) - len(text)
+        hidden = f"+{kept:,} or more" if kept else "+"
+    else:
+        hidden = f"+{max(1, span[1] - span[0] - len(text.encode('utf-8', 'replace'))):,} bytes"
+    return f"{inert(text)}…{MARK}{hidden}"
 
 
 def _clip(text: str, most: int) -> str:

@@ -22,7 +22,7 @@ from coatcheck.core.jsonpath.hits import (
     cut,
     kind_of_value,
 )
-from coatcheck.core.jsonpath.location import Location
+from coatcheck.core.jsonpath.location import Location, Step, normalized
 from coatcheck.core.jsonpath.plan import Plan
 
 PATIENCE_SECONDS: Final = 1.0
@@ -61,7 +61,10 @@ class Tally:
         spent_at: where the time was over.
         broken: children that are no JSON.
         odd: whether something was read that strict JSON cannot say.
-        cut_short: whether the document ends before its JSON does.
+        cut_short: whether the document, or the line that is looked at, ends before its JSON does.
+        line: the element that is looked at, where that is a line of its own.
+        damaged: what is no JSON and was asked for all the same.
+        lost: whether the walk could not go on in what is no JSON.
         notices: sentences for the caller.
     """
 
@@ -77,6 +80,9 @@ class Tally:
         self.broken = 0
         self.odd = False
         self.cut_short = False
+        self.line: int | None = None
+        self.damaged: list[Step] | None = None
+        self.lost = False
         self.notices: list[str] = []
         self._chars = 0
         self._locating = _LOCATE_BYTES
@@ -100,13 +106,13 @@ class Tally:
         if self.room(resume):
             keep = HOLD if self.hits else HOLD_ALONE
             fields = self._ask.fields
-            text, whole = cut(value, keep)
-            cells = cells_of(value, fields, keep) if fields else None
+            text, whole = cut(value, keep, odd=self.odd)
+            cells = cells_of(value, fields, keep, odd=self.odd) if fields else None
             looked = None
             if within.raw is not None and len(within.raw) > _SMALL:
                 looked = self._look(within, len(within.raw), location)
                 within = Within(within.path, None, 0)
-            self.put(Hit(within, location, kind_of_value(value), text, whole, resume, cells, looked))
+            self.put(Hit(within, location, kind_of_value(value), text, whole, resume, cells, "sound", looked))
         self.found += 1
 
     def put(self, hit: Hit) -> None:
@@ -125,7 +131,8 @@ class Tally:
     def page(self, message: str | None = None) -> Page:
         """The page as it stands."""
         following = self.full_at or self.spent_at
-        exact = self.spent_at is None and not self.cut_short
+        only = self._ask.plan.single and self.found > 0  # a path of names and indices leads to one value at most
+        exact = self.spent_at is None and (only or not (self.cut_short or self.lost))
         if self.full_at is None and self.spent_at is not None and not self.hits and self._stuck(self.spent_at):
             following = None
             self.notices.append(
@@ -139,7 +146,10 @@ class Tally:
             stopped="limit" if self.full_at is not None else "deadline" if self.spent_at is not None else "end",
             next=following,
             notices=[*self.notices, *self._said()],
-            partial=self.cut_short or self.broken > 0 or (self.spent_at is not None and following is None),
+            partial=self.cut_short
+            or self.broken > 0
+            or self.damaged is not None
+            or (self.spent_at is not None and following is None),
             message=message,
         )
 
@@ -148,10 +158,15 @@ class Tally:
 
     def _said(self) -> list[str]:
         out: list[str] = []
-        if self.cut_short:
+        if self.cut_short and self.line is None:
             out.append(
                 f"The document is cut off: its {self._ask.size:,} bytes end before its JSON does. What is whole counts."
             )
+        elif self.cut_short:
+            out.append(f"$[{self.line}] is not valid JSON: its line ends before its JSON does. What is whole counts.")
+        elif self.damaged is not None:
+            where = normalized(self.damaged)[:300]
+            out.append(f"{where} is not valid JSON; what is found in it is given as it is written.")
         if self.broken:
             ending = "s" if self.broken > 1 else ""
             out.append(f"Left out as invalid JSON or nested too deeply: {self.broken:,} element{ending}.")

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coatcheck.core.jsonpath.decode import BrokenError
 from coatcheck.core.jsonpath.structure import QUOTE, Structure, unescaped
 
 FIRST_WINDOW: Final = 64 * 1024
@@ -78,8 +79,13 @@ class Batch(NamedTuple):
     """Where each child begins in the document: at its value, or at its name's quote."""
     ends: list[int]
     names: list[tuple[int, int]] | None
-    """Of an object: each name's opening and closing quote."""
+    """Of an object: the opening and closing quote of the string that follows, NAMELESS where there is none.
 
+    In what is no JSON that string may lie beyond the child: see `named`.
+    """
+
+
+NAMELESS: Final = (-1, -1)
 
 Take = Callable[[Batch], bool]
 """Hears of children; says whether it has enough."""
@@ -91,6 +97,16 @@ def over(data: bytes, walk: Walk[T]) -> T:
         want = next(walk)
         while True:
             want = walk.send(data[want.start : want.end])
+    except StopIteration as done:
+        return done.value
+
+
+def clipped(walk: Walk[T], end: int) -> Walk[T]:
+    """The same walk, over a document that ends at `end`."""
+    try:
+        want = next(walk)
+        while True:
+            want = walk.send((yield Want(want.start, min(want.end, end))))
     except StopIteration as done:
         return done.value
 
@@ -244,6 +260,9 @@ def member(source: Source, start: int, name: str) -> Walk[int | None]:
         if len(places):
             starts, ends = marks.strings(places)
             named = len(starts)
+            if end < len(marks.at):  # behind a stray comma no name follows in this object
+                within = starts < marks.at[end]
+                starts, ends = starts[within], ends[within]
             hit = _named(data, at, starts, ends, wanted, last=source.last)
             found = hit if hit >= 0 else found
         if (found >= 0 and not source.last) or end < len(marks.at):
@@ -264,10 +283,15 @@ def member(source: Source, start: int, name: str) -> Walk[int | None]:
 
 
 def value_after(source: Source, quote: int) -> Walk[int]:
-    """Where the value begins that belongs to the name whose closing quote is at `quote`."""
+    """Where the value begins that belongs to the name whose closing quote is at `quote`.
+
+    Raises:
+        BrokenError: no colon follows.
+        CutShortError: the document ends first.
+    """
     at, char = yield from significant(source, quote + 1)
     if char != ord(":"):
-        raise CutShortError
+        raise BrokenError
     return (yield from significant(source, at + 1))[0]
 
 
@@ -314,16 +338,37 @@ def name_of(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
-def children(source: Source, at: int, take: Take, *, is_object: bool, longest: int) -> Walk[tuple[int, bool]]:
+def named(batch: Batch, number: int) -> tuple[bytes, int] | None:
+    """The name of a member, as it is written between its quotes, and where what follows its colon begins.
+
+    None for what is no member.
+    """
+    base, data, starts, ends, names = batch
+    opening, closing = NAMELESS if names is None else names[number]
+    start, end = starts[number], ends[number]
+    if not start <= opening < closing < end:
+        return None
+    after = closing + 1 - base
+    colon = data.find(b":", after, end - base)
+    if colon < 0 or (opening > start and data[start - base : opening - base].strip(_BLANK)):
+        return None
+    if colon > after and data[after:colon].strip(_BLANK):
+        return None
+    return data[opening + 1 - base : closing - base], colon + 1 + base
+
+
+def children(
+    source: Source, at: int, take: Take, *, is_object: bool, longest: int, window: int = FIRST_WINDOW
+) -> Walk[tuple[int, bool]]:
     """Hand over the children from `at` on, the first byte behind a `[`, `{` or comma, until `take` says stop.
 
-    Answers where the next child would begin, and whether the container is at its end.
+    Answers where the next child would begin, and whether the container is at its end. `window`: bytes that are looked
+    at first.
 
     Raises:
         CutShortError: the document ends inside the container; what is whole was handed over.
         TooLongError: a child is longer than `longest` bytes.
     """
-    window = FIRST_WINDOW
     while at < source.size:
         data = yield Want(at, at + window)
         marks = Structure(1).feed(data, at)
@@ -344,6 +389,7 @@ def children(source: Source, at: int, take: Take, *, is_object: bool, longest: i
         if is_object:
             opens, closes = marks.strings(np.array(bounds[:-1]))
             names = list(zip(opens.tolist(), closes.tolist(), strict=True))
+            names += [NAMELESS] * (len(bounds) - 1 - len(names))
         starts = bounds[:-1]
         ends = [b - 1 for b in bounds[1:]]
         if closed and not data[starts[-1] - at : ends[-1] - at].strip(_BLANK):  # an empty container
