@@ -155,8 +155,10 @@ def test_search_prints_as_grep_does_and_says_by_its_exit_code_that_nothing_match
     assert [line[:11] for line in around] == ["1234-01233 ", "1235:01234 ", "1236-01235 "]
     wrong = ask(service, "search", artifact_id, "(")
     assert (wrong.code, wrong.out, "[invalid_pattern]" in wrong.err) == (2, b"", True)
+    assert "use -F. [" in wrong.err
     nothing = ask(service, "search", artifact_id, "no such line")
-    assert nothing.code == 1
+    assert (nothing.code, nothing.out) == (1, b"")
+    assert nothing.err == 'coatcheck: No match for "no such line" in 4,000 lines; try -i.\n'
     assert ask(service, "search", artifact_id, "STEP").code == 1
     assert ask(service, "search", artifact_id, "STEP", "-i", "--limit", "1").code == 0
     assert ask(service, "search", artifact_id, "took.1", "-F").code == 1
@@ -221,4 +223,4 @@ def test_a_reader_that_stops_reading_is_no_error_to_shout_about(service: Service
         )
     finally:
         os.close(into)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")

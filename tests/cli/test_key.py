@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,9 +117,32 @@ def test_keys_are_administered_through_a_running_service(tmp_path: Path) -> None
     ids=["namespace", "ttl", "scope", "everywhere", "unknown", "no ID"],
 )
 def test_what_cannot_be_ends_with_its_code_and_a_sentence(args: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    assert call("migrate", "--data", str(tmp_path / "data")).code == 0
     ended = call("key", *args, "--data", str(tmp_path / "data"))
     assert (ended.code, ended.out) == (code, b"")
     assert len(ended.err) > 20
+
+
+@pytest.mark.parametrize("args", [("list",), ("revoke", "00000000000")])
+def test_a_directory_without_a_store_has_no_keys_to_look_at_and_gets_no_store(
+    args: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = call("key", *args, "--data", str(tmp_path / "typo"))
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err == f"coatcheck: there is no store in {tmp_path / 'typo'}. Name its directory with --data.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_list_says_which_keys_have_expired_and_that_a_namespace_has_none(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    made(tmp_path / "data", Combo(EMBEDDED), "short", "--ttl", "1")
+    made(tmp_path / "data", Combo(EMBEDDED), "long", "--ttl", "1d")
+    deadline = time.monotonic() + 20
+    while "; expired 2" not in (listed := call("key", "list", *data).text):
+        assert time.monotonic() < deadline
+    long, short = listed.splitlines()
+    assert ("; until 2" in long, "until" in short) == (True, False)
+    assert call("key", "list", "--namespace", "nowhere", *data).err == "Namespace nowhere has no key.\n"
 
 
 def first_line(tmp_path: Path, *args: str, **settings: str) -> tuple[int | None, str]:
@@ -162,6 +186,11 @@ def test_on_loopback_a_service_without_keys_says_that_none_is_needed(tmp_path: P
     assert (code, "no key is needed" in said) == (None, True)
     code, said = first_line(tmp_path, require_keys="true")
     assert (code, "Callers need a key" in said) == (None, True)
+
+
+def test_the_start_names_the_command_that_makes_a_key_in_this_very_store(tmp_path: Path) -> None:
+    _, said = first_line(tmp_path, require_keys="true")
+    assert said.endswith(f" key create me --data {tmp_path / 'data'}\n")
 
 
 def test_keys_cannot_be_both_required_and_not(tmp_path: Path) -> None:

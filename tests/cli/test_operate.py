@@ -86,7 +86,7 @@ def test_check_names_bytes_that_no_row_knows_and_removes_only_what_is_old_and_on
     orphan = own.data / "blobs" / "ab" / ("0" * 30 + "ab")
     orphan.parent.mkdir(exist_ok=True)
     orphan.write_bytes(b"lost")
-    verdict = "OK: 1 blobs, 293.0 KiB read and compared with their digests; found "
+    verdict = "OK: 1 blob, 293.0 KiB read and compared with their digests; found "
     assert ends(check(own.data, "--apply"), verdict + "nothing.")
     code, said = check(own.data, "--orphan-age", "0")
     assert (code, said.splitlines()[0]) == (0, f"orphan: {orphan.name}: 4 bytes that no row knows.")
@@ -122,12 +122,23 @@ def test_check_of_a_directory_without_a_store_makes_none(tmp_path: Path) -> None
     assert not (tmp_path / "no").exists()
 
 
+def test_check_that_shall_repair_what_it_cannot_write_to_ends_with_4_and_a_sentence(tmp_path: Path) -> None:
+    assert call("migrate", "--data", str(tmp_path)).code == 0
+    lock = tmp_path / "coatcheck.lock"
+    lock.unlink()
+    lock.mkdir()  # it cannot be opened for writing, as on a disk that is read-only
+    ended = call("check", "--data", str(tmp_path), "--apply")
+    assert (ended.code, ended.out) == (4, b"")
+    assert f"The data directory {tmp_path} cannot be used: Is a directory. " in ended.err
+    assert ends(check(tmp_path), "OK: 0 blobs, 0 bytes read and compared with their digests; found nothing.")
+
+
 def test_migrating_twice_says_what_it_did_and_leaves_a_private_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = run("migrate", "--data", str(data))
     again = call("migrate", "--data", str(data))
     assert (first.code, again.code) == (0, 0)
-    revision = re.fullmatch(r"The schema went from None to (\S+)\.\n", first.text)
+    revision = re.fullmatch(r"The schema is at (\S+); there was none before\.\n", first.text)
     assert revision is not None
     assert again.text == f"The schema is at {revision[1]}.\n"
     assert data.stat().st_mode & 0o077 == 0
@@ -144,11 +155,20 @@ def test_a_store_of_a_newer_release_is_refused_not_touched(tmp_path: Path) -> No
         assert "newer" in ended.err, ended.err
 
 
-def test_a_data_directory_that_cannot_be_made_ends_with_4_and_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["file", "file/data"])
+def test_a_file_in_the_place_of_the_data_directory_is_named_and_ends_with_4(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    ended = call("migrate", "--data", str(tmp_path / "file" / "data"))
-    assert (ended.code, ended.out) == (4, b"")
-    assert "--data" in ended.err
+    for command in ("migrate", "serve"):
+        ended = call(command, "--data", str(tmp_path / place))
+        assert (ended.code, ended.out) == (4, b"")
+        assert f": {tmp_path / 'file'} is no directory. Name another with --data.\n" in ended.err
+
+
+def test_a_redaction_rule_that_there_is_not_stops_the_start_before_anything_is_made(tmp_path: Path) -> None:
+    ended = call("serve", "--data", str(tmp_path / "data"), settings={"redaction_rules": "nope"})
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err == "coatcheck: There is no redaction rule named nope.\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_setting_is_listed_with_its_default_its_value_and_a_meaning() -> None:
@@ -162,6 +182,9 @@ def test_every_setting_is_listed_with_its_default_its_value_and_a_meaning() -> N
     assert (rows["COATCHECK_TTL"]["value"], rows["COATCHECK_KEY"]["value"]) == (3600, "(set)")
     plain = call("settings", settings={"ttl": "1h", "key": "hush-4711"})
     assert "COATCHECK_TTL=2592000  (here: 3600)\n" in plain.text
+    assert "COATCHECK_REQUIRE_KEYS=false\n" in plain.text
+    given = call("settings", settings={"require_keys": "yes"}).text
+    assert "COATCHECK_REQUIRE_KEYS=false  (here: true)\n" in given
     assert b"hush-4711" not in plain.out + ended.out
     assert [line.split("=")[0] for line in plain.text.splitlines() if line.startswith("COATCHECK_")] == list(rows)
 

@@ -117,6 +117,41 @@ def test_the_standard_variables_of_telemetry_are_understood(variables: dict[str,
     assert load(variables).standard_telemetry is wanted
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"DATABASE_URL": "nonsense"}, "DATABASE_URL is not postgresql://"),
+        ({"DATABASE_URL": "mysql://u:secret@h/d"}, "DATABASE_URL is not postgresql://"),
+        ({"DATABASE_URL": "postgresql://u:secret@h:abc/d"}, "DATABASE_URL names a port that is no number"),
+        ({"DATABASE_URL": "postgresql://u:secret@h:70000/d"}, "DATABASE_URL names a port that is no number"),
+        ({"DATABASE_URL": "postgresql://u:secret@h:1,i:x/d"}, "DATABASE_URL names a port that is no number"),
+        ({"DATABASE_URL": "postgresql://u:secret/word@h:5432/d"}, "DATABASE_URL names a port that is no number"),
+        ({"BLOB_URL": "s3://b"}, "BLOB_URL needs COATCHECK_DATABASE_URL"),
+        ({"BLOB_URL": "/data", "DATABASE_URL": "postgresql://h/d"}, "BLOB_URL is not s3://"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_without_its_secrets(variables: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as error:
+        load({f"COATCHECK_{name}": value for name, value in variables.items()})
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://h/d",
+        "postgres://u:p%2Fw@h:5432/d?sslmode=require",
+        "postgresql+asyncpg://u@[::1]:5433/d",
+        "postgresql://u:p@h:1,[::2]:2,i/d",
+        "postgresql:///d?host=/run",
+        "postgresql://h",
+        "postgresql://[::1]/d",
+    ],
+)
+def test_every_spelling_of_a_database_is_taken(url: str) -> None:
+    assert load({"COATCHECK_DATABASE_URL": url, "COATCHECK_BLOB_URL": "s3://b"}).database_url == url
+
+
 @pytest.mark.parametrize("name", ["COATCHECK_", "COATCHECK_TTLS", "COATCHECK_ttl", "COATCHECK_Port"])
 def test_a_name_that_is_no_setting_stops_the_start(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is not a setting"):

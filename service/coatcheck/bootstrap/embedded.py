@@ -80,16 +80,21 @@ async def open_embedded(
 
 @asynccontextmanager
 async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[Repairs | None, str | None]]:
-    """The catalogue for putting rows right, while nobody serves it; otherwise none, and why."""
+    """The catalogue for putting rows right, while nobody serves it; otherwise none, and why.
+
+    Raises:
+        CoatcheckError: this user cannot write to the directory, so that nothing at all can be put right.
+    """
+    with explained(root):
+        try:
+            catalog, why = SqliteCatalog.open(root / DATABASE), None
+        except CoatcheckError as error:
+            catalog, why = None, error.detail
     try:
-        catalog = SqliteCatalog.open(root / DATABASE)
-    except CoatcheckError as error:
-        yield None, error.detail
-        return
-    try:
-        yield catalog, None
+        yield catalog, why
     finally:
-        await in_pool(pool, catalog.close)
+        if catalog is not None:
+            await in_pool(pool, catalog.close)
 
 
 @contextmanager
@@ -98,12 +103,21 @@ def explained(root: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
+        file = _file_in_place(root)
+        if file is not None:
+            detail = f"The data directory cannot be {root}: {file} is no directory. Name another with --data."
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, detail) from error
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:
         fault = known_fault(error)
         if fault is None or fault.code is Code.INTEGRITY:
             raise fault or error from error
         raise _opening_fault(fault.code, root, fault.detail.partition(",")[0]) from error
+
+
+def _file_in_place(root: Path) -> Path | None:
+    """What is there instead of the directory, or of one that it would lie in."""
+    return next((path for path in (root, *root.parents) if path.exists() and not path.is_dir()), None)
 
 
 def _opening_fault(code: Code, root: Path, why: str) -> CoatcheckError:

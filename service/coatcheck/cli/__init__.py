@@ -7,6 +7,7 @@ from coatcheck.cli.audit import audit
 from coatcheck.cli.backup import backup, restore
 from coatcheck.cli.check import check
 from coatcheck.cli.client import card, put, read, search
+from coatcheck.cli.exits import Commands
 from coatcheck.cli.hold import hold
 from coatcheck.cli.hook import hook
 from coatcheck.cli.key import key
@@ -19,10 +20,14 @@ from coatcheck.cli.serve import serve
 from coatcheck.cli.usage import usage
 
 EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 2: the request was wrong. 3: no such
-artifact, or gone. 4: the service or its storage cannot be reached."""
+artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
+with Ctrl-C. 141: who was to read the output has stopped reading.
+
+put, card, read, search, mcp, hook, policy, hold, usage, retention and audit ask the running service that --url or
+COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXITS)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXITS)
 @click.version_option(__version__, prog_name="coatcheck")
 def main() -> None:
     """Coatcheck keeps bulky tool output out of a language model's context without losing it."""

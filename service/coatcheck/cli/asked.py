@@ -5,6 +5,7 @@ from typing import NoReturn
 
 from coatcheck.cli.exits import Exit, fail
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.plural import plural
 from coatcheck.settings import Settings, load
 
 _EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
@@ -40,6 +41,6 @@ def size_of(count: float) -> str:
     """A number of bytes as people say it."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:  # noqa: PLR2004 - binary units
-            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+            return plural(int(count), "byte") if unit == "bytes" else f"{count:,.1f} {unit}"
         count /= 1024
     return f"{count:,.1f} TiB"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from coatcheck.cli.exits import Exit
+from coatcheck.cli.exits import Exit, echo
 from coatcheck.cli.retention_text import line_text, verified_text
 from coatcheck.cli.talk import ask, connect, service_options
 
@@ -31,18 +31,18 @@ def list_(limit: int, service: str | None, key: str | None, as_json: bool, **whe
     with connect(service, key) as client:
         while len(found) < limit:
             asked = params | {"limit": min(_PAGE, limit - len(found))}
-            page = ask(lambda: client.get(_AUDIT, params=asked), client)  # noqa: B023 - asked at once
+            page = ask(lambda: client.get(_AUDIT, params=asked), client, items=list, next=object)  # noqa: B023 - asked at once
             found += page["items"]
             if page["next"] is None:
                 break
             params["before"] = page["next"]
     if as_json:
-        click.echo(json.dumps({"items": found}, indent=2))
+        echo(json.dumps({"items": found}, indent=2))
         return
     for line in found:
-        click.echo(line_text(line))
+        echo(line_text(line))
     if not found:
-        click.echo("No such lines.", err=True)
+        echo("No such lines.", err=True)
 
 
 @audit.command()
@@ -52,8 +52,8 @@ def verify(head: str | None, service: str | None, key: str | None, as_json: bool
     """Verify every line. Exit code 1: the record is not whole."""
     params = {} if head is None else {"head": head}
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_AUDIT}/verify", params=params), client)
-    click.echo(json.dumps(found, indent=2) if as_json else verified_text(found))
+        found = ask(lambda: client.get(f"{_AUDIT}/verify", params=params), client, whole=bool, lines=int, breach=object)
+    echo(json.dumps(found, indent=2) if as_json else verified_text(found))
     if not found["whole"]:
         raise SystemExit(Exit.NOTHING)
 
@@ -63,5 +63,5 @@ def verify(head: str | None, service: str | None, key: str | None, as_json: bool
 def head(service: str | None, key: str | None, as_json: bool) -> None:
     """Print where the audit ends, to be kept where who administers the database cannot write."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_AUDIT}/head"), client)
-    click.echo(json.dumps(found, indent=2) if as_json else found["head"])
+        found = ask(lambda: client.get(f"{_AUDIT}/head"), client, head=str)
+    echo(json.dumps(found, indent=2) if as_json else found["head"])

@@ -11,8 +11,9 @@ import click
 import msgspec
 
 from coatcheck.cli.asked import end, require_store, settings_for, size_of
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.text.plural import plural
 from coatcheck.settings import Settings
 
 
@@ -39,19 +40,17 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
     except CoatcheckError as error:
         end(error)
     if as_json:
-        click.echo(msgspec.json.encode(done).decode())
+        echo(msgspec.json.encode(done).decode())
         return
     m = done.manifest
     size = size_of(m.database.size + m.file_bytes)
-    click.echo(f"{target} holds {m.artifacts:,} artifacts as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC: {size}.")
+    echo(f"{target} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC: {size}.")
     if done.linked:
-        click.echo(
-            "Its files are links to the store's: copy it to another disk, or back up to there. Never change them."
-        )
+        echo("Its files are links to the store's: copy it to another disk, or back up to there. Never change them.")
     if m.lost:
-        click.echo(f"{len(m.lost):,} blobs were lost before and are not in it; `coatcheck check` lists them.")
+        echo(f"{plural(len(m.lost), 'blob')} lost before: not in it; `coatcheck check` lists what is lost.")
     checked = "Every digest was compared" if done.verified else "Sizes and the database were checked, digests not"
-    click.echo(f"{checked}. It took {time.monotonic() - began:,.1f} s.")
+    echo(f"{checked}. It took {time.monotonic() - began:,.1f} s.")
 
 
 @click.command()
@@ -74,22 +73,22 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
     except CoatcheckError as error:
         end(error)
     if as_json:
-        click.echo(msgspec.json.encode(done).decode())
+        echo(msgspec.json.encode(done).decode())
         return
     m = done.manifest
-    click.echo(
-        f"{done.data} holds {m.artifacts:,} artifacts as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC. "
+    echo(
+        f"{done.data} holds {plural(m.artifacts, 'artifact')} as of {m.created_at:%Y-%m-%d %H:%M:%S} UTC. "
         "What was deleted since then is there again."
     )
     if done.outdated:
-        click.echo(
+        echo(
             f"Its schema {m.schema} is older than this release's: the next start migrates it. "
             "Run `coatcheck check` then."
         )
     elif not done.verified:
-        click.echo("Digests were not compared; `coatcheck check` does that.")
+        echo("Digests were not compared; `coatcheck check` does that.")
     if m.lost:
-        click.echo(f"{len(m.lost):,} blobs were lost before the backup: {', '.join(m.lost[:5])}.")
+        echo(f"{plural(len(m.lost), 'blob')} lost before the backup: {', '.join(m.lost[:5])}.")
 
 
 @contextlib.contextmanager

@@ -12,8 +12,9 @@ import msgspec
 
 from coatcheck import __version__
 from coatcheck.cli.asked import end, require_store, settings_for, size_of
-from coatcheck.cli.exits import Exit
+from coatcheck.cli.exits import Exit, echo
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.text.plural import plural
 from coatcheck.usecases.audit import Audited
 
 _SHOWN = 20
@@ -68,7 +69,7 @@ def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_ag
         end(error)
     if as_json:
         answer = msgspec.to_builtins(audited) | {"clean": audited.clean, "rows_kept": why, "versions": _versions()}
-        click.echo(json.dumps(answer))
+        echo(json.dumps(answer))
     else:
         _tell(audited, why, digests=digests)
     sys.exit(Exit.DONE if audited.clean else Exit.NOTHING)
@@ -83,21 +84,21 @@ def _tell(audited: Audited, why: str | None, *, digests: bool) -> None:
     for finding in audited.findings:
         kinds[finding.what] = kinds.get(finding.what, 0) + 1
         if kinds[finding.what] <= _SHOWN:
-            click.echo(": ".join(word for word in (finding.what, finding.blob_id, finding.detail) if word))
+            echo(": ".join(word for word in (finding.what, finding.blob_id, finding.detail) if word))
     for what, count in kinds.items():
         if count > _SHOWN:
-            click.echo(f"{what}: and {count - _SHOWN:,} more; --json lists all.")
+            echo(f"{what}: and {count - _SHOWN:,} more; --json lists all.")
     for what in kinds:
         if not all(f.repaired for f in audited.findings if f.what == what):
-            click.echo(f"What to do about {what}: {_ADVICE[what]}")
+            echo(f"What to do about {what}: {_ADVICE[what]}")
     if why is not None and any(what not in {"orphan", "lost", "unreadable", "elsewhere", "database"} for what in kinds):
-        click.echo(f"Rows were not changed: {why}")
+        echo(f"Rows were not changed: {why}")
     for note in audited.notes:
-        click.echo(f"Note: {note}")
-    click.echo(", ".join(f"{name} {version}" for name, version in _versions().items()))
+        echo(f"Note: {note}")
+    echo(", ".join(f"{name} {version}" for name, version in _versions().items()))
     how = f"{size_of(audited.content)} read and compared with their digests" if digests else "names and sizes compared"
     did = f", {audited.removed:,} removed" if audited.removed else ""
     did += f", {audited.condemned:,} marked as lost" if audited.condemned else ""
     found = ", ".join(f"{count:,} {what}" for what, count in kinds.items()) or "nothing"
     verdict = "OK" if audited.clean else "DAMAGED"
-    click.echo(f"{verdict}: {audited.blobs:,} blobs, {how}; found {found}{did}.")
+    echo(f"{verdict}: {plural(audited.blobs, 'blob')}, {how}; found {found}{did}.")

@@ -5,13 +5,14 @@ import mimetypes
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 import click
 import httpx
 
-from coatcheck.cli.exits import Exit, fail
-from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.cli.exits import Exit, echo, fail, standard_input
+from coatcheck.cli.talk import ask, connect, in_header, service_options
+from coatcheck.cli.words import in_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 
@@ -23,15 +24,15 @@ PROGRESS_FROM = 8 * 1024**2
 def _show(body: dict[str, Any], *, as_json: bool) -> None:
     """Print the text exactly, or the whole answer."""
     if as_json:
-        click.echo(json.dumps(body, ensure_ascii=False, indent=2))
+        echo(json.dumps(body, ensure_ascii=False, indent=2))
         return
-    out = sys.stdout.buffer
-    out.write(str(body["text"]).encode())
-    if not str(body["text"]).endswith("\n"):
-        out.write(b"\n")
-    out.flush()
+    text = body["text"]
+    if text:
+        echo(text.encode(errors="replace"), nl=not text.endswith("\n"))
+    if body.get("message"):  # in the place of a text
+        echo(f"coatcheck: {in_options(body['message'])}", err=True)
     for warning in body.get("warnings", ()):
-        click.echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
+        echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
 
 
 @click.command()
@@ -58,14 +59,19 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **said: 
     """
     params = _params(file, said)
     media_type = said["media_type"] or mimetypes.guess_type(file)[0]
+    if media_type and not in_header(media_type):
+        fail(Exit.WRONG, f"--media-type {media_type!r} is not one. It looks like text/plain; charset=utf-8")
     headers = {"content-type": media_type} if media_type else {}
     size = _size(file)
     if size is not None:
         headers["content-length"] = str(size)
     with connect(service, key) as client, _open(file) as stream:
+        content = _chunks(_pieces(file, stream, size), size)
         body = ask(
-            lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=_chunks(stream, size)),
+            lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=content),
             client,
+            text=str,
+            stored=bool,
         )
     _show(body, as_json=as_json)
     if not body["stored"]:  # the text is good, and the warning on standard error has said why
@@ -85,7 +91,12 @@ def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
         params.append(("pin", "true"))
     if said["keep_ends"]:
         params.append(("oversize", "keep_ends"))
-    return httpx.QueryParams(tuple(params))
+    return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
+
+
+def _sendable(text: str) -> str:
+    """A name or a title as it can be sent: bytes that are no text, which a file's name may have, become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _size(file: str) -> int | None:
@@ -98,26 +109,54 @@ def _regular(file: str) -> bool:
 
 
 def _open(file: str) -> BinaryIO:
-    return sys.stdin.buffer if file == "-" else Path(file).open("rb")
+    try:
+        if file != "-":
+            return Path(file).open("rb")
+    except OSError as error:
+        _unreadable(file, error)
+    given = standard_input()
+    if given is None:
+        fail(Exit.WRONG, "standard input is closed, so that there is nothing to hand over.")
+    return given.buffer
 
 
-def _chunks(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
-    """The file in pieces, up to the size that it had; a long one moves a progress bar on a terminal."""
-    if not sys.stderr.isatty() or size is None or size < PROGRESS_FROM:
-        yield from _pieces(stream, size)
+def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
+    """The pieces; those of a long file move a progress bar on a terminal."""
+    if size is None or size < PROGRESS_FROM or not _on_terminal():
+        yield from pieces
         return
     with click.progressbar(length=size, label="Uploading", file=sys.stderr) as bar:
-        for chunk in _pieces(stream, size):
+        for chunk in pieces:
             yield chunk
             bar.update(len(chunk))
 
 
-def _pieces(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+def _on_terminal() -> bool:
+    shown: TextIO | None = sys.stderr
+    return shown is not None and shown.isatty()
+
+
+def _pieces(file: str, stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+    """The file in pieces, up to the size that it had."""
     done = 0
     # What is appended to a log while it is sent was not announced, and waits for the next time.
-    while chunk := stream.read(CHUNK if size is None else min(CHUNK, size - done)):
+    while chunk := _piece(file, stream, CHUNK if size is None else min(CHUNK, size - done)):
         yield chunk
         done += len(chunk)
+    if size is not None and done < size:
+        fail(Exit.WRONG, f"{_sendable(file)} became shorter while it was read. Hand it over again when it is whole.")
+
+
+def _piece(file: str, stream: BinaryIO, size: int) -> bytes:
+    try:
+        return stream.read(size)
+    except OSError as error:
+        _unreadable(file, error)
+
+
+def _unreadable(file: str, error: OSError) -> NoReturn:
+    name = "standard input" if file == "-" else _sendable(file)
+    fail(Exit.WRONG, f"{name} cannot be read: {error.strerror}.")
 
 
 @click.command()
@@ -128,7 +167,7 @@ def _pieces(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
 def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
     """Print the card of an artifact again, at any budget."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client)
+        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client, text=str)
     _show(body, as_json=as_json)
 
 
@@ -143,10 +182,10 @@ def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
     """Print a part of an artifact."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client)
+        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client, text=str)
     _show(body, as_json=as_json)
     if not as_json and body.get("next"):
-        click.echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
+        echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
 
 
 @click.command()
@@ -170,7 +209,8 @@ def search(
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
     params = {"pattern": pattern} | _given(asked)
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/search", params=params), client)
+        path = f"/v1/artifacts/{_id(artifact_id)}/search"
+        body = ask(lambda: client.get(path, params=params), client, text=str, matches=list)
     _show(body, as_json=as_json)
     if not body["matches"]:
         sys.exit(Exit.NOTHING)

@@ -1,10 +1,13 @@
-"""How a command ends: the exit codes, and an error as a sentence on standard error."""
+"""How a command ends: the exit codes, what it prints, and an error as a sentence on standard error."""
 
+import contextlib
+import os
 import sys
 from enum import IntEnum
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
+from typing_extensions import override
 
 
 class Exit(IntEnum):
@@ -15,9 +18,86 @@ class Exit(IntEnum):
     WRONG = 2
     ABSENT = 3
     UNREACHABLE = 4
+    UNTOLD = 5
+    INTERRUPTED = 130
+    UNREAD = 141
+    """As a shell reports a command that SIGPIPE has ended."""
 
 
 def fail(code: Exit, message: str) -> NoReturn:
     """Say what is wrong and leave."""
-    click.echo(f"coatcheck: {message}", err=True)
+    with contextlib.suppress(OSError):  # where nothing can be said any more, the exit code still says it
+        click.echo(f"coatcheck: {message}", err=True)
+    _forget_outputs()
     sys.exit(code)
+
+
+def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> None:
+    """Print; where that is not possible it is the end of the command."""
+    try:
+        click.echo(message, nl=nl, err=err)
+    except OSError as error:
+        _unheard(error)
+
+
+class Commands(click.Group):
+    """A group whose commands also end well when they are interrupted, or when nobody takes what they print.
+
+    click would end both with 1, which says here that something was looked for and not found.
+    """
+
+    @override
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except OSError as error:
+            if not _is_output(error):
+                raise
+            _unheard(error)
+
+    @override
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            fail(Exit.INTERRUPTED, "interrupted.")
+        except BrokenPipeError as error:
+            _unheard(error)
+
+
+def _is_output(error: OSError) -> bool:
+    """Whether an output did not take what click itself has printed, such as the help: then it takes no more either."""
+    for stream in _outputs():
+        try:
+            click.echo(file=stream)
+        except OSError as again:
+            return again.errno == error.errno
+    return False
+
+
+def standard_input() -> TextIO | None:
+    """Standard input; none when it was closed before the start."""
+    return sys.stdin
+
+
+def _outputs() -> list[TextIO]:
+    """Standard error and standard output; one that was closed before the start is none."""
+    outputs: tuple[TextIO | None, ...] = (sys.stderr, sys.stdout)
+    return [stream for stream in outputs if stream is not None]
+
+
+def _unheard(error: OSError) -> NoReturn:
+    """The end of a command that cannot print. Who has stopped reading knows it and is told nothing."""
+    if isinstance(error, BrokenPipeError):
+        _forget_outputs()
+        sys.exit(Exit.UNREAD)
+    fail(Exit.UNTOLD, f"the answer could not be printed: {error.strerror}.")
+
+
+def _forget_outputs() -> None:
+    """Have the interpreter not try again, at its own end, to print what nobody takes."""
+    for stream in _outputs():
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

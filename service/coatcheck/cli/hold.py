@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.talk import ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.holds import check_hold_id
 
 _HOLDS = "/v1/admin/holds"
 _PAGE = 200
+_HOLD: dict[str, type] = {"id": str, "artifact": object, "session": object, "until": object, "reason": str}
 
 
 @click.group()
@@ -41,8 +42,8 @@ def add(
         fail(Exit.WRONG, "name what to hold: one of --artifact, --session and --all.")
     body = {name: value for name, value in asked.items() if value is not None}
     with connect(service, key) as client:
-        found = ask(lambda: client.post(_HOLDS, json=body), client)
-    click.echo(json.dumps(found, indent=2) if as_json else _shown(found))
+        found = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)
+    echo(json.dumps(found, indent=2) if as_json else _shown(found))
 
 
 @hold.command("list")
@@ -54,18 +55,18 @@ def list_(namespace: str | None, service: str | None, key: str | None, as_json: 
     found: list[dict[str, Any]] = []
     with connect(service, key) as client:
         while True:
-            page = ask(lambda: client.get(_HOLDS, params=asked), client)
+            page = ask(lambda: client.get(_HOLDS, params=asked), client, items=list, next=object)
             found += page["items"]
             if page["next"] is None:
                 break
             asked["cursor"] = page["next"]
     if as_json:
-        click.echo(json.dumps({"items": found}, indent=2))
+        echo(json.dumps({"items": found}, indent=2))
         return
     for each in found:
-        click.echo(_shown(each))
+        echo(_shown(each))
     if not found:
-        click.echo("Nothing is held.", err=True)
+        echo("Nothing is held.", err=True)
 
 
 @hold.command()
@@ -78,8 +79,8 @@ def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -
     except CoatcheckError as error:
         fail(Exit.WRONG, error.detail)
     with connect(service, key) as client:
-        found = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client)
-    click.echo(json.dumps(found, indent=2) if as_json else f"Released: {_shown(found)}")
+        found = ask(lambda: client.delete(f"{_HOLDS}/{hold_id}"), client, **_HOLD)
+    echo(json.dumps(found, indent=2) if as_json else f"Released: {_shown(found)}")
 
 
 def _shown(found: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import click
 import httpx
 
-from coatcheck.cli.exits import Exit
+from coatcheck.cli.exits import Exit, echo, standard_input
 from coatcheck.cli.talk import service_settings
 from coatcheck.client import Client, Retries, ServiceError
 
@@ -45,15 +45,19 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
         settings = service_settings(service, key)
     except SystemExit:
         sys.exit(Exit.NOTHING)  # 2 would have the host show the mistake to its model
+    given = standard_input()
+    if given is None:
+        echo("coatcheck: the tool's output stays as it is: standard input is closed.", err=True)
+        return
     try:
-        event = _whole(json.load(sys.stdin))
+        event = _whole(json.load(given))
         with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
             answer = client.answer_hook(event, labels=label, **asked)
     except (ServiceError, ValueError, OSError, httpx.HTTPError) as e:
-        click.echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
+        echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
         return
     if answer:
-        click.echo(json.dumps(answer))
+        echo(json.dumps(answer))
 
 
 def _whole(event: Object) -> Object:

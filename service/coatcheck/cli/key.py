@@ -7,13 +7,14 @@ service, which sees the change with its next request.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coatcheck.cli.asked import end, settings_for
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.adapters.clock import SystemClock
+from coatcheck.cli.asked import end, require_store, settings_for
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.talk import ask, connect
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _HERE = Caller(name="command line")
 _USUAL = ("delete", "ingest", "read")
 _PAGE = 200
+_KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": list}
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
@@ -77,14 +79,16 @@ def create(
         asked = {"name": name, "namespace": namespace, "scopes": terms, "session_prefix": session_prefix, "ttl": ttl}
         asked |= {"requests_per_minute": requests, "bytes_per_minute": size}
         with connect(service, key) as client:
-            made = ask(lambda: client.post("/v1/admin/keys", json=asked), client)
+            made = ask(lambda: client.post("/v1/admin/keys", json=asked), client, key=str, **_KEY)
     else:
-        made = _directly(data, lambda keys: _create(keys, name, namespace, terms, session_prefix, ttl, rates))
+        made = _directly(
+            data, lambda keys: _create(keys, name, namespace, terms, session_prefix, ttl, rates), make=True
+        )
     if as_json:
-        click.echo(json.dumps(made, indent=2))
+        echo(json.dumps(made, indent=2))
         return
-    click.echo(f"Key {made['id']}, which is shown this once: {_terms(made)}.", err=True)
-    click.echo(made["key"])
+    echo(f"Key {made['id']}, which is shown this once: {_terms(made)}.", err=True)
+    echo(made["key"])
 
 
 @key.command("list")
@@ -95,14 +99,14 @@ def list_(namespace: str | None, data: str | None, service: str | None, key: str
     if service is not None:
         found = _listed(service, key, namespace)
     else:
-        found = _directly(data, lambda keys: _all(keys, namespace))
+        found = _directly(data, lambda keys: _all(keys, namespace), make=False)
     if as_json:
-        click.echo(json.dumps({"items": found}, indent=2))
+        echo(json.dumps({"items": found}, indent=2))
         return
     for each in found:
-        click.echo(f"{each['id']}  {each['name']}: {_terms(each)}")
+        echo(f"{each['id']}  {each['name']}: {_terms(each)}")
     if not found:
-        click.echo("No key has been made.", err=True)
+        echo("No key has been made." if namespace is None else f"Namespace {namespace} has no key.", err=True)
 
 
 @key.command()
@@ -112,10 +116,10 @@ def revoke(key_id: str, data: str | None, service: str | None, key: str | None, 
     """Refuse the key with the ID KEY_ID from now on, everywhere."""
     if service is not None:
         with connect(service, key) as client:
-            found = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client)
+            found = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
     else:
-        found = _directly(data, lambda keys: _revoke(keys, key_id))
-    click.echo(json.dumps(found, indent=2) if as_json else f"Key {found['id']} ({found['name']}) is revoked.")
+        found = _directly(data, lambda keys: _revoke(keys, key_id), make=False)
+    echo(json.dumps(found, indent=2) if as_json else f"Key {found['id']} ({found['name']}) is revoked.")
 
 
 def _plain(key_id: str) -> str:
@@ -132,7 +136,8 @@ def _terms(found: dict[str, Any]) -> str:
     if found["revoked_at"] is not None:
         parts.append(f"revoked {found['revoked_at']}")
     elif found["expires_at"] is not None:
-        parts.append(f"until {found['expires_at']}")
+        over = datetime.fromisoformat(found["expires_at"]) <= SystemClock().now()
+        parts.append(f"{'expired' if over else 'until'} {found['expires_at']}")
     return "; ".join(parts)
 
 
@@ -141,7 +146,7 @@ def _listed(service: str, key: str | None, namespace: str | None) -> list[dict[s
     asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
     with connect(service, key) as client:
         while True:
-            page = ask(lambda: client.get("/v1/admin/keys", params=asked), client)
+            page = ask(lambda: client.get("/v1/admin/keys", params=asked), client, items=list, next=object)
             found += page["items"]
             if page["next"] is None:
                 return found
@@ -193,11 +198,13 @@ def _shown(info: "KeyInfo") -> dict[str, Any]:
     return msgspec.to_builtins(info)
 
 
-def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]") -> T:
-    """The answer of some work on the database itself; or the end of the command."""
+def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]", *, make: bool) -> T:
+    """The answer of some work on the database itself; or the end of the command. `make` a store where there is none."""
     from coatcheck.bootstrap import open_keys  # noqa: PLC0415 - as above
 
     settings = settings_for(data)
+    if not make:
+        require_store(settings)
 
     async def done() -> T:
         async with open_keys(settings) as keys:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import httpx
 
+from coatcheck.cli.exits import Exit, fail, standard_input
 from coatcheck.cli.talk import service_settings
 from coatcheck.settings import Settings
 
@@ -24,7 +25,10 @@ _TIMEOUT = httpx.Timeout(30, read=120)
 @click.option("--key", help="Key to present (COATCHECK_KEY).")
 def mcp(service: str | None, key: str | None) -> None:
     """Serve the tools to an MCP host on standard input and output."""
-    asyncio.run(_serve(service_settings(service, key)))
+    settings = service_settings(service, key)
+    if standard_input() is None:
+        fail(Exit.WRONG, "standard input is closed; an MCP host talks to this command there.")
+    asyncio.run(_serve(settings))
 
 
 async def _serve(settings: Settings) -> None:

@@ -1,13 +1,12 @@
 """`migrate`, `settings`, `openapi`: commands for whoever runs the service."""
 
 import json
-import sys
 from pathlib import Path
 
 import click
 
 from coatcheck.cli.asked import settings_for
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import PREFIX, SECRET, describe
 
@@ -24,9 +23,15 @@ def migrate(data: str | None, as_json: bool) -> None:
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
     if as_json:
-        click.echo(json.dumps({"before": before, "after": after}))
+        echo(json.dumps({"before": before, "after": after}))
     else:
-        click.echo(f"The schema is at {after}." if before == after else f"The schema went from {before} to {after}.")
+        echo(_moved(before, after))
+
+
+def _moved(before: str | None, after: str) -> str:
+    if before is None:
+        return f"The schema is at {after}; there was none before."
+    return f"The schema is at {after}." if before == after else f"The schema went from {before} to {after}."
 
 
 @click.command()
@@ -41,11 +46,16 @@ def settings(as_json: bool) -> None:
         if str(row["name"]).removeprefix(PREFIX).lower() in SECRET and row["value"]:
             row["value"] = "(set)"
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        value = "" if row["value"] == row["default"] else f"  (here: {row['value']})"
-        click.echo(f"{row['name']}={row['default']}{value}\n    {row['meaning']}")
+        value = "" if row["value"] == row["default"] else f"  (here: {_typed(row['value'])})"
+        echo(f"{row['name']}={_typed(row['default'])}{value}\n    {row['meaning']}")
+
+
+def _typed(value: object) -> str:
+    """A value as one writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @click.command()
@@ -56,7 +66,7 @@ def openapi(against: str | None) -> None:
 
     text = document()
     if against is None:
-        sys.stdout.buffer.write(text)
+        echo(text, nl=False)
         return
     if not Path(against).exists() or Path(against).read_bytes() != text:
         fail(Exit.NOTHING, f"{against} is not what the code says. Write it anew with: make openapi")

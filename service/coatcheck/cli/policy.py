@@ -8,7 +8,7 @@ from typing import Any
 import click
 import httpx
 
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.talk import ask, connect, service_options
 from coatcheck.core.policy import FIELDS, PARTS
 
@@ -36,14 +36,14 @@ def policy() -> None:
 def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List the policies."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(_POLICIES, params=_given(namespace=namespace)), client)
+        found = ask(lambda: client.get(_POLICIES, params=_given(namespace=namespace)), client, items=list)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     for each in found["items"]:
-        click.echo(f"{_name(each['scope'])}: {_terms(each['policy'])}")
+        echo(f"{_name(each['scope'])}: {_terms(each['policy'])}")
     if not found["items"]:
-        click.echo("No policy has been set: the settings hold.", err=True)
+        echo("No policy has been set: the settings hold.", err=True)
 
 
 @policy.command()
@@ -52,14 +52,16 @@ def list_(namespace: str | None, service: str | None, key: str | None, as_json: 
 def show(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
     """Show a scope's policy and the versions before it."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_POLICIES}/history", params=_given(**scope)), client)
+        found = ask(
+            lambda: client.get(f"{_POLICIES}/history", params=_given(**scope)), client, scope=dict, versions=list
+        )
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
-    click.echo(_name(found["scope"]))
+    echo(_name(found["scope"]))
     for each in found["versions"]:
         terms = "removed" if each["policy"] is None else _terms(each["policy"])
-        click.echo(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
+        echo(f"  version {each['version']}, {each['at']} by {each['by']}: {terms}")
 
 
 @policy.command("set")
@@ -84,11 +86,11 @@ def set_(
         before: dict[str, Any] = {} if replace else _current(client, scope)
         wanted = {name: value for name, value in (before | changes).items() if value != ""}
         body = _given(**scope) | {"policy": wanted}
-        found = ask(lambda: client.put(_POLICIES, json=body), client)
+        found = ask(lambda: client.put(_POLICIES, json=body), client, scope=dict, policy=dict, version=int)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
-    click.echo(f"{_name(found['scope'])}: {_terms(found['policy'])} (version {found['version']})")
+    echo(f"{_name(found['scope'])}: {_terms(found['policy'])} (version {found['version']})")
 
 
 @policy.command()
@@ -97,9 +99,9 @@ def set_(
 def remove(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
     """Remove a scope's policy."""
     with connect(service, key) as client:
-        found = ask(lambda: client.delete(_POLICIES, params=_given(**scope)), client)
+        found = ask(lambda: client.delete(_POLICIES, params=_given(**scope)), client, scope=dict, version=int)
     shown = f"{_name(found['scope'])}: no policy (version {found['version']})"
-    click.echo(json.dumps(found, indent=2) if as_json else shown)
+    echo(json.dumps(found, indent=2) if as_json else shown)
 
 
 @policy.command()
@@ -112,14 +114,14 @@ def remove(service: str | None, key: str | None, as_json: bool, **scope: str | N
 def explain(service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
     """Say what holds for a payload, and which scope says each part of it."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**asked)), client)
+        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**asked)), client, sources=list)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     for each in found["sources"]:
-        click.echo(f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})")
+        echo(f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})")
     if not found["sources"]:
-        click.echo("No policy says anything of it: the settings hold.", err=True)
+        echo("No policy says anything of it: the settings hold.", err=True)
 
 
 def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, An
         never = response.status_code == 404  # noqa: PLR2004 - it never had one
         return httpx.Response(200, json={"versions": [{"policy": None}]}) if never else response
 
-    policy_now: dict[str, Any] | None = ask(send, client)["versions"][0]["policy"]
+    policy_now: dict[str, Any] | None = ask(send, client, versions=list)["versions"][0]["policy"]
     return policy_now or {}
 
 

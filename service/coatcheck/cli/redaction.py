@@ -5,7 +5,7 @@ import json
 import click
 
 from coatcheck.cli.asked import settings_for
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 
 
 @click.command()
@@ -22,11 +22,11 @@ def redaction(as_json: bool) -> None:
     left = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
     if as_json:
         made = {"gitleaks": VERSION, "default": current.redaction, "rules": list(rules.names), "left_out": left}
-        click.echo(json.dumps(made, indent=2))
+        echo(json.dumps(made, indent=2))
         return
-    click.echo(f"{len(rules.names)} rules of gitleaks {VERSION} and ours. Without a policy: {current.redaction}.")
+    echo(f"{len(rules.names)} rules of gitleaks {VERSION} and ours. Without a policy: {current.redaction}.")
     for name in rules.names:
-        click.echo(f"  {name}")
-    click.echo("Left out:")
+        echo(f"  {name}")
+    echo("Left out:")
     for each in left:
-        click.echo(f"  {each['rule']}: {each['why']}")
+        echo(f"  {each['rule']}: {each['why']}")

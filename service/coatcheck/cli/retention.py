@@ -9,13 +9,16 @@ from typing import Any, Final
 
 import click
 
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.retention_text import plan_text, run_line, run_text, status_text, undone_text
 from coatcheck.cli.talk import ask, connect, service_options
 
 _BASE: Final = "/v1/admin/retention"
 _WAIT: Final = 20
 _PAUSE: Final = 1.0
+_RUN: Final[dict[str, type]] = {"id": str, "job": str, "outcome": str, "artifacts": int, "items": int}
+_NARROW: Final = frozenset({"evict", "session", "namespace"})
+"""Jobs that are about one namespace."""
 _JOBS: Final = ("expire", "evict", "session", "namespace", "lost", "sweep", "purge", "storage", "verify")
 
 
@@ -33,10 +36,12 @@ def retention() -> None:
 @service_options
 def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope: str | int | None) -> None:
     """Say what JOB would remove now, and why. Removes nothing."""
+    if job in _NARROW and scope["namespace"] is None:
+        fail(Exit.WRONG, f"{job} works in one namespace: say which with --namespace.")
     body = {"job": job} | {name: value for name, value in scope.items() if value is not None}
     with connect(service, key) as client:
-        found = ask(lambda: client.post(f"{_BASE}/plan", json=body), client)
-    click.echo(json.dumps(found, indent=2) if as_json else plan_text(found))
+        found = ask(lambda: client.post(f"{_BASE}/plan", json=body), client, job=str, digest=str, artifacts=int)
+    echo(json.dumps(found, indent=2) if as_json else plan_text(found))
 
 
 @retention.command()
@@ -48,13 +53,13 @@ def apply(digest: str, confirm: bool, no_wait: bool, service: str | None, key: s
     """Carry out the plan with this DIGEST, and wait for its end."""
     body = {"digest": digest, "confirm": confirm, "wait": 0 if no_wait else _WAIT}
     with connect(service, key) as client:
-        run = ask(lambda: client.post(f"{_BASE}/apply", json=body), client)
+        run = ask(lambda: client.post(f"{_BASE}/apply", json=body), client, **_RUN)
         while run["outcome"] == "running" and not no_wait:
             if not as_json:
-                click.echo(f"  {run['artifacts']:,} of {run['planned']:,} removed ...", err=True)
+                echo(f"  {run['artifacts']:,} of {run['planned']:,} removed ...", err=True)
             time.sleep(_PAUSE)
-            run = ask(lambda: client.get(f"{_BASE}/runs/{run['id']}"), client)  # noqa: B023 - asked at once
-    click.echo(json.dumps(run, indent=2) if as_json else run_text(run))
+            run = ask(lambda: client.get(f"{_BASE}/runs/{run['id']}"), client, **_RUN)  # noqa: B023 - asked at once
+    echo(json.dumps(run, indent=2) if as_json else run_text(run))
     if run["outcome"] == "failed" or (run["job"] in {"storage", "verify"} and run["items"]):
         raise SystemExit(Exit.NOTHING)
 
@@ -69,18 +74,18 @@ def runs(run_id: str | None, limit: int, service: str | None, key: str | None, a
     """List what was done, the latest first; or show the run RUN_ID."""
     with connect(service, key) as client:
         if run_id is not None:
-            one = ask(lambda: client.get(f"{_BASE}/runs/{run_id}"), client)
-            click.echo(json.dumps(one, indent=2) if as_json else run_text(one))
+            one = ask(lambda: client.get(f"{_BASE}/runs/{run_id}"), client, **_RUN)
+            echo(json.dumps(one, indent=2) if as_json else run_text(one))
             return
         params: dict[str, Any] = {"limit": limit} | {name: value for name, value in where.items() if value}
-        found = ask(lambda: client.get(f"{_BASE}/runs", params=params), client)
+        found = ask(lambda: client.get(f"{_BASE}/runs", params=params), client, items=list)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     for run in found["items"]:
-        click.echo(run_line(run))
+        echo(run_line(run))
     if not found["items"]:
-        click.echo("No runs: nothing had to be done.", err=True)
+        echo("No runs: nothing had to be done.", err=True)
 
 
 @retention.command()
@@ -88,8 +93,8 @@ def runs(run_id: str | None, limit: int, service: str | None, key: str | None, a
 def status(service: str | None, key: str | None, as_json: bool) -> None:
     """Say what is overdue, how the schedule stands, and what is under way. Exit code 1: something is wrong."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_BASE}/status"), client)
-    click.echo(json.dumps(found, indent=2) if as_json else status_text(found))
+        found = ask(lambda: client.get(f"{_BASE}/status"), client, jobs=list, running=list, expired=int)
+    echo(json.dumps(found, indent=2) if as_json else status_text(found))
     if any(job["last_outcome"] == "failed" for job in found["jobs"]):
         raise SystemExit(Exit.NOTHING)
 
@@ -110,10 +115,10 @@ def job(
     if interval is not None:
         body["interval"] = interval or None
     with connect(service, key) as client:
-        found = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client)
+        found = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client, paused=bool, interval=object)
     pace = "as the settings say" if found["interval"] is None else f"every {found['interval']} s"
     said = f"{job} is paused." if found["paused"] else f"{job} runs, {pace}."
-    click.echo(json.dumps(found, indent=2) if as_json else said)
+    echo(json.dumps(found, indent=2) if as_json else said)
 
 
 @retention.command()
@@ -139,12 +144,14 @@ def undo(
     total: dict[str, Any] = {"restored": [], "there": [], "failed": []}
     with connect(service, key) as client:
         while True:
-            part = ask(lambda: client.post(f"{_BASE}/undo", json=body), client)
+            part = ask(
+                lambda: client.post(f"{_BASE}/undo", json=body), client, next=object, **dict.fromkeys(total, list)
+            )
             for name in total:
                 total[name] += part[name]
             if part["next"] is None:
                 break
             body["cursor"] = part["next"]
-    click.echo(json.dumps(total, indent=2) if as_json else undone_text(total))
+    echo(json.dumps(total, indent=2) if as_json else undone_text(total))
     if total["failed"] or not (total["restored"] or total["there"]):
         raise SystemExit(Exit.NOTHING)

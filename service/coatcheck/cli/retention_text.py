@@ -2,10 +2,15 @@
 
 from typing import Any, Final
 
+from coatcheck.cli.words import in_options
+from coatcheck.core.text.plural import plural
+
 Node = dict[str, Any]
 _KIB: Final = 1024
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MOST_ROWS: Final = 6
+_LOOKING: Final = frozenset({"storage", "verify"})
+"""Jobs that only look."""
 
 
 def size(count: int) -> str:
@@ -19,6 +24,11 @@ def size(count: int) -> str:
 def when(moment: str | None) -> str:
     """A moment to the second, in UTC."""
     return "-" if moment is None else moment[:19].replace("T", " ") + "Z"
+
+
+def minute(moment: str) -> str:
+    """A moment that is known to the minute, in UTC."""
+    return moment[:16].replace("T", " ") + "Z"
 
 
 def lasting(seconds: float) -> str:
@@ -44,16 +54,18 @@ def plan_text(plan: Node) -> str:
     count, items = plan["artifacts"], plan["items"]
     lines = [f"Plan: {plan['job']}: {scope_text(plan['scope'])}"]
     if not count and not items:
-        lines += ["  NOTHING to remove.", f"  Looked for: {plan['why']}."]
+        looks = plan["job"] in _LOOKING
+        lines.append("  NOTHING to look at: no bytes are stored." if looks else "  NOTHING to remove.")
+        lines.append(f"  {'What it does' if looks else 'Looked for'}: {plan['why']}.")
         return "\n".join([*lines, *_held(plan)])
-    if plan["job"] in {"storage", "verify"}:
-        lines.append(f"  WILL LOOK AT {items:,} blobs, {size(plan['bytes'])}. Removes nothing.")
+    if plan["job"] in _LOOKING:
+        lines.append(f"  WILL LOOK AT {plural(items, 'blob')}, {size(plan['bytes'])}. Removes nothing.")
     elif items:
         lines.append(f"  WILL REMOVE {items:,} of: {plan['why']}. {size(plan['bytes'])}.")
     else:
         share = f"{plan['share']:.1%} of the {size(plan['live_bytes'])} there are"
         lines.append(
-            f"  WILL REMOVE {count:,} of {plan['live_artifacts']:,} artifacts: {size(plan['bytes'])}, {share}."
+            f"  WILL REMOVE {count:,} of {plural(plan['live_artifacts'], 'artifact')}: {size(plan['bytes'])}, {share}."
         )
         lines.append(f"  Why these: {plan['why']}.")
     lines += _held(plan)
@@ -78,7 +90,11 @@ def plan_text(plan: Node) -> str:
 
 
 def _held(plan: Node) -> list[str]:
-    return [f"  {plan['held']:,} more are HELD and will stay."] if plan["held"] else []
+    return [f"  {plan['held']:,} more {_are(plan['held'])} HELD and will stay."] if plan["held"] else []
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _table(title: str, groups: list[Node]) -> list[str]:
@@ -106,7 +122,7 @@ def _sample(sample: Node) -> str:
 
 def run_line(run: Node) -> str:
     """A run in one line."""
-    done = f"{run['artifacts']:,} artifacts" if run["artifacts"] or not run["items"] else f"{run['items']:,} items"
+    done = plural(*((run["artifacts"], "artifact") if run["artifacts"] or not run["items"] else (run["items"], "item")))
     flag = "" if run["outcome"] == "finished" else f"  {run['outcome'].upper()}"
     return (
         f"{when(run['started_at'])}  {run['id']}  {run['job']:<9}  {done}, {size(run['bytes'])}, "
@@ -119,13 +135,11 @@ def run_text(run: Node) -> str:
     words = {"finished": "DONE", "failed": "FAILED", "running": "STILL RUNNING"}
     lines = [f"{words[run['outcome']]}: {run['job']}: {scope_text(run['scope'])}"]
     if run["plan"] is not None and run["planned"]:
-        lines.append(
-            f"  Removed {run['artifacts']:,} of the {run['planned']:,} planned artifacts, {size(run['bytes'])}."
-        )
+        lines.append(f"  Removed {_of_planned(run['artifacts'], run['planned'])}, {size(run['bytes'])}.")
     elif run["artifacts"]:
-        lines.append(f"  Removed {run['artifacts']:,} artifacts, {size(run['bytes'])}.")
+        lines.append(f"  Removed {plural(run['artifacts'], 'artifact')}, {size(run['bytes'])}.")
     elif run["items"]:
-        lines.append(f"  {run['items']:,} items, {size(run['bytes'])}.")
+        lines.append(f"  {plural(run['items'], 'item')}, {size(run['bytes'])}.")
     if run["detail"]:
         lines.append(f"  {run['detail']}")
     if run["oldest_overdue_seconds"]:
@@ -133,30 +147,41 @@ def run_text(run: Node) -> str:
     end = "" if run["finished_at"] is None else f", ended {when(run['finished_at'])}"
     lines.append(f"  Run {run['id']}, by {run['actor']}, began {when(run['started_at'])}{end}.")
     if run["artifacts"] and run["outcome"] != "failed":
-        lines.append(f"To bring it back, within the grace of the sweep: coatcheck retention undo --run {run['id']}")
+        life = " --ttl 7d" if run["job"] == "expire" else ""  # what has expired needs a new time to live
+        lines.append(
+            f"To bring it back, within the grace of the sweep: coatcheck retention undo --run {run['id']}{life}"
+        )
     if run["outcome"] == "running":
         lines.append(f"It goes on by itself. To look again: coatcheck retention runs {run['id']}")
     return "\n".join(lines)
 
 
+def _of_planned(count: int, planned: int) -> str:
+    if count == planned == 1:
+        return "the one planned artifact"
+    return f"{count:,} of the {plural(planned, 'planned artifact')}"
+
+
 def status_text(found: Node) -> str:
     """How retention stands."""
     late = found["oldest_overdue_seconds"]
-    overdue = "nothing" if not found["expired"] else f"{found['expired']:,} artifacts, the oldest by {lasting(late)}"
+    overdue = (
+        "nothing" if not found["expired"] else f"{plural(found['expired'], 'artifact')}, the oldest by {lasting(late)}"
+    )
     lines = [
         f"Overdue:     {overdue} (answered as gone all the same)",
-        f"To be swept: {found['dead_blobs']:,} blobs, {size(found['dead_bytes'])}",
+        f"To be swept: {plural(found['dead_blobs'], 'blob')}, {size(found['dead_bytes'])}",
     ]
     if found["artifacts"] is not None:
-        lines.append(f"There are:   {found['artifacts']:,} artifacts, {size(found['stored_bytes'])} stored")
+        lines.append(f"There are:   {plural(found['artifacts'], 'artifact')}, {size(found['stored_bytes'])} stored")
     lines.append("Schedule:")
     for job in found["jobs"]:
         pace = "" if job["interval"] is None else f", every {job['interval']} s"
         state = f"PAUSED by {job['changed_by']}" if job["paused"] else "on"
-        last = "not run yet" if job["last_at"] is None else f"last {when(job['last_at'])}: {job['last_outcome']}"
+        last = "not run yet" if job["last_at"] is None else f"last {minute(job['last_at'])}: {job['last_outcome']}"
         failed = f": {job['last_detail']}" if job["last_outcome"] == "failed" else ""
         lines.append(f"  {job['name']:<7} {state}{pace}, {last}{failed}")
-    lines.append(f"Under way:   {len(found['running'])} runs")
+    lines.append(f"Under way:   {plural(len(found['running']), 'run')}")
     lines += [f"  {run_line(run)}" for run in found["running"]]
     return "\n".join(lines)
 
@@ -165,12 +190,12 @@ def undone_text(found: Node) -> str:
     """What an undo did."""
     if not any(found.values()):
         return "Nothing to bring back: it is back already, or its grace has passed and its bytes were swept."
-    lines = [f"Brought back {len(found['restored']):,} artifacts."]
+    lines = [f"Brought back {plural(len(found['restored']), 'artifact')}."]
     if found["there"]:
-        lines.append(f"{len(found['there']):,} were there already.")
+        lines.append(f"{len(found['there']):,} {'was' if len(found['there']) == 1 else 'were'} there already.")
     if found["failed"]:
         lines.append(f"{len(found['failed']):,} COULD NOT be brought back:")
-        lines += [f"  {each['id']}: {each['detail']}" for each in found["failed"][:_MOST_ROWS]]
+        lines += [f"  {each['id']}: {in_options(each['detail'])}" for each in found["failed"][:_MOST_ROWS]]
         if len(found["failed"]) > _MOST_ROWS:
             lines.append(f"  and {len(found['failed']) - _MOST_ROWS:,} more; --json names them all.")
     return "\n".join(lines)
@@ -178,7 +203,7 @@ def undone_text(found: Node) -> str:
 
 def line_text(line: Node) -> str:
     """A line of the audit."""
-    about = f"  {line['count']:,} artifacts, {size(line['bytes'])}" if line["count"] else ""
+    about = f"  {plural(line['count'], 'artifact')}, {size(line['bytes'])}" if line["count"] else ""
     where = "" if line["namespace"] is None else f" in {line['namespace']}"
     reason = f" ({line['reason']})" if line["reason"] else ""
     run = "" if line["run"] is None else f"  {line['run']}"
@@ -191,14 +216,8 @@ def line_text(line: Node) -> str:
 def verified_text(found: Node) -> str:
     """What a verification found, and how far it can be trusted."""
     if not found["whole"]:
-        breach = found["breach"]
-        return "\n".join(
-            [
-                f"THE AUDIT IS NOT WHOLE, from line {breach['line']} on ({breach['what']}): {breach['detail']}.",
-                f"Lines 1 to {found['lines']:,} are as they were written. Before anything else, copy the database.",
-            ]
-        )
-    lines = [f"The audit is whole: {found['lines']:,} lines, {when(found['first_at'])} to {when(found['last_at'])}."]
+        return _broken_text(found["breach"], found["lines"])
+    lines = [_whole_text(found)]
     if found["compared_with"] is None:
         lines.append(
             "Not compared with a head that was kept elsewhere: who can write to the database could have rewritten all "
@@ -207,3 +226,28 @@ def verified_text(found: Node) -> str:
     else:
         lines.append("It goes on from the head that you gave. Keep this one for the next time:")
     return "\n".join([*lines, f"  {found['head']}"])
+
+
+def _whole_text(found: Node) -> str:
+    if not found["lines"]:
+        return "The audit is whole: it has no lines yet."
+    until = f" to {when(found['last_at'])}" if found["lines"] > 1 else ""
+    return f"The audit is whole: {plural(found['lines'], 'line')}, {when(found['first_at'])}{until}."
+
+
+def _broken_text(breach: Node, good: int) -> str:
+    """Where the record breaks, and what is known of the rest; so many lines, from the first on, follow each other."""
+    what, detail = breach["what"], breach["detail"]
+    if what in {"not_kept", "head"}:  # these are about where it leads: each line up to there fits the one before
+        found = f"THE AUDIT IS NOT WHOLE ({what}): {detail}."
+        rest = "Any line, from the first on, may have been replaced."
+    else:
+        found = f"THE AUDIT IS NOT WHOLE, from line {breach['line']} on ({what}): {detail}."
+        rest = _good_text(good)
+    return f"{found}\n{rest} Before anything else, copy the database."
+
+
+def _good_text(good: int) -> str:
+    if not good:
+        return "No line is known to be as it was written."
+    return "Line 1 is as it was written." if good == 1 else f"Lines 1 to {good:,} are as they were written."

@@ -15,7 +15,7 @@ from types import FrameType
 import click
 
 from coatcheck.cli.asked import holds_store
-from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.logs import set_up as set_up_logs
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
@@ -36,8 +36,11 @@ GC_THRESHOLDS = (10_000, 20, 20)
 @click.option("--data", metavar="DIR", help="Directory of the embedded store (./coatcheck-data).")
 def serve(host: str | None, port: int | None, data: str | None) -> None:
     """Start the service."""
+    from coatcheck.adapters.redaction_rules import Masks  # noqa: PLC0415 - the client commands must start quickly
+
     try:
         settings = load(host=host, port=port, data=data)
+        Masks(settings.redaction_rules)  # refuses names that no rule has
     except ValueError as error:
         fail(Exit.WRONG, str(error))
     if not settings.require_keys and not holds_store(settings):
@@ -58,10 +61,16 @@ def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
         return
     fail(
         Exit.WRONG,
-        f"{settings.host} is reachable from other machines, and no key has been made. Make one (coatcheck key create "
-        "--help), or listen on 127.0.0.1, or set COATCHECK_ALLOW_UNAUTHENTICATED=true behind something that "
-        "authenticates callers.",
+        f"{settings.host} is reachable from other machines, and no key has been made. Make one (coatcheck "
+        f"{_first_key(settings)}), or listen on 127.0.0.1, or set COATCHECK_ALLOW_UNAUTHENTICATED=true behind "
+        "something that authenticates callers.",
     )
+
+
+def _first_key(settings: Settings) -> str:
+    """What makes a key in the store that these settings name."""
+    elsewhere = not settings.database_url and settings.data != Settings().data
+    return "key create me" + (f" --data {shlex.quote(settings.data)}" if elsewhere else "")
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -211,13 +220,13 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     where = "" if url == load({}).url else f" --url {url}"
-    click.echo(f"Coatcheck is listening on {url}, keeping its data {place_of(settings)}.")
+    echo(f"Coatcheck is listening on {url}, keeping its data {place_of(settings)}.")
     if needs_keys:
-        click.echo(f"Callers need a key. Make one for yourself: {me} key create --help")
+        echo(f"Callers need a key. Make one for yourself: {me} {_first_key(settings)}")
     elif not is_loopback(settings.host):
-        click.echo("Nobody needs a key, because COATCHECK_ALLOW_UNAUTHENTICATED says so.")
+        echo("Nobody needs a key, because COATCHECK_ALLOW_UNAUTHENTICATED says so.")
     else:
-        click.echo(f"""Only this machine can reach it, so no key is needed until one is made.
+        echo(f"""Only this machine can reach it, so no key is needed until one is made.
 
 Paste this into another terminal, in this directory, for a first card (of a build log):
 

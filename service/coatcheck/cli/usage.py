@@ -6,7 +6,9 @@ from typing import Any
 import click
 
 from coatcheck.cli.asked import size_of
+from coatcheck.cli.exits import echo
 from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.core.text.plural import plural
 
 _PAGE = 200
 
@@ -20,24 +22,28 @@ def usage(namespace: str | None, service: str | None, key: str | None, as_json: 
     found: list[dict[str, Any]] = []
     with connect(service, key) as client:
         while True:
-            page = ask(lambda: client.get("/v1/admin/usage", params=asked), client)
+            page = ask(lambda: client.get("/v1/admin/usage", params=asked), client, items=list, next=object)
             found += page["items"]
             if page["next"] is None:
                 break
             asked["cursor"] = page["next"]
     if as_json:
-        click.echo(json.dumps({"items": found}, indent=2))
+        echo(json.dumps({"items": found}, indent=2))
         return
     for each in found:
-        click.echo(_shown(each))
+        echo(_shown(each))
     if not found:
-        click.echo("Nothing was ever stored.", err=True)
+        echo("Nothing was ever stored.", err=True)
+
+
+def _count(artifacts: int, most: int | None) -> str:
+    return plural(artifacts, "artifact") if most is None else f"{artifacts:,} of {plural(most, 'artifact')}"
 
 
 def _shown(found: dict[str, Any]) -> str:
     most, count = found["max_bytes"], found["max_artifacts"]
     parts = [
-        f"{found['artifacts']:,} artifacts" + ("" if count is None else f" of {count:,}"),
+        _count(found["artifacts"], count),
         size_of(found["bytes"]) + ("" if most is None else f" of {size_of(most)}"),
     ]
     if found["reserved"]:

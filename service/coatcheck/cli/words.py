@@ -1,0 +1,34 @@
+"""The service's sentences for who reads them at a terminal: the fields of a request that they name are options here."""
+
+import re
+from typing import Final
+
+import click
+
+_FIELD: Final = re.compile(
+    r"""
+      '(?P<must>[a-z_]+)'(?=\ must\b)                              # 'card_tokens' must be a whole number
+    | \b(?P<flag>[a-z_]+)=true\b(?!\ \(on\ the\ command\ line)     # use literal=true
+    | (?:(?<=\bneeds\ its\ )|(?<=\bwith\ ))(?P<needed>[a-z]+)\b(?!=)    # needs its namespace; with ttl
+    | \b(?P<plain>[a-z]+(?:_[a-z]+)+)\b                            # try ignore_case
+    """,
+    re.VERBOSE,
+)
+_CALLED: Final = {"url": "source", "labels": "label"}
+"""Fields for which a command has an option of another name."""
+
+
+def in_options(sentence: str) -> str:
+    """A sentence with the running command's options where it names fields; what it quotes stays as it is."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return sentence
+    options = {each.name: each.opts[0] for each in context.command.params if isinstance(each, click.Option)}
+
+    def option(found: re.Match[str]) -> str:
+        name = next(each for each in found.groups() if each)
+        return options.get(name) or options.get(_CALLED.get(name, "")) or found[0]
+
+    # What stands between quotation marks is somebody's pattern, or an example.
+    parts = re.split(r'(".*")', sentence)
+    return "".join(part if at % 2 else _FIELD.sub(option, part) for at, part in enumerate(parts))

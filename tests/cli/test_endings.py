@@ -1,0 +1,238 @@
+"""How commands end when it is not their work that fails: what they are given, where they print, who answers."""
+
+import contextlib
+import http.server
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from cli.terminal import COMMAND, Ended, call, run
+from coatcheck.cli import main
+from support.service import Service
+
+ARTIFACT = "art_000000000000000098"
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+FULL = Path("/dev/full")
+UNREADABLE = Path("/proc/self/mem")
+
+ASKING = [
+    ("put", "-"),
+    ("put", "-", "--json"),
+    ("card", ARTIFACT),
+    ("read", ARTIFACT),
+    ("search", ARTIFACT, "x"),
+    ("usage",),
+    ("usage", "--json"),
+    ("hold", "add", "--all", "--reason", "x"),
+    ("hold", "list"),
+    ("hold", "release", "hold_0000000000000000"),
+    ("policy", "list"),
+    ("policy", "show"),
+    ("policy", "set", "ttl=7d"),
+    ("policy", "remove"),
+    ("policy", "explain"),
+    ("key", "create", "x"),
+    ("key", "list"),
+    ("key", "revoke", "00000000000"),
+    ("audit", "list"),
+    ("audit", "verify"),
+    ("audit", "head"),
+    ("retention", "plan", "expire"),
+    ("retention", "apply", "0"),
+    ("retention", "runs"),
+    ("retention", "runs", "run_x"),
+    ("retention", "status"),
+    ("retention", "job", "sweep", "--pause"),
+    ("retention", "undo", ARTIFACT),
+]
+"""Every way of asking a service."""
+
+
+@contextlib.contextmanager
+def another_program(status: int, body: bytes) -> Generator[str]:
+    """The URL of an HTTP server that is not Coatcheck, and answers everything in the same way."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def __getattr__(self, name: str) -> object:
+            return self.answer if name.startswith("do_") else super().__getattribute__(name)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, b"{}"), (200, b"[]"), (200, b'{"items": {}, "text": 1}'), (404, b'{"error": "no route"}')],
+)
+def test_another_programs_answer_is_recognised_by_every_command(status: int, body: bytes) -> None:
+    with another_program(status, body) as url:
+        for args in ASKING:
+            ended = call(*args, "--url", url, stdin=b"x\n" if args[0] == "put" else b"")
+            assert (ended.code, ended.out) == (4, b""), args
+            assert ended.err == f"coatcheck: {url} answered {status}, but not as Coatcheck does.\n", args
+
+
+def test_bytes_of_a_name_that_are_no_text_do_not_keep_a_file_from_being_handed_over(
+    service: Service, tmp_path: Path
+) -> None:
+    (tmp_path / "bad\udcff.log").write_bytes(b"what a bad name\n")
+    ended = run("put", "bad\udcff.log", "--json", "--url", service.url, folder=tmp_path)
+    known = service.get(f"/v1/artifacts/{json.loads(ended.out)['id']}")["artifact"]
+    assert (ended.code, known["title"], known["media_type"]) == (0, "bad\ufffd.log", "text/plain")
+    ended = call("put", "-", "--json", "--title", "a \udcff b", "--url", service.url, stdin=b"what a bad title\n")
+    known = service.get(f"/v1/artifacts/{json.loads(ended.out)['id']}")["artifact"]
+    assert (ended.code, known["title"]) == (0, "a \ufffd b")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("put", "-", "--key", "ключ"),
+        ("put", "-", "--key", "a\nb"),
+        ("put", "-", "--key", "ck_live_1 "),
+        ("card", ARTIFACT, "--key", "a b"),
+        ("mcp", "--key", "ключ"),
+        ("put", "-", "--media-type", "тест"),
+        ("put", "-", "--media-type", "a/b\n"),
+        ("put", "-", "--media-type", " text/plain"),
+        ("search", ARTIFACT, "\udcff"),
+        ("hold", "add", "--all", "--reason", "\udcff"),
+        ("policy", "show", "--session", "\udcff"),
+        ("retention", "runs", "a\nb"),
+        ("retention", "runs", "\udcff"),
+    ],
+)
+def test_an_argument_that_cannot_be_sent_is_a_wrong_one(service: Service, args: tuple[str, ...]) -> None:
+    ended = call(*args, "--url", service.url, stdin=b"x")
+    assert (ended.code, ended.out) == (2, b""), ended.err
+    assert ended.err.startswith("coatcheck: ")
+    assert "Is it running" not in ended.err
+    assert "ck_live_1" not in ended.err
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="this system has no file that opens and cannot be read")
+def test_a_file_that_cannot_be_read_is_named_and_ends_with_2(service: Service) -> None:
+    ended = run("put", str(UNREADABLE), "--url", service.url)
+    assert ended == Ended(2, b"", "coatcheck: /proc/self/mem cannot be read: Input/output error.\n")
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_service_that_is_away(
+    service: Service, tmp_path: Path
+) -> None:
+    log = tmp_path / "rotated.log"
+    log.write_bytes(b"x" * 50_000_000)
+    with another_program_that_listens() as (url, taken):
+        process = subprocess.Popen(
+            [*COMMAND, "put", str(log), "--url", url], stderr=subprocess.PIPE, env=ENVIRONMENT, text=True
+        )
+        connection, _ = taken()
+        with connection:
+            connection.recv(1000)  # it has begun to send, and waits for somebody to take the rest
+            os.truncate(log, 20_000_000)
+            while connection.recv(1_000_000):
+                pass
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err.startswith(f"coatcheck: {log} became shorter while it was read.")) == (2, True)
+    del service
+
+
+def closed(number: int, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that was started without one of its three streams."""
+    line = ["/bin/sh", "-c", f'exec "$@" {number}>&-', "sh", *COMMAND, *args]
+    return subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_closed_standard_input_is_said(service: Service) -> None:
+    for args, code in ((("put", "-"), 2), (("mcp",), 2), (("hook", "claude-code"), 0)):
+        ended = closed(0, *args, "--url", service.url)
+        assert (ended.returncode, ended.stdout) == (code, "")
+        assert ended.stderr.startswith("coatcheck: ")
+        assert "standard input is closed" in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+
+
+def test_without_standard_output_or_error_a_payload_is_handed_over_all_the_same(
+    service: Service, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_text("few words\n")
+    for number, printed in ((1, ""), (2, "few words\n")):
+        ended = closed(number, "put", str(tmp_path / "x"), "--url", service.url)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, printed, "")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+def test_what_cannot_be_printed_ends_with_5_and_a_sentence(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("".join(f"line {n}\n" for n in range(5000)))
+    url = ("--url", service.url)
+    artifact = json.loads(call("put", str(tmp_path / "long"), "--json", *url).out)["id"]
+    for args in (
+        ("usage", *url),
+        ("put", str(tmp_path / "long"), *url),
+        ("read", artifact, "--max-tokens", "8000", *url),
+        ("openapi",),
+        ("put", "--help"),
+        ("--help",),
+    ):
+        with FULL.open("wb") as full:
+            done = subprocess.run([*COMMAND, *args], stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
+        said = done.stderr.decode()
+        assert done.returncode == 5, said
+        assert said.strip() == "coatcheck: the answer could not be printed: No space left on device."
+    with FULL.open("wb") as full:
+        done = subprocess.run([*COMMAND, "card", "art_1"], stderr=full, env=ENVIRONMENT, check=False)
+    assert done.returncode == 2
+
+
+def test_who_stops_reading_is_told_nothing_and_sees_141(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("few words\n")
+    for args in (("put", str(tmp_path / "x")), ("usage",)):
+        out, into = os.pipe()
+        os.close(out)
+        with os.fdopen(into, "wb") as pipe:
+            line = [*COMMAND, *args, "--url", service.url]
+            done = subprocess.run(line, stdout=pipe, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_an_interrupted_command_ends_with_130(service: Service, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [*COMMAND, "put", str(pipe), "--url", service.url], stderr=subprocess.PIPE, env=ENVIRONMENT, text=True
+    )
+    with pipe.open("wb"):  # which waits until the command has opened it, too
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "coatcheck: interrupted.\n")
+
+
+def test_the_help_says_what_every_exit_code_means_and_who_asks_a_service() -> None:
+    said = " ".join(call("--help").text.split())
+    for code in (0, 1, 2, 3, 4, 5, 130, 141):
+        assert f" {code}: " in said
+    asking = said.partition("141: ")[2]
+    assert "COATCHECK_URL" in asking
+    for name, command in main.commands.items():
+        asks = any("--url" in each.opts for each in command.params) or name in {"audit", "hold", "policy", "retention"}
+        assert (f" {name}" in asking) == (asks or name == "hook"), name
