@@ -117,7 +117,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     and scrapes only those that failed."""
     metrics_open: bool = False
     """Answer `/metrics` to everybody who can reach it, without a key and by any host name. Otherwise it needs a key
-    with the scope `admin`, where keys are needed at all."""
+    of the namespace `*`, where keys are needed at all: it counts what all namespaces do."""
     otlp_endpoint: str = ""
     """`http://collector:4318`: where traces go, by OTLP over HTTP. Needs `coatcheck[telemetry]`. Empty: where the
     standard `OTEL_EXPORTER_OTLP_ENDPOINT` says; without that there are no traces."""
@@ -228,6 +228,7 @@ def _check(s: Settings) -> None:
         value = getattr(s, name)
         if not low <= value <= high:
             raise ValueError(f"{PREFIX}{name.upper()}={value} is out of bounds: {low} to {high}.")
+    _check_places(s)
     if s.require_keys and s.allow_unauthenticated:
         raise ValueError(f"{PREFIX}REQUIRE_KEYS and {PREFIX}ALLOW_UNAUTHENTICATED contradict each other. Set one.")
     if s.redaction not in {"off", "shown", "stored", "refuse"}:
@@ -236,6 +237,27 @@ def _check(s: Settings) -> None:
         raise ValueError(f"{PREFIX}LOG_LEVEL={s.log_level!r} is not one of debug, info, warning, error.")
     if s.log_format not in {"text", "json"}:
         raise ValueError(f"{PREFIX}LOG_FORMAT={s.log_format!r} is not one of text, json.")
+
+
+def _check_places(s: Settings) -> None:
+    """Raise ValueError for URLs that name no store. Whether anything is there is for whoever opens it to say."""
+    scheme, _, rest = s.database_url.partition(":")
+    if s.database_url and scheme not in {"postgresql", "postgres", "postgresql+asyncpg"}:
+        raise ValueError(f"{PREFIX}DATABASE_URL is not postgresql://… Without it the store is embedded.")
+    hosts = re.split("[/?#]", rest.removeprefix("//"), maxsplit=1)[0].rpartition("@")[2]
+    for host in hosts.split(","):
+        port = host.rpartition("]")[2].partition(":")[2]
+        if not re.fullmatch("[0-9]{0,5}", port) or int(port or 0) > 65535:  # noqa: PLR2004 - the last port there is
+            raise ValueError(  # does not repeat it: it may be a part of the password
+                f"{PREFIX}DATABASE_URL names a port that is no number to 65535. In a user's name or password, write "
+                ": / ? # @ as %3A %2F %3F %23 %40."
+            )
+    if s.blob_url and not s.blob_url.startswith("s3://"):
+        raise ValueError(f"{PREFIX}BLOB_URL is not s3://… Without it the bytes are files in {PREFIX}DATA.")
+    if s.blob_url and not s.database_url:
+        raise ValueError(
+            f"{PREFIX}BLOB_URL needs {PREFIX}DATABASE_URL: the embedded store keeps its bytes beside its database."
+        )
 
 
 def describe() -> list[dict[str, object]]:

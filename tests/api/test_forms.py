@@ -102,8 +102,9 @@ async def test_a_part_named_content_needs_no_file_name_and_a_title_wins(client: 
         (field("session", b"a") + field("session", b"b") + file(b"a") + END, 400, "invalid_request"),
         (file(b"a") + field("oversize", b"keep_ends") + END, 400, "invalid_request"),
         (file(b"a", more=b'; filename="x"\r\nContent-Transfer-Encoding: base64') + END, 400, "invalid_request"),
-        (b"no form at all", 400, "truncated_body"),
-        (b"", 400, "truncated_body"),
+        (b"no form at all", 400, "invalid_request"),
+        (b"", 400, "invalid_request"),
+        (file(b"a").replace(b"b0und", b"other") + END.replace(b"b0und", b"other"), 400, "invalid_request"),
         (b"x" * 200_000, 400, "invalid_request"),
         (file(b"a"), 400, "truncated_body"),
         (file(b"a")[:-20], 400, "truncated_body"),
@@ -155,3 +156,17 @@ async def test_a_truncated_body_is_told_from_a_complete_one() -> None:
     with pytest.raises(CoatcheckError) as e:
         await parsed([file(b"payload")[:-1]])
     assert e.value.code is Code.TRUNCATED_BODY
+
+
+async def test_a_boundary_that_does_not_occur_is_told_from_a_form_that_ends_early() -> None:
+    whole = file(b"a") + END
+    for pieces in ([whole[:-12]], [whole[at : at + 1] for at in range(len(whole) - 12)]):
+        with pytest.raises(CoatcheckError) as error:
+            await parsed(pieces)
+        assert error.value.code is Code.TRUNCATED_BODY
+    other = whole.replace(b"b0und", b"b1und")
+    for pieces in ([other], [other[at : at + 1] for at in range(len(other))], [b"--b0un"]):
+        with pytest.raises(CoatcheckError) as error:
+            await parsed(pieces)
+        assert error.value.code is Code.INVALID_REQUEST
+        assert "boundary" in error.value.detail

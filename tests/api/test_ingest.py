@@ -377,3 +377,29 @@ async def test_surrogates_are_mended_in_their_own_item_only(client: httpx.AsyncC
     body = b'{"items":[{"content":"a"},{"content":"\\udc00"}]}'
     answer = await client.post("/v1/artifacts:batch", content=body, headers={"content-type": "application/json"})
     assert [len(r["receipt"]["warnings"]) for r in answer.json()["results"]] == [0, 1]
+
+
+async def test_what_is_said_differently_of_what_was_there_already_is_named(client: httpx.AsyncClient) -> None:
+    async def posted(key: str | None = None, **said: Any) -> httpx.Response:  # noqa: ANN401 - JSON
+        headers = {} if key is None else {"idempotency-key": key}
+        return await client.post("/v1/artifacts", json={"content": "x" * 50, "session": "s", **said}, headers=headers)
+
+    def warned(response: httpx.Response) -> list[str]:
+        return [each["code"] for each in response.json()["warnings"]]
+
+    first: dict[str, Any] = {"title": "One", "labels": ["a", "b"], "ttl": "7d"}
+    new = await posted("k1", **first)
+    assert (new.status_code, warned(new)) == (201, [])
+    sames: list[dict[str, Any]] = [first, {}, {"labels": ["b"]}, {"ttl": 7 * 86400}]
+    for same in sames:
+        assert warned(await posted(**same)) == [], same
+    other = await posted("k2", title="Two", url="https://e.org/", labels=["b", "c"], ttl="8d", pin=True)
+    (warning,) = other.json()["warnings"]
+    assert (other.status_code, other.json()["id"], warning["code"]) == (200, new.json()["id"], "said_before")
+    assert ": url, title, labels, ttl, pin." in warning["message"]
+    kept = (await client.get(f"/v1/artifacts/{new.json()['id']}")).json()["artifact"]
+    assert (kept["title"], kept["labels"], kept["pinned"]) == ("One", ["a", "b"], False)
+    # A repeated request is answered as it was, whatever was said in between.
+    again = await posted("k2", title="Two", url="https://e.org/", labels=["b", "c"], ttl="8d", pin=True)
+    assert (again.status_code, again.content) == (200, other.content)
+    assert (await posted("k1", **first)).content == new.content

@@ -248,6 +248,24 @@ def test_a_body_that_stops_coming_is_given_up_and_its_connection_closed(running:
     assert running.is_empty()
 
 
+def test_a_sender_of_a_byte_now_and_then_does_not_hold_its_place(running: Running) -> None:
+    with running.connection() as s:
+        s.sendall(head("/v1/artifacts/raw", "content-length: 5000000"))
+        s.settimeout(0.2)
+        answer = b""
+        for _ in range(100):  # each well within the time that a body may go without a byte
+            s.sendall(b"x")
+            with contextlib.suppress(TimeoutError):
+                answer = s.recv(65536)
+                break
+        s.settimeout(20)
+        with contextlib.suppress(ConnectionResetError):
+            answer += everything(s)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert (b"truncated_body" in answer, b"bytes a second" in answer) == (True, True)
+    assert running.is_empty()
+
+
 def test_json_bodies_that_do_not_fit_together_are_refused_for_now(running: Running) -> None:
     fields = ("content-length: 2500000", "content-type: application/json", "connection: close")
     with running.connection() as first, running.connection() as second:
@@ -275,3 +293,20 @@ def test_every_method_is_named_for_the_server_itself(running: Running) -> None:
 def test_a_request_of_http_1_1_has_one_host(running: Running, hosts: bytes) -> None:
     answer = running.exchange(b"GET /health/live HTTP/1.1\r\nconnection: close\r\n" + hosts + b"\r\n")
     assert (answer[:13], b'"invalid_request"' in answer) == (b"HTTP/1.1 400 ", True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ("transfer-encoding: gzip, chunked",),
+        ("transfer-encoding: deflate, chunked",),
+        ("transfer-encoding: gzip", "transfer-encoding: chunked"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/artifacts/raw", "/v1/artifacts"])
+def test_a_transfer_coding_that_nobody_undoes_is_refused(running: Running, path: str, fields: tuple[str, ...]) -> None:
+    request = head(path, *fields, "connection: close") + b"5\r\nhello\r\n0\r\n\r\n"
+    answer = running.exchange(request, close=False)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"Transfer-Encoding" in answer
+    assert running.is_empty()

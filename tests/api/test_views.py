@@ -219,7 +219,7 @@ def test_minified_json_is_read_indented_and_its_paths_lead_through_the_payload(h
     outline = house.good("outline", house.record)
     assert [(e["path"], e["detail"]) for e in outline["entries"]] == [
         ("$", "object: items array"),
-        ("$.items", "array of 200 object"),
+        ("$.items", "array of 200 objects"),
         ("$.items[*]", "object: id int"),
     ]
     assert house.good("json", house.record, path=outline["entries"][2]["path"], limit=1)["total"] == 200

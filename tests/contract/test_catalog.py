@@ -264,7 +264,8 @@ async def test_posting_the_payload_of_a_condemned_blob_heals_all_that_share_it(
         found = await catalog.find("acme", number_of(change), START, with_bytes=True)
         assert isinstance(found, Found)
         assert (found.artifact.blob, found.inline) == (fresh.blob, fresh.inline)
-    assert await catalog.dead_blobs(START + DAY, 9) == [DeadBlob("acme", first.blob.id, "inline", START)]
+    dead = DeadBlob("acme", first.blob.id, "inline", START, first.blob.stored_size)
+    assert await catalog.dead_blobs(START + DAY, 9) == [dead]
     found = await catalog.find("other", number_of(elsewhere), START)
     assert isinstance(found, Found)
     assert found.artifact.blob == elsewhere.blob

@@ -52,7 +52,8 @@ async def test_a_blob_dies_with_the_last_artifact_that_points_at_it(catalog: Eve
     assert await catalog.dead_blobs(START + DAY, 9) == []
     assert isinstance(await catalog.find("acme", number_of(second), START), Found)
     await delete(catalog, second)
-    dead = DeadBlob("acme", first.blob.id, "inline", START)
+    dead = DeadBlob("acme", first.blob.id, "inline", START, first.blob.stored_size)
+    assert dead.stored_size > 0
     assert await catalog.dead_blobs(START + SECOND, 9) == [dead]
     assert await catalog.dead_blobs(START, 9) == []
 

@@ -146,7 +146,9 @@ async def test_the_first_view_stays_and_the_file_of_another_is_left_to_the_sweep
     third = await keep(catalog, page, view(None))
     assert third == StoredView(FoundView(first.view, first.blob), blob_used=False)
     assert await found(catalog, page) == kept(first)
-    assert await catalog.dead_blobs(START + DAY, 9) == [DeadBlob("acme", id_of(second), "file", START)]
+    assert second.blob is not None
+    left = DeadBlob("acme", second.blob.id, "file", START, second.blob.stored_size)
+    assert await catalog.dead_blobs(START + DAY, 9) == [left]
     assert await catalog.store_view(of(page, second)) == Fenced()
 
 

@@ -219,3 +219,12 @@ def test_a_caller_bound_to_a_prefix_sees_the_sessions_that_begin_with_it_and_not
     caller = Caller(session_prefix=prefix)
     assert caller.sees(session) is (session is not None and session[: len(prefix)] == prefix)
     assert Caller().sees(session)
+
+
+def test_a_key_in_a_text_is_hidden_and_so_is_the_rest_of_one_and_nothing_else_is() -> None:
+    _, secret = keys.make(bytes(8), bytes(32))
+    whole = secret.reveal()
+    for text in (whole, whole[:30], whole[:9], f"{whole}x"):
+        assert keys.hide(f"the key {text!r} is wrong") == "the key 'ck_live_***' is wrong"
+    for text in ("ck_live_", "Present one as `Authorization: Bearer ck_live_…`.", "ck_live_***", "nothing"):
+        assert keys.hide(text) == text

@@ -2,11 +2,13 @@
 
 import json
 import random
+import re
 import time
 from typing import Any
 
 import pytest
 
+from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.model import Entry
@@ -51,11 +53,11 @@ async def test_the_path_of_an_entry_is_read_as_it_stands(shelf: Shelf) -> None:
     answer = await outline(shelf, number)
     assert [(e.path, e.detail) for e in answer.entries] == [
         ("$", "object: a b array, empty object, deep array, n int"),
-        ("$['a b']", "array of 2 object"),
+        ("$['a b']", "array of 2 objects"),
         ("$.empty", "object"),
-        ("$.deep", "array of 2 array"),
+        ("$.deep", "array of 2 arrays"),
         ("$['a b'][*]", "object: x int|string, it's object"),
-        ("$.deep[*]", "array of 0-1 array"),
+        ("$.deep[*]", "array of 0-1 arrays"),
         ("$['a b'][*]['it\\'s']", "object: é null"),
         ("$.deep[*][*]", "array of 1 int"),
     ]
@@ -148,7 +150,61 @@ async def test_large_json_is_outlined_from_its_beginning(shelf: Shelf) -> None:
     assert (answer.partial, answer.total_exact, answer.looked.bytes < answer.looked.total) == (True, False, True)
     lines = await outline(shelf, await shelf.put(b"\n".join([record] * 5), kind=Kind.JSON))
     assert said(lines)[1] == ("$[*]", "object: id int, name string")
-    assert lines.notices == ["JSON lines: an array of its lines; the first 5 were looked at."]
+    assert lines.notices == ["JSON lines: an array of its lines; all 5 were looked at."]
+    assert (said(lines)[0], lines.total_exact, lines.partial) == (("$", "array of 5 objects"), True, False)
+
+
+async def test_what_was_not_read_to_its_end_is_not_counted_to_its_end(shelf: Shelf) -> None:
+    rows = json.dumps({"rows": [{"id": n, "tags": ["a", "b"], "none": []} for n in range(5_000)]})
+    answer = await outline(shelf, await shelf.put(rows[:100_000].encode(), kind=Kind.JSON))
+    details = dict(said(answer))
+    assert re.fullmatch(r"array of at least 1,\d{3} objects", details["$.rows"] or "")
+    assert details["$.rows[*].tags"] == "array of 2 strings"
+    assert details["$.rows[*].none"] == "empty array"
+    assert answer.notices == ["Only its beginning was looked at."]
+    broken = "\n".join('{"id": 1}' if n != 3 else "{broken" for n in range(3_000))
+    lines = await outline(shelf, await shelf.put(broken.encode(), kind=Kind.JSON))
+    assert said(lines)[0] == ("$", "array of at least 3 objects")
+    assert (lines.notices, lines.partial) == (
+        ["JSON lines: an array of its lines; the first 3 were looked at."],
+        True,
+    )
+
+
+async def test_lists_that_are_cut_short_say_no_more_than_was_read_of_them(shelf: Shelf) -> None:
+    async def first(text: str) -> str | None:
+        return dict(said(await outline(shelf, await shelf.put(text.encode(), kind=Kind.JSON))))["$.a"]
+
+    assert await first('{"a": [1, 2], "b": [1, 2') == "array of 2 ints"
+    assert await first('{"b": 1, "a": [1, 2, null') == "array of at least 3 ints or nulls"
+    assert await first('{"b": 1, "a": [') == "array"
+    assert await first('{"a": ["x"]}') == "array of 1 string"
+    assert await first(json.dumps({"a": [None, 1.5, True] * 334})) == "array of 1,002 nulls, bools or numbers"
+
+
+async def test_lists_of_records_are_as_long_as_those_that_were_read_whole(shelf: Shelf) -> None:
+    async def tags(text: str) -> str | None:
+        return dict(said(await outline(shelf, await shelf.put(text.encode(), kind=Kind.JSON))))["$[*].t"]
+
+    assert await tags('[{"t": [1, 2]}, {"t": [1, 2]}, {"t": [1') == "array of 2 ints"
+    assert await tags('[{"t": [1, 2]}, {"t": []}, {"t": [1, 2, 3, ') == "array of 0-3 or more ints"
+
+
+async def test_who_asks_past_the_end_is_told_which_offsets_there_are(shelf: Shelf) -> None:
+    number = await shelf.put(b"# One\n# Two\n", kind=Kind.TEXT)
+    one = await shelf.put(b"# One\n", kind=Kind.TEXT)
+    for at, offset, said_ in (
+        (number, 5, "Offset 5 is past the end: {} has 2 entries. Use an offset from 0 to 1, or leave it out."),
+        (
+            number,
+            10**30,
+            "The offset is far past the end: {} has 2 entries. Use an offset from 0 to 1, or leave it out.",
+        ),
+        (one, 1, "Offset 1 is past the end: {} has 1 entry. Use an offset of 0, or leave it out."),
+    ):
+        with pytest.raises(CoatcheckError) as caught:
+            await outline(shelf, at, offset=offset)
+        assert caught.value.detail == said_.format(ids.render(at))
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,9 @@ async def test_no_match_says_what_to_try(shelf: Shelf) -> None:
     assert (answer.total, answer.complete, answer.next) == (0, True, None)
     assert (await shelf.search(number, "bar", ignore_case=True)).message == 'No match for "bar" in 4,812 lines.'
     past = await shelf.search(number, "Foo", offset=5_000)
-    assert past.message == 'Only 4,812 lines match "Foo": offset 5,000 is past the last.'
+    assert past.message == 'Only 4,812 lines match "Foo": offset 5,000 is past the last. Leave out offset.'
+    one = await shelf.search(await shelf.put(b"line 7\n"), "line 7", offset=5)
+    assert one.message == 'Only 1 line matches "line 7": offset 5 is past the last. Leave out offset.'
     assert (await shelf.search(number, "FOO", ignore_case=True, literal=True)).total == 4812
     assert (await shelf.search(number, "F.o", literal=True)).total == 0
 
@@ -174,8 +176,16 @@ async def test_no_match_says_what_to_try(shelf: Shelf) -> None:
         ("(?<=a)b", "RE2"),
         (r"(a)\1", "RE2"),
         ("a(b", "missing )"),
-        ("x{1000}{1000}", "repeat"),
+        ("x{1000}{1000}", "One repeat is enough"),
         ("((a{100}){100}){100}", "Use smaller"),
+        ("x{2000}", "Use smaller repeat counts, at most 1,000 in all, and the lower one first."),
+        ("*.log", 'operator "*". Write .* for any characters, or \\* for the sign itself.'),
+        ("**", 'operator "*". Write .* for any characters, or \\* for the sign itself.'),
+        ("a|+?", 'operator "+?". Write .+ for any characters, or \\+ for the sign itself.'),
+        ("(unclosed", 'The pattern is not valid: missing ) in "(unclosed". To search'),
+        ("a)", 'The pattern is not valid: unexpected ) in "a)". To search'),
+        ("(" + "x" * 500, f'missing ) in "({"x" * 79}…".'),
+        (r"C:\Users", 'invalid escape sequence "\\U". To search for the text as it is, use literal=true.'),
         ("a\nb", "one line"),
         (r"a\Cb", "Use `.`"),
         ("", "1 to"),
@@ -189,6 +199,31 @@ async def test_a_bad_pattern_is_refused_with_advice(shelf: Shelf, pattern: str, 
         await shelf.search(number, pattern)
     assert caught.value.code is Code.INVALID_PATTERN
     assert words in caught.value.detail
+
+
+@pytest.mark.parametrize("pattern", [r"end\n", r"a\r\nb", r"x\x0Ay", r"[^\n]+\nz"])
+async def test_a_pattern_that_wants_a_lines_end_is_told_that_matches_stay_within_a_line(
+    shelf: Shelf, pattern: str
+) -> None:
+    number = await shelf.put(b"--\n" * 3_000)
+    assert (await shelf.search(number, pattern)).message == (
+        f'No match for "{pattern}" in 3,000 lines: a match stays within one line; search for the text of one line.'
+    )
+    assert "stays within" not in ((await shelf.search(number, pattern, literal=True)).message or "")
+    assert "stays within" not in ((await shelf.search(number, r"q[^\n]*\\n")).message or "")
+
+
+async def test_an_empty_artifact_is_said_to_be_empty(shelf: Shelf) -> None:
+    answer = await shelf.search(await shelf.put(b""), "x")
+    assert re.fullmatch(r'No match for "x": art_\d{18} is empty\.', answer.message or "")
+
+
+async def test_more_matches_are_spoken_of_only_where_some_are_hidden(shelf: Shelf) -> None:
+    number = await shelf.put(b"x" * 40 + b"\n" + b"y" * 1_000 + b"\n")
+    assert (await shelf.search(number, ".", limit=1, context=0)).text == f"1:{'x' * 40}\n"
+    assert (await shelf.search(number, "y", context=0)).text == (
+        f"2:{'y' * 136}[… 864 bytes …][… more matches near …]\n"
+    )
 
 
 class Looks:

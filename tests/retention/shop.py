@@ -113,7 +113,8 @@ class Shop:
         """Another process's way to carry out runs."""
 
         async def sweep() -> Chore:
-            return Chore(items=await self.tidy.sweep())
+            swept = await self.tidy.sweep()
+            return Chore(items=swept.items, bytes=swept.bytes)
 
         return RunRetention(
             self.catalog,

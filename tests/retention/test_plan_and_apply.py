@@ -16,6 +16,7 @@ from coatcheck.core.holds import Hold
 from coatcheck.core.retention import Group, Job, Outcome, Run, Scope
 from coatcheck.core.retention.changes import BeginRun
 from coatcheck.ports.artifacts import PatchArtifact
+from coatcheck.ports.catalog import Found
 from coatcheck.ports.decisions import PlaceHold
 from contract.conftest import CATALOGS
 from contract.making import number_of, store
@@ -153,6 +154,29 @@ async def test_expired_ones_are_planned_and_the_schedule_sums_its_rounds_by_the_
     assert refused.value.code is Code.PLAN_CHANGED
 
 
+async def test_a_sweep_of_the_schedule_says_how_many_bytes_went(shop: Shop) -> None:
+    numbers = [await shop.put(bytes(range(256)) * 100 + b"%d" % n) for n in range(3)]
+    sizes = 0
+    for number in numbers:
+        found = await shop.catalog.find("acme", number, shop.now())
+        assert isinstance(found, Found)
+        sizes += found.artifact.blob.stored_size
+        await shop.forget(_CALLER, number)
+    shop.clock.forward(seconds=GRACE.total_seconds() + 1)
+    assert (await shop.tidy()).removed == 3
+    (run,) = await shop.catalog.list_runs(limit=9, job="sweep")
+    assert (run.items, run.bytes) == (3, sizes)
+    assert sizes > 0
+
+
+async def test_a_limit_of_one_is_told_in_the_singular(shop: Shop) -> None:
+    await _filled(shop, 3)
+    plan = await shop.plan(Job.EVICT, namespace="acme", max_artifacts=1, max_bytes=1)
+    assert plan.why.endswith("until it is down to 1 byte and 1 artifact")
+    plan = await shop.plan(Job.EVICT, namespace="acme", max_artifacts=2)
+    assert plan.why.endswith("until it is down to 2 artifacts")
+
+
 async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_no_pinned_one(shop: Shop) -> None:
     pinned = await shop.put(b"0123456789", pinned=True, session="p")
     old: list[int] = []
@@ -254,6 +278,7 @@ async def test_what_expired_comes_back_only_with_a_time_to_live(shop: Shop) -> N
     await shop.tidy()
     undone = await shop.undo.artifacts("acme", [number], ttl=None, by=ALICE)
     assert [failure.code for failure in undone.failed] == ["invalid_request"]
+    assert '"7d"' in undone.failed[0].detail
     undone = await shop.undo.artifacts("acme", [number], ttl=500, by=ALICE)
     assert undone.restored == (ids.render(number),)
     shop.clock.forward(seconds=499)

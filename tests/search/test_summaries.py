@@ -117,3 +117,31 @@ def test_a_quotation_elsewhere_than_cited_is_moved() -> None:
     assert verify("brown fox", SOURCE, Extent(90_000, 90_010)).moved is True
     twice = "one two. one two."
     assert verify("one two", twice, Extent(9, 17)).at == Extent(9, 16)
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "stands", "differences"),
+    [
+        ("The Moon draws the ocean.", "Tides\n\nThe Moon draws the sea.", "The Moon draws the sea", [("ocean", "sea")]),
+        ("The Sun draws the sea", "So it is. The Moon draws the sea.", "The Moon draws the sea", [("Sun", "Moon")]),
+        ("A Moon draws the sea", "So it is. The Moon draws the sea.", "The Moon draws the sea", [("A", "The")]),
+        # What a quotation adds to a sentence that stands has nothing in its place.
+        (
+            "The Moon draws the sea and the whole sky.",
+            "The Moon draws the sea. Other words follow here.",
+            "The Moon draws the sea",
+            [("and the whole sky", "")],
+        ),
+        ("Old The Moon draws the sea", "Tides\n\nThe Moon draws the sea", "The Moon draws the sea", [("Old", "")]),
+        ("The Moon draws the ocean", "The Moon draws the", "The Moon draws the", [("ocean", "")]),
+        ("月亮把大海拉向他", "月亮把大海拉向它。别的话在这里", "月亮把大海拉向它", [("他", "它")]),
+    ],
+)
+def test_what_differs_at_either_end_is_told_with_what_stands_there(
+    quote: str, text: str, stands: str, differences: list[tuple[str, str]]
+) -> None:
+    found = verify(quote, text)
+    assert (found.verdict, found.text) == ("fuzzy", stands)
+    assert [(each.quoted, each.stands) for each in found.differences] == differences
+    assert found.at is not None
+    assert text[found.at.start : found.at.end] == stands

@@ -99,8 +99,18 @@ async def test_an_older_or_newer_schema_is_not_ready_and_the_error_says_what_to_
     assert advice in error.detail
 
 
-@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "postgresql://127.0.0.1:notaport/x"])
-async def test_a_url_that_leads_nowhere_says_so_without_its_password(url: str) -> None:
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("postgresql://nobody:secret@127.0.0.1:1/none", Code.STORAGE_UNAVAILABLE, "nobody:***@127.0.0.1:1/none"),
+        ("postgresql://127.0.0.1:secret/x", Code.INVALID_REQUEST, "cannot be used as it is written"),
+        ("postgresql://nobody:secret/word@127.0.0.1:1/none", Code.INVALID_REQUEST, "cannot be used as it is written"),
+        ("postgresql://u:secret@127.0.0.1:1/x?sslmode=no", Code.INVALID_REQUEST, "`sslmode` parameter must be one of"),
+    ],
+)
+async def test_a_url_that_leads_nowhere_says_so_without_its_password(url: str, code: Code, said: str) -> None:
     with pytest.raises(CoatcheckError) as caught:
         await PostgresCatalog.open(url)
-    assert caught.value.code is Code.STORAGE_UNAVAILABLE
+    assert caught.value.code is code
+    assert said in caught.value.detail
+    assert "secret" not in caught.value.detail

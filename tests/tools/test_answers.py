@@ -69,7 +69,7 @@ async def test_a_read_without_limits_gives_200_lines(agent: Agent) -> None:
 async def test_an_empty_artifact_is_said_to_be_empty(agent: Agent) -> None:
     artifact_id = await agent.put(b"", title="out")
     answer = await agent.read(artifact_id=artifact_id)
-    assert answer.text == f"[{artifact_id} · out · empty · text]\n(Lines 0-0 of 0. It is empty.)"
+    assert answer.text == f"[{artifact_id} · out · empty · text]\n(It is empty.)"
 
 
 async def test_three_megabytes_are_walked_to_their_end_through_the_tool_alone(agent: Agent) -> None:
@@ -152,7 +152,7 @@ async def test_a_place_inside_a_line_is_named_and_reached(agent: Agent) -> None:
     past = await agent.read(artifact_id=artifact_id, offset="2+99900")
     assert past.is_error
     assert past.text == (
-        f"Offset 2+99900 is past the end: {artifact_id} has 3 lines and 10012 bytes. "
+        f"Offset 2+99900 is past the end: {artifact_id} has 3 lines and 10,012 bytes. "
         "Use an offset that an answer gave, or the number of a line."
     )
 
@@ -207,7 +207,7 @@ async def test_a_search_begins_at_the_line_that_is_asked(agent: Agent) -> None:
     artifact_id = await agent.put(LOG)
     one = await agent.read(artifact_id=artifact_id, pattern="step 0 ", offset=4000)
     assert (
-        one.text == f'No match for "step 0 " from line 4000 on in 4000 lines of {artifact_id}. '
+        one.text == f'No match for "step 0 " from line 4000 on in 4,000 lines of {artifact_id}. '
         "Leave out offset to search all of it."
     )
     last = await agent.read(artifact_id=artifact_id, pattern="took", offset=-1, context=0)
@@ -225,7 +225,7 @@ async def test_a_search_does_by_itself_what_would_be_tried_next(agent: Agent) ->
     none = await agent.read(artifact_id=artifact_id, pattern="no such thing")
     assert not none.is_error
     assert none.text == (
-        f'No match for "no such thing" in 4001 lines of {artifact_id}, upper or lower case. '
+        f'No match for "no such thing" in 4,001 lines of {artifact_id}, upper or lower case. '
         "Try fewer or other words, or part of a word."
     )
     wrong = await agent.read(artifact_id=artifact_id, pattern="(?=x)")
@@ -257,7 +257,7 @@ async def test_a_path_reads_json_and_goes_on_by_what_the_answer_gave(agent: Agen
         span = {"offset": found[1]}
     assert seen == [str(n) for n in range(2000)]
     elsewhere = await agent.read(artifact_id=artifact_id, path="$.items", offset="bGllcw")
-    assert (elsewhere.is_error, elsewhere.text[:37]) == (True, "This is no place that an answer gave.")
+    assert (elsewhere.is_error, elsewhere.text[:39]) == (True, "offset is no place that an answer gave.")
     assert "has no member 'nope'" in (await agent.read(artifact_id=artifact_id, path="$.nope")).body
 
 

@@ -100,8 +100,8 @@ def test_ends_and_surroundings_are_read() -> None:
     assert meant({"artifact_id": ID, "offset": -50}) == asked(offset=Position(-50))
     assert meant({"artifact_id": ID, "end_line": 50}) == asked(offset=Position(1), limit=50)
     assert meant({"artifact_id": ID, "offset": 0}) == asked(offset=Position(1))
-    assert meant({"artifact_id": ID, "line": 100, "context": 5}) == asked(offset=Position(95), limit=11, context=5)
-    assert meant({"artifact_id": ID, "line": 3, "context": 5}) == asked(offset=Position(1), limit=8, context=5)
+    assert meant({"artifact_id": ID, "line": 100, "context": 5}) == asked(offset=Position(95), limit=11)
+    assert meant({"artifact_id": ID, "line": 3, "context": 5}) == asked(offset=Position(1), limit=8)
     assert meant({"artifact_id": ID, "line": 100}) == asked(offset=Position(100))
 
 
@@ -164,17 +164,60 @@ def test_what_is_hardly_json_still_names_the_artifact() -> None:
         ({"offset": "soon"}, "offset could not be read and was left out."),
         ({"limit": -1}, "limit must be at least 1 and was left out."),
         ({"offset": 3, "start_line": 4}, "offset was used, start_line was not."),
-        ({"pattern": "a", "query": "b"}, "pattern was used, query was not: give one of them."),
-        ({"query": "a", "path": "$"}, "query was used, path was not: give one of them."),
+        ({"pattern": "a", "query": "b"}, "pattern was used, and query was left out: give only one of them."),
+        ({"query": "a", "path": "$"}, "query was used, and path was left out: give only one of them."),
         ({"path": "$", "offset": 39}, "offset counts lines, which the values of a path do not have"),
         ({"pattern": "…"}, "pattern=… stands for words of your own, and was left out."),
         ({"artifact_id": [ID, "art_000000000000000098"]}, "Several artifacts were named"),
+        ({"path": ["$.a", "$.b"]}, "path takes one value: this is for the first. Give the others in further calls."),
+        ({"query": "a", "offset": 5}, "offset does not go with query and was left out."),
+        ({"query": "a", "start_line": 5, "limit": 9}, "start_line and limit do not go with query and were left out."),
+        ({"query": "a", "tail": 5, "-C": 3}, "tail and c do not go with query and were left out."),
+        ({"path": "$", "head": 5, "literal": True}, "head and literal do not go with path and were left out."),
+        ({"path": "$", "context": 3, "-i": "true"}, "context and i do not go with path and were left out."),
+        ({"context": 3}, "context does nothing without pattern and was left out."),
+        (
+            {"offset": 3, "context": "3", "ignore_case": True, "literal": True},
+            "context, ignore_case and literal do nothing without pattern and were left out.",
+        ),
+        ({"case_sensitive": False}, "case_sensitive does nothing without pattern and was left out."),
+        ({"line": 9, "limit": 1, "context": 3}, "context does nothing without pattern and was left out."),
     ],
     ids=str,
 )
 def test_what_was_not_taken_is_said(arguments: dict[str, object], note: str) -> None:
     (said,) = meant({"artifact_id": ID, **arguments}).notes
     assert said.startswith(note)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"context": 0, "ignore_case": False, "literal": "false", "case_sensitive": True},
+        {"query": "a", "offset": 1, "limit": None, "context": 0},
+        {"path": "$", "limit": 5, "ignore_case": False},
+        {"pattern": "a", "offset": 5, "limit": 9, "context": 3, "ignore_case": True, "literal": True},
+    ],
+    ids=str,
+)
+def test_what_changes_nothing_is_not_spoken_of(arguments: dict[str, object]) -> None:
+    assert meant({"artifact_id": ID, **arguments}).notes == ()
+
+
+def test_of_several_paths_the_first_is_read_and_several_words_are_one_query() -> None:
+    assert meant({"artifact_id": ID, "path": ["$.a", "$.b"]}).path == "$.a"
+    assert meant({"artifact_id": ID, "path": ["$.a"]}) == asked(path="$.a")
+    assert meant({"artifact_id": ID, "query": ["disk", "quota"]}) == asked(query="disk quota")
+
+
+@pytest.mark.parametrize("limit", ["10 lines", "10 Lines", "10 matches", "10 values", "10rows"])
+def test_a_number_may_say_what_it_counts(limit: str) -> None:
+    assert meant({"artifact_id": ID, "limit": limit}) == asked(limit=10)
+
+
+@pytest.mark.parametrize("held", [{"id": ID}, {"artifact_id": ID}, {"artifact": {"id": ID}}, [{"id": ID}]], ids=str)
+def test_an_object_with_an_id_names_the_artifact(held: object) -> None:
+    assert meant({"artifact_id": held, "offset": 3}) == asked(offset=Position(3))
 
 
 def test_the_same_said_twice_is_no_conflict() -> None:

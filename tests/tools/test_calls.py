@@ -173,6 +173,29 @@ async def test_a_body_without_a_call_is_a_problem_of_the_request(agent: Agent, b
     assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
 
 
+@pytest.mark.parametrize("params", [{}, {"params": {}}, {"params": {"name": "read_artifact"}}], ids=str)
+@pytest.mark.parametrize("several", [False, True])
+async def test_a_json_rpc_request_of_another_method_is_told_where_it_may_go(
+    agent: Agent, params: dict[str, object], several: bool
+) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", **params}
+    response = await agent.client.post("/v1/tools/call", json=[message] if several else message)
+    assert response.status_code == 400
+    assert response.json()["detail"] == (
+        'This route executes calls of tools (tools/call), not "tools/list". GET /v1/tools lists the tools; '
+        "MCP is served at /mcp."
+    )
+
+
+async def test_a_call_without_a_name_is_told_which_there_are(agent: Agent) -> None:
+    answer = await agent.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}})
+    (part,) = answer["result"]["content"]
+    assert (answer["result"]["isError"], part["text"]) == (
+        True,
+        "The call names no tool. There is read_artifact and list_artifacts.",
+    )
+
+
 async def test_no_more_calls_are_executed_than_one_request_may_hold(agent: Agent) -> None:
     call = {"name": "list_artifacts", "arguments": None}
     assert len(await agent.send([call] * 32)) == 32

@@ -93,8 +93,8 @@ def test_white_space_around_a_header_is_no_part_of_it(service: Service) -> None:
         (b"", 400, -32700),
         (b"{", 400, -32700),
         (b"\xff\xfe", 400, -32700),
-        (b"[" * 100_000, 400, -32700),
-        (b"[]", 400, None),
+        (b"[" * 100_000, 400, -32600),
+        (b"[]", 400, -32600),
         (b"5", 400, None),
         (b"null", 400, None),
         (b'{"jsonrpc": "2.0"}', 400, None),
@@ -124,6 +124,23 @@ def test_rubbish_is_answered_with_an_error_of_the_protocol(
     assert isinstance(answer["error"]["code"], int)
     assert len(response.content) < 2_000
     assert post(service, LIST).status_code == 200
+
+
+def test_a_batch_is_told_to_come_message_by_message(service: Service) -> None:
+    for body in ([LIST], [LIST, request("ping")], b" \n\t[]"):
+        response = post(service, body)
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (400, -32600)
+        assert error["message"] == "Batches are not taken: POST each message by itself, as one JSON-RPC object."
+
+
+def test_a_message_that_comes_in_pieces_is_answered(service: Service) -> None:
+    pieces = [b" \n", *([b" "] * 9), *(bytes([octet]) for octet in json.dumps(LIST).encode())]
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    response = service.client.post("/mcp", content=iter(pieces), headers=headers)
+    assert (response.status_code, len(response.json()["result"]["tools"])) == (200, 2)
+    long = post(service, b" " * 100_000 + json.dumps(LIST).encode())
+    assert (long.status_code, len(long.json()["result"]["tools"])) == (200, 2)
 
 
 BAD: list[tuple[Any, str]] = [

@@ -98,4 +98,4 @@ async def test_what_stands_nowhere_is_not_found_in_any_reading(agent: Agent) -> 
     answer = await agent.read(artifact_id=artifact_id, pattern="[WARN] BUILD FAILED (core)")
     assert answer.text.startswith('No match for "[WARN] BUILD FAILED (core)" in ')
     answer = await agent.read(artifact_id=artifact_id, pattern="[] nothing")
-    assert (answer.is_error, "missing ]: [] nothing." in answer.text) == (True, True)
+    assert (answer.is_error, 'missing ] in "[] nothing".' in answer.text) == (True, True)

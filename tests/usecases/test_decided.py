@@ -8,7 +8,7 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.errors import Code
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import Policy, Scope
 from coatcheck.core.quota import Usage
 from coatcheck.ports.decisions import Decisions
@@ -137,6 +137,15 @@ async def test_a_full_namespace_lets_go_of_what_was_read_longest_ago(office: Off
         await office.find(CALLER, ids.parse(receipt.id))
     assert await code_of(office.put(noise(110_000, 5))) is Code.QUOTA_EXCEEDED
     assert (await office.usage()).artifacts == 3
+
+
+@pytest.mark.parametrize(("most", "said"), [(1, "it holds 1 artifact of at most 1."), (2, "it holds 2 artifacts of")])
+async def test_a_full_namespace_says_how_many_it_holds(office: Office, most: int, said: str) -> None:
+    await office.decide(Policy(max_artifacts=most))
+    for at in range(most):
+        await office.put(noise(1_000, at))
+    with pytest.raises(CoatcheckError, match=said):
+        await office.put(noise(1_000, most))
 
 
 async def test_a_lowered_limit_is_made_true_by_upkeep_where_the_policy_evicts(office: Office) -> None:

@@ -1,6 +1,7 @@
 """What holds for every document, query and budget."""
 
 import random
+import re
 from importlib import import_module
 
 import pytest
@@ -128,7 +129,7 @@ def test_without_places_there_is_a_mark_wherever_something_is_left_out(shelf: Sh
 
 
 async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: Shelf) -> None:
-    assert (await ask(shelf, b"", "river")).text.startswith("¦ No passage in 0 lines has any of: river.")
+    assert re.fullmatch(r"¦ No passage: art_\d{18} is empty\.", (await ask(shelf, b"", "river")).text)
     answer = await ask(shelf, b"stone\n" * 40, "river Bänke")
     assert answer.text == (
         '¦ No passage in 40 lines has any of: river, banke. Try other words, or pattern="…" to search it.'
@@ -399,3 +400,14 @@ async def test_what_is_estimated_fills_a_large_budget_as_what_is_counted_does(
     counted = await ask(shelf, data, query, 8_000)
     assert counted.tokens > 2_000
     assert estimated.tokens == pytest.approx(counted.tokens, rel=0.2)
+
+
+async def test_a_query_that_is_too_long_is_told_what_was_looked_for(shelf: Shelf) -> None:
+    data = b"the river rose\n" * 40
+    assert (await ask(shelf, data, "river " * 1_000)).notices == [
+        "Only the first 4,000 characters of the query were looked at: ask for less at once."
+    ]
+    words = " ".join(f"river{n}" for n in range(60))
+    assert (await ask(shelf, data, f"river {words}")).notices == [
+        "Only the first 48 words of the query were looked for: ask for less at once."
+    ]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from coatcheck.api.retention_fields import Limit, Name, OneNamespace
+from coatcheck.api.retention_fields import MAX_SEQ, Limit, Name, OneNamespace
 from coatcheck.core import ids
 from coatcheck.core.audit import Entry, Head, unpack_numbers
 from coatcheck.usecases.trail import Verified
@@ -22,9 +22,10 @@ class AuditAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
     limit: Limit = 50
-    before: Annotated[int, Meta(ge=1, description="Only lines before this one: `next` of the page before.")] | None = (
-        None
-    )
+    before: (
+        Annotated[int, Meta(ge=1, le=MAX_SEQ, description="Only lines before this one: `next` of the page before.")]
+        | None
+    ) = None
 
 
 class VerifyAuditAsk(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ bodies that are not what their digest says. All of that is raised while reading,
 import asyncio
 from typing import Protocol, Self
 
-from litestar.types import Receive, Scope
+from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveMessage
 
 from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
 from coatcheck.api.digests import Digests, parse_digests
@@ -67,12 +67,15 @@ class Wire:
     """The bytes as the server hands them over."""
 
     def __init__(
-        self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, stall: float
+        self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, limits: Limits
     ) -> None:
         self._receive = receive
         self._length = length
         self._expansion = expansion
-        self._stall = stall
+        self._stall = limits.stall_seconds
+        self._rate = limits.least_rate
+        self._waited = 0.0
+        """Seconds for which the sender was waited for. What is done with the bytes is not the sender's time."""
         self._digests = digests if digests and digests.hashes_wire else None
         self._seen = 0
         self._ended = False
@@ -82,14 +85,10 @@ class Wire:
 
         Raises:
             CoatcheckError: `truncated_body` when the connection ended first, the length is not what was announced, or
-                nothing came for too long.
+                nothing, or too little, came for too long.
         """
         while not self._ended:
-            try:
-                async with asyncio.timeout(self._stall):
-                    message = await self._receive()
-            except TimeoutError:
-                raise stalled(self._stall) from None
+            message = await self._next()
             if message["type"] != "http.request":
                 raise truncated()
             self._ended = not message.get("more_body", False)
@@ -103,6 +102,19 @@ class Wire:
                     await off_loop(len(data), self._digests.wire, data)
                 return data
         return b""
+
+    async def _next(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        """What the server hands over next. A sender keeps its place by bringing bytes, not by a byte now and then."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        left = self._stall + self._seen / self._rate - self._waited
+        try:
+            async with asyncio.timeout(min(self._stall, left)):
+                return await self._receive()
+        except TimeoutError:
+            raise stalled(self._stall) if left >= self._stall else too_slow(self._rate) from None
+        finally:
+            self._waited += loop.time() - began
 
 
 class Decoded:
@@ -198,7 +210,7 @@ def open_body(scope: Scope, receive: Receive, limits: Limits) -> Body:
     representation = _promised(scope, "Repr-Digest")
     digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
     expansion = Expansion(limits, allowance_of(scope))
-    reader: Reader = Wire(receive, content_length(scope), digests, expansion, limits.stall_seconds)
+    reader: Reader = Wire(receive, content_length(scope), digests, expansion, limits)
     for coding in reversed(codings):
         decoder = GzipDecoder() if coding == "gzip" else ZstdDecoder(limits.zstd_window)
         reader = Decoded(reader, decoder, expansion)
@@ -267,6 +279,14 @@ def stalled(seconds: float) -> CoatcheckError:
     """The error of a body that stopped arriving."""
     return CoatcheckError(
         Code.TRUNCATED_BODY, f"No byte of the body came for {seconds:g} seconds. Nothing was stored; send it again."
+    )
+
+
+def too_slow(rate: int) -> CoatcheckError:
+    """The error of a body that arrives so slowly that it would hold its place for ever."""
+    return CoatcheckError(
+        Code.TRUNCATED_BODY,
+        f"The body came at less than {rate:,} bytes a second. Nothing was stored; send it again, faster.",
     )
 
 

@@ -39,6 +39,11 @@ class Form:
         self._parser = PushMultipartParser(boundary, max_segment_count=limits.fields)
         self._events: Iterator[Event] = iter(())
         self._quiet = 0
+        self._mark = b"--" + boundary.encode("ascii")
+        self._before = b""
+        """What came last while the mark has not come yet, in which it may have begun."""
+        self._marked = False
+        """Whether the boundary occurs at all."""
         self._name = ""
         self._field = bytearray()
         self.fields: list[tuple[str, str]] = []
@@ -94,6 +99,9 @@ class Form:
         """Hand the parser the body's next bytes; false at the end of a complete form."""
         data = await self._body.read()
         self._quiet += len(data)
+        if not self._marked:
+            seen = self._before + data
+            self._marked, self._before = self._mark in seen, seen[1 - len(self._mark) :]
         if self._quiet > _QUIET + len(data):
             raise _invalid("The form has too much text outside its parts.")
         self._events = self._parser.parse(data) if data else iter(())
@@ -101,7 +109,7 @@ class Form:
             try:
                 self._parser.close()
             except MultipartError:
-                raise truncated() from None
+                raise truncated() if self._marked else _no_boundary() from None
         return bool(data)
 
     def _parsed(self) -> Iterator[Event]:
@@ -157,6 +165,12 @@ def _malformed(error: MultipartError) -> CoatcheckError:
     if isinstance(error, ParserLimitReached):
         return _invalid(f"The form is over a limit: {_said(error)}.")
     return _invalid(f"The form is malformed: {_said(error)}.")
+
+
+def _no_boundary() -> CoatcheckError:
+    return _invalid(
+        "The boundary that the Content-Type names does not occur in the body, which is no form or another one."
+    )
 
 
 def _said(error: MultipartError) -> str:

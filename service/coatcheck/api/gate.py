@@ -3,8 +3,9 @@
 Against DNS rebinding the Host must be an allowed name; against cross-site posts an Origin, which every browser sends
 with them, must be the service's own (same host and port; a proxy may have changed the scheme); against cross-site
 reads, which carry no Origin, Sec-Fetch-Site must not say that they are. Refuses nothing else, and none of this when
-every host is allowed; but HTTP/1.1 without one Host is no request (RFC 9112 section 3.2). Also the request ID: the
-caller's, if it is harmless in a header and a log, otherwise ours.
+every host is allowed; but HTTP/1.1 without one Host is no request (RFC 9112 section 3.2), and a body in another
+transfer coding than chunked is none that the server could read. Also the request ID: the caller's, if it is harmless in
+a header and a log, otherwise ours.
 """
 
 import re
@@ -40,6 +41,13 @@ def admit(scope: HTTPScope, limits: Limits) -> None:
     """
     if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
         raise CoatcheckError(Code.INVALID_REQUEST, "A request of HTTP/1.1 must have one Host field.", field="Host")
+    transfer = field(scope, b"transfer-encoding")
+    if transfer is not None and transfer.strip().lower() != "chunked":  # the server undoes the chunks, and nothing else
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "Transfer-Encoding must be chunked, or absent. A body that is compressed says so in Content-Encoding.",
+            field="Transfer-Encoding",
+        )
     allowed = limits.allowed_hosts
     if allowed is None or scope["path"] in PROBES or (limits.metrics_open and scope["path"] == METRICS_PATH):
         return

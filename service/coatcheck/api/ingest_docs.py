@@ -19,7 +19,10 @@ _RECEIPTS = (
     Answer(status=201, description="Stored.", model=views.ReceiptView, headers=("Location",)),
     Answer(
         status=200,
-        description="This very artifact was there already; what was said of it first stays.",
+        description=(
+            "This very artifact was there already; what was said of it first stays. Where this request says something "
+            "else, the warning `said_before` names what was not taken."
+        ),
         model=views.ReceiptView,
         headers=("Location",),
     ),

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from coatcheck.api.wanted import wanted
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")
@@ -36,6 +37,17 @@ _AT_ONCE = 256 * 1024
 _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_GOT = re.compile(r", got `(str|int|bool|null|array|object)`")
+_KINDS = {
+    "str": "text",
+    "int": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+_BODY = "the body"
 _SHOWN = 80
 """Characters of a caller's own words that an error repeats."""
 
@@ -132,7 +144,7 @@ def _decode(data: bytes, model: type[T]) -> T:
     try:
         return _decoder(model).decode(data)
     except msgspec.ValidationError as e:
-        raise refused(e) from e
+        raise refused(e, model) from e
     except RecursionError as e:
         raise CoatcheckError(Code.INVALID_JSON, "The JSON is nested too deeply.") from e
 
@@ -171,17 +183,34 @@ def _reason(error: Exception) -> str:
     return "it ends too early" if text == "Input data was truncated" else text
 
 
-def refused(error: msgspec.ValidationError, *, where: str = "the body") -> CoatcheckError:
-    """The error of a well-formed request that does not say what it must, naming the field."""
+def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY) -> CoatcheckError:
+    """The error of a well-formed request that does not say what `model` wants, naming the field and what it takes."""
     place = _PLACE.match(str(error))
     what, name = (place[1], place[2] or "") if place else (str(error), "")
     unknown = _UNKNOWN.fullmatch(what)
     if unknown:
         name = f"{name}.{unknown[1]}" if name else unknown[1]
         return CoatcheckError(Code.INVALID_REQUEST, f"Unknown field '{_short(name)}' in {where}.", field=_short(name))
+    missing = _MISSING.fullmatch(what)
+    if missing:
+        name = f"{name}.{missing[1]}" if name else missing[1]
+        return CoatcheckError(
+            Code.INVALID_REQUEST, f"'{_short(name)}' is missing in {where}.{_takes(model, name)}", field=_short(name)
+        )
+    words = wanted(model, name)
+    got = _GOT.search(what)
+    if words is not None and got and where == _BODY:  # of a query string everything is text
+        words += f", not {_KINDS[got[1]]}"
     if not name:
-        return CoatcheckError(Code.INVALID_REQUEST, f"In {where}: {_short(what)}.")
-    return CoatcheckError(Code.INVALID_REQUEST, f"'{_short(name)}': {_short(what)}.", field=_short(name))
+        said = f"In {where}: {_short(what)}." if words is None else f"{where[0].upper()}{where[1:]} must be {words}."
+        return CoatcheckError(Code.INVALID_REQUEST, said)
+    said = f"'{_short(name)}': {_short(what)}." if words is None else f"'{_short(name)}' must be {words}."
+    return CoatcheckError(Code.INVALID_REQUEST, said, field=_short(name))
+
+
+def _takes(model: object, name: str) -> str:
+    words = wanted(model, name)
+    return "" if words is None else f" It must be {words}."
 
 
 def _short(text: str) -> str:

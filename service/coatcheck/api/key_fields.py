@@ -3,14 +3,16 @@
 A key's text is in one answer only, the one that makes it, and that value does not show it by its `repr`.
 """
 
+import base64
 from datetime import datetime
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from typing_extensions import override
 
 from coatcheck.api.fields import DURATION
-from coatcheck.core.keys import NAME_LENGTH, SESSION_LENGTH, KeyInfo, NamespaceInfo
+from coatcheck.core.keys import NAME_LENGTH, NAMESPACE, SESSION_LENGTH, KeyInfo, NamespaceInfo, not_a_cursor
 from coatcheck.core.rates import MOST
 from coatcheck.usecases.keys import MAX_PAGE
 
@@ -174,6 +176,30 @@ def key_view(info: KeyInfo) -> KeyView:
 def new_key_view(info: KeyInfo, text: str) -> NewKeyView:
     """The same with its text."""
     return NewKeyView(key=text, **{name: getattr(info, name) for name in KeyView.__struct_fields__})
+
+
+def namespace_cursor(name: str | None) -> str | None:
+    """Where a list by the names of namespaces goes on: behind this one. Not the name itself, which any word can be."""
+    if name is None:
+        return None
+    return base64.urlsafe_b64encode(msgspec.json.encode([name])).decode().rstrip("=")
+
+
+def read_namespace_cursor(text: str | None) -> str | None:
+    """The namespace behind which a list goes on.
+
+    Raises:
+        CoatcheckError: `invalid_cursor`.
+    """
+    if text is None:
+        return None
+    try:
+        (name,) = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=tuple[str])
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise not_a_cursor() from error
+    if not NAMESPACE.fullmatch(name) or namespace_cursor(name) != text:  # one spelling only
+        raise not_a_cursor()
+    return name
 
 
 def namespace_view(info: NamespaceInfo) -> NamespaceView:

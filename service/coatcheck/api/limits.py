@@ -20,7 +20,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     buffered: int = 128 * MIB
     """Bytes of JSON bodies that all requests together may hold in memory."""
     stall_seconds: float = 60
-    """How long a body may go without a byte."""
+    """How long a body may go without a byte ..."""
+    least_rate: int = KIB
+    """... and the bytes a second that it must bring on average once its sender was waited for that long in all."""
     batch_at_once: int = 8
     """Items of one batch that are ingested at the same time."""
     field: int = 64 * KIB

@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from litestar.types import HTTPScope, Method, Receive, Send
+from litestar.types import HTTPReceiveMessage, HTTPScope, Method, Receive, Send, WebSocketReceiveMessage
 
 from coatcheck.api.asking import caller, require_json
 from coatcheck.api.body import body_too_large, content_length
@@ -28,6 +28,8 @@ PATH: Final = "/mcp"
 METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
 _BODY: Final = MIB
 """Bytes of a request: a call of a tool, in which there is no payload."""
+_LEAD: Final = 4 * 1024
+"""Bytes of white space before a message in which a batch is looked for."""
 _INVALID_REQUEST: Final = -32600
 _INTERNAL_ERROR: Final = -32603
 _SERVER_ERRORS: Final = 500
@@ -70,8 +72,8 @@ class Mount:
         """Answer one request.
 
         Raises:
-            CoatcheckError: `unsupported_media_type`, `body_too_large`; `overloaded` while the application starts or
-                ends.
+            CoatcheckError: `unsupported_media_type`, `body_too_large`; `invalid_request` for a batch; `overloaded`
+                while the application starts or ends.
         """
         if not self._open:
             raise CoatcheckError(Code.OVERLOADED, "The service is starting or stopping. Retry the same call.")
@@ -79,6 +81,7 @@ class Mount:
         length = content_length(scope)
         if length is not None and length > _BODY:
             raise body_too_large(_BODY)
+        receive = await _no_batch(receive)
         manager = await self._manager()
         await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType] - the same ASGI
 
@@ -100,6 +103,30 @@ class Mount:
             if ready.done():
                 raise
             ready.set_exception(error)
+
+
+async def _no_batch(receive: Receive) -> Receive:
+    """The same body, whose beginning was looked at: what the SDK says of a batch tells a client nothing.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a batch.
+    """
+    seen: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
+    start, more = b"", True
+    while more and not start.strip() and len(start) < _LEAD:
+        message = await receive()
+        seen.append(message)
+        more = message["type"] == "http.request" and message["more_body"]
+        start += message["body"] if message["type"] == "http.request" else b""
+    if start.lstrip().startswith(b"["):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "Batches are not taken: POST each message by itself, as one JSON-RPC object."
+        )
+
+    async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        return seen.pop(0) if seen else await receive()
+
+    return again
 
 
 def _build(tools: Tools) -> "StreamableHTTPSessionManager":

@@ -26,7 +26,7 @@ def read_query(scope: Scope, model: type[T]) -> T:
     """
     raw: bytes = scope["query_string"]
     if not raw:
-        return from_pairs((), model)
+        return from_pairs((), model, where="the query string")
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PAIRS)
     except UnicodeDecodeError as e:
@@ -55,7 +55,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
     try:
         return msgspec.convert({**values, **several}, model, strict=False)
     except msgspec.ValidationError as e:
-        raise refused(e, where=where) from e
+        raise refused(e, model, where=where) from e
 
 
 @cache

@@ -10,13 +10,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coatcheck.api.fields import DURATION
 from coatcheck.api.key_fields import NamespaceName
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policy import MAX_BYTES
 from coatcheck.core.retention import Group, Job, JobState, Outcome, Plan, Run, Sample, Scope
 from coatcheck.usecases.administer_retention import MOST_WAIT, Status
 from coatcheck.usecases.undo_removal import LIMIT, Undone
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
-Count = Annotated[int, Meta(ge=0)]
+MAX_SEQ: Final = 2**63 - 1
+"""What the place of a row may be: databases know no larger whole numbers."""
+Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 Limit = Annotated[int, Meta(ge=1, le=200, description="Items of a page.")]
 Cursor = Annotated[str, Meta(description="`next` of the page before.")]
 OneNamespace = Annotated[NamespaceName, Meta(description="Absent: the key's own; for a key of `*`: all of them.")]
@@ -65,7 +68,7 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     namespace: OneNamespace | None = None
     artifacts: Annotated[tuple[str, ...], Meta(max_length=LIMIT, description="Their IDs.")] = ()
     run: Annotated[Name, Meta(description="A run's ID, in the place of `artifacts`.")] | None = None
-    cursor: Annotated[int, Meta(ge=0, description="With `run`: `next` of the answer before.")] = 0
+    cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the answer before.")] = 0
     ttl: (
         Annotated[int | str, Meta(description=f"How long what has expired shall live, counted from now. {DURATION}")]
         | None

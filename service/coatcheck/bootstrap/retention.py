@@ -43,7 +43,7 @@ def retention_desk(
         me=secrets.token_hex(8),
         tombstone_life=timedelta(seconds=settings.tombstone_ttl),
         lives=policies.tombstone_lives,
-        chores=_chores(store, tidy, grace),
+        chores=_chores(store, tidy),
         alone=is_embedded(settings),
     )
     undo = UndoRemoval(store.catalog, places, store.open_content, grace=grace)
@@ -83,7 +83,7 @@ def when_due(agenda: Agenda, lead: Callable[[], Awaitable[bool]] | None) -> Call
     return now
 
 
-def _chores(store: Store, tidy: Tidy, grace: timedelta) -> Chores:
+def _chores(store: Store, tidy: Tidy) -> Chores:
     audit = Audit(
         store.catalog,
         store.blobs,
@@ -94,9 +94,8 @@ def _chores(store: Store, tidy: Tidy, grace: timedelta) -> Chores:
     )
 
     async def sweep() -> Chore:
-        _, size = await store.catalog.items(Job.SWEEP, store.clock.now() - grace)
-        removed = await tidy.sweep()
-        return Chore(items=removed, bytes=size if removed else 0)
+        swept = await tidy.sweep()
+        return Chore(items=swept.items, bytes=swept.bytes)
 
     async def purge() -> Chore:
         return Chore(items=await tidy.purge())

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.sql.postgres_line import is_postgres, shown_url
+from coatcheck.adapters.sql.postgres_line import shown_url
 from coatcheck.bootstrap import embedded, scale
 from coatcheck.bootstrap.embedded import open_embedded
 from coatcheck.bootstrap.engines import Rows
 from coatcheck.bootstrap.scale import open_scale
-from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.clock import Clock
 from coatcheck.settings import Settings
@@ -58,20 +57,7 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
 
 
 def is_embedded(settings: Settings) -> bool:
-    """Whether the store is a data directory; otherwise it is on PostgreSQL.
-
-    Raises:
-        CoatcheckError: `invalid_request` for settings that name no store that there is.
-    """
-    if settings.database_url and not is_postgres(settings.database_url):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, "COATCHECK_DATABASE_URL is not postgresql://… Without it the store is embedded."
-        )
-    if settings.blob_url and not settings.database_url:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            "COATCHECK_BLOB_URL needs COATCHECK_DATABASE_URL: the embedded store keeps its bytes beside its database.",
-        )
+    """Whether the store is a data directory; otherwise it is on PostgreSQL."""
     return not settings.database_url
 
 

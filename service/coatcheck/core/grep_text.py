@@ -78,23 +78,27 @@ class Row(Struct, frozen=True):
     end: int
     """Where it ends, LF not included; -1 when that is not at hand."""
     more: bool = False
+    """There are more matches near those that are shown; nobody needs to be told where the whole line is."""
 
     def text(self) -> str:
         """The row as it is shown, without an end of line."""
         out = [f"{self.line}{':' if self.match else '-'}"]
         place = self.start
+        hidden = self.end < 0
         for at, data in self.parts:
             if place < 0:
                 out.append("[…]")
             elif at > place:
                 out.append(f"[… {at - place:,} bytes …]")
+            hidden = hidden or at > place
             out.append(decode(data))
             place = at + len(data)
         if self.end < 0:
             out.append("[…]")
         elif self.end > place:
             out.append(f"[… {self.end - place:,} bytes …]")
-        if self.more:
+            hidden = True
+        if self.more and hidden:
             out.append("[… more matches near …]")
         return "".join(out)
 

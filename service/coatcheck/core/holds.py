@@ -46,13 +46,18 @@ def hold_id(random: bytes) -> str:
     return PREFIX + random.hex()
 
 
+def is_hold_id(text: str) -> bool:
+    """Whether a text can be the ID of a hold."""
+    return _SHAPE.fullmatch(text) is not None
+
+
 def check_hold_id(text: str) -> str:
     """A hold's ID as it was given.
 
     Raises:
         CoatcheckError: `invalid_request` for what cannot be one.
     """
-    if _SHAPE.fullmatch(text):
+    if is_hold_id(text):
         return text
     raise CoatcheckError(
         Code.INVALID_REQUEST,

@@ -37,7 +37,8 @@ _SECRET: Final = 43
 _CHECK: Final = 6
 """Digits of a CRC-32."""
 _SHAPE: Final = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})_([0-9A-Za-z]{{{_SECRET}}})([0-9A-Za-z]{{{_CHECK}}})")
-_IN_TEXT: Final = re.compile(rf"{PREFIX}[0-9A-Za-z_]*")
+_IN_TEXT: Final = re.compile(rf"{PREFIX}[0-9A-Za-z_]+")
+"""A key, or what is left of one; the prefix alone is none, and our own sentences say it."""
 KEY_ID: Final = re.compile(rf"[0-9A-Za-z]{{{_ID}}}")
 NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 """A namespace's name. It is part of the names of S3 objects, so that no other characters are allowed."""
@@ -288,6 +289,11 @@ def check_namespace(name: str) -> None:
             "A namespace's name is 1 to 63 lower-case letters, digits, '-' and '_', and begins with a letter or digit.",
             "namespace",
         )
+
+
+def not_a_cursor() -> CoatcheckError:
+    """The refusal of a word that no list of keys, namespaces or what belongs to them has given."""
+    return CoatcheckError(Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start without a cursor.")
 
 
 def _invalid(detail: str, field: str) -> CoatcheckError:

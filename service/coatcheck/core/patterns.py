@@ -28,7 +28,12 @@ _Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
 _ANCHOR = cast("Any", re2)._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001 - see above
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 """The only thing in RE2 that matches LF in spite of `never_nl`."""
-_NOT_IN_RE2 = (b"invalid perl operator", b"invalid escape sequence", b"invalid named capture")
+_ELSEWHERE = re.compile(r"invalid (?:perl operator|named capture)|invalid escape sequence: \\[0-9k]")
+"""Reasons that mean look-around, a backreference or the like."""
+_LINE_FEED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
+_NEGATED = re.compile(r"\[\^\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_SHOWN = 80
+"""Characters of a pattern's part that a refusal repeats."""
 
 
 class Pattern:
@@ -83,14 +88,34 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
     return Pattern(compiled.Match, byte_seconds)
 
 
+def wants_line_feed(pattern: str) -> bool:
+    """Whether an expression asks for a line's end, which nothing matches that is searched line by line."""
+    return _LINE_FEED.search(_NEGATED.sub("", pattern)) is not None
+
+
 def _refused(reason: bytes) -> CoatcheckError:
-    shown = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
-    hint = " To search for the text as it is, use literal=true."
-    if reason.startswith(_NOT_IN_RE2):
-        hint = " Look-around and backreferences do not exist here (RE2 syntax): match more, and pick from the lines."
-    elif b"too large" in reason or b"repetition" in reason:
-        hint = " Use smaller repeat counts."
-    return _invalid(f"The pattern is not valid: {shown}.{hint}")
+    """RE2 names the part of the pattern that it stopped at after a colon."""
+    said = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
+    what, colon, part = said.partition(": ")
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in part[:_SHOWN]) + ("…" if len(part) > _SHOWN else "")
+    inside = " in" if what.startswith(("missing", "unexpected")) else ""
+    where = f'{inside} "{shown}"' if colon else ""
+    return _invalid(f"The pattern is not valid: {what}{where}.{_hint(said, shown)}")
+
+
+def _hint(said: str, part: str) -> str:
+    """What to write instead."""
+    if _ELSEWHERE.match(said):
+        return " Look-around and backreferences do not exist here (RE2 syntax): match more, and pick from the lines."
+    if said.startswith("no argument for repetition"):
+        return f" Write .{part[:1]} for any characters, or \\{part[:1]} for the sign itself."
+    if said.startswith("bad repetition"):
+        return " One repeat is enough; put a backslash before each sign that is meant as it is."
+    if "too large" in said:
+        return " Use smaller repeat counts."
+    if said.startswith("invalid repetition size"):
+        return " Use smaller repeat counts, at most 1,000 in all, and the lower one first."
+    return " To search for the text as it is, use literal=true."
 
 
 def _invalid(detail: str) -> CoatcheckError:

@@ -109,6 +109,8 @@ class DeadBlob(Struct, frozen=True):
     id: str
     placement: Placement
     dead_at: datetime
+    stored_size: int = 0
+    """Its bytes as they are stored; 0 where nobody wrote it down."""
 
 
 class Upkeep(Protocol):

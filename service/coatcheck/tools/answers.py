@@ -10,10 +10,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.read_answer import MAX_CHARS, first_line
 from coatcheck.core.text.around import count_around
 from coatcheck.core.text.inert import MARK, inert
+from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import NUMBER_LIMIT
 from coatcheck.tools.values import Position
 from coatcheck.usecases.pool import count_aside
 from coatcheck.usecases.view import Reading
@@ -86,12 +89,16 @@ class Answer(Struct, frozen=True):
 
 
 def answer(reading: Reading, part: str, body: str, last: Iterable[str], *, tokens: int | None = None) -> Answer:
-    """First line, body, last line. `tokens` of the body, where they are known exactly."""
+    """First line, body, last line, where there is anything to say. `tokens` of the body, where they are known exactly.
+
+    Every answer has a body or a last line.
+    """
     artifact, said = reading.artifact, reading.artifact.said
     name = said.title or artifact.facts.title or said.tool_name or artifact.facts.kind.value
     head = first_line(artifact.id, name, part, reading.view)
     gap = "" if not body or body.endswith("\n") else "\n"
-    return Answer(f"{head}\n", body, f"{gap}({' '.join(last)})", tokens)
+    said_last = " ".join(last)
+    return Answer(f"{head}\n", body, f"{gap}({said_last})" if said_last else "", tokens)
 
 
 def plain(text: str) -> Answer:
@@ -109,8 +116,17 @@ def counted(at: Position, reading: Reading) -> Position:
     """A position with its line counted from the beginning of the view, and not before what is read.
 
     From the end counts from the end of the section, where one is read.
+
+    Raises:
+        CoatcheckError: `offset_past_end` for a number that nothing has as many of, which is not repeated.
     """
     first, last = reading.lines.first, reading.lines.last
+    if max(at.line, at.inside) >= NUMBER_LIMIT:
+        advice = f"Use an offset from {first} to {last}." if last >= first else "It is empty."
+        count = plural(max(0, last - first + 1), "line")
+        raise CoatcheckError(
+            Code.OFFSET_PAST_END, f"The offset is far past the end: {reading.name} has {count}. {advice}"
+        )
     line = at.line if at.line > 0 else last + at.line + 1
     return Position(max(first, line), at.inside if line >= first else 0) if at.line < 1 or line < first else at
 

@@ -28,6 +28,8 @@ _SHOWN: Final = 40
 """Characters of a caller's word that a note repeats."""
 _NAMED: Final = 5
 """Unknown arguments that a note names."""
+_AROUND: Final = frozenset({"line", "line_number"})
+"""Names of an offset with which `context` means the lines around it."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -57,6 +59,16 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "limit": _NAMES["limit"],
     "cursor": ("cursor",),
 }
+_JOINTS: Final = {"pattern": "|", "query": " "}
+"""Where several texts make one, and what comes between them."""
+_SWITCHES: Final = ("ignore_case", "literal")
+_SPAN: Final = ("offset", "range", "head", "tail", "limit", "end")
+_USELESS: Final[dict[str | None, tuple[str, ...]]] = {
+    "query": (*_SPAN, "context", *_SWITCHES, "case_sensitive"),
+    "path": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
+    None: ("context", *_SWITCHES, "case_sensitive"),
+}
+"""What does nothing beside a query, beside a path, and where lines are read."""
 _ID_HOLDERS: Final = ("path", "query", "section", "pattern", "range")
 """Where an ID may have landed when `artifact_id` is not there."""
 
@@ -102,15 +114,18 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
     artifact_id, section = _artifact(said)
     words = {name: said.text(name) for name in ("pattern", "query", "path")}
     used = next((name for name, word in words.items() if word is not None), None)
+    for name, word in words.items():
+        if word is not None and name != used:
+            said.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
+            words[name] = None
+            said.drop(name)
+    if used != "pattern":
+        _leave_out(said, used)
     offset, limit = (None, said.integer("limit")) if used == "path" else _span(said)
-    context = said.integer("context")
+    context = said.integer("context") if used == "pattern" else None
     if limit is not None and limit < 1:
         said.notes.append("limit must be at least 1 and was left out.")
         limit = None
-    for name, word in words.items():
-        if word is not None and name != used:
-            said.notes.append(f"{used} was used, {name} was not: give one of them.")
-            words[name] = None
     return ReadArguments(
         artifact_id=artifact_id,
         section=said.text("section") or section,
@@ -175,14 +190,20 @@ class _Said:
         self._values.pop(name, None)
 
     def text(self, name: str) -> str | None:
+        """Words. Several are alternatives of a pattern, or all of them a query; of anything else the first is taken."""
         value = self._values.get(name)
         if value is None:
             return None
+        several = values.texts(value)
+        if len(several) > 1 and name not in _JOINTS:
+            called = self.called[name]
+            self.notes.append(f"{called} takes one value: this is for the first. Give the others in further calls.")
+            value = several[0]
         if values.is_placeholder(value):
             self.notes.append(f"{name}={value} stands for words of your own, and was left out.")
             self.drop(name)
             return None
-        word = values.text(value)
+        word = values.text(value, joint=_JOINTS.get(name, "|"))
         if word is None:
             self._unreadable(name)
         return word
@@ -241,6 +262,35 @@ def _artifact(said: _Said) -> tuple[str, str | None]:
     return written, None
 
 
+def _leave_out(said: _Said, used: str | None) -> None:
+    """Drop what does nothing here, and say so of what would have changed something."""
+    around = used is None and said.called.get("offset") in _AROUND and not (said.has("limit") or said.has("head"))
+    # A line with the lines around it is a span.
+    unused = [name for name in _USELESS[used] if said.has(name) and not (around and name == "context")]
+    missed = [said.called[name] for name in unused if _asks(said, name)]
+    for name in unused:
+        said.drop(name)
+    if missed:
+        named = missed[0] if len(missed) == 1 else f"{', '.join(missed[:-1])} and {missed[-1]}"
+        verb, were = ("does", "was") if len(missed) == 1 else ("do", "were")
+        where = "nothing without pattern" if used is None else f"not go with {used}"
+        said.notes.append(f"{named} {verb} {where} and {were} left out.")
+
+
+def _asks(said: _Said, name: str) -> bool:
+    """Whether an argument asks for anything but what is done without it."""
+    if name == "case_sensitive":
+        return not said.switch(name)
+    if name in _SWITCHES:
+        return said.switch(name)
+    value = said.raw(name)
+    if _none_word(value):
+        return False
+    if name == "offset":
+        return values.position(value) not in {Position(0), Position(1)}
+    return name != "context" or values.integer(value) != 0
+
+
 def _span(said: _Said) -> tuple[Position | None, int | None]:
     """Where to begin, and how many lines."""
     offset, range_ = said.position("offset"), said.position("range")
@@ -258,8 +308,8 @@ def _span(said: _Said) -> tuple[Position | None, int | None]:
         return None, limit
     end = end if offset.last is None else offset.last
     line = offset.line or 1
-    around = said.integer("context") if not any(said.has(name) for name in ("pattern", "query", "path")) else None
-    if said.called.get("offset") in {"line", "line_number"} and around and around > 0 and limit is None and line > 0:
+    around = None if said.has("pattern") else said.integer("context")
+    if said.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
         return Position(max(1, line - around)), min(line, around + 1) + around
     if end is not None and end > 0 and line > 0:
         first, last = min(line, end), max(line, end)

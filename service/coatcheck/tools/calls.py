@@ -17,6 +17,10 @@ from coatcheck.tools.table import TOOLS
 Form = Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"]
 MAX_CALLS: Final = 32
 """Calls of one request."""
+_CALL_METHOD: Final = "tools/call"
+"""The method of a JSON-RPC request that calls a tool."""
+_SHOWN: Final = 60
+"""Characters of a caller's word that a refusal repeats."""
 _DEEP: Final = 4
 """How often arguments are unwrapped."""
 _WRAPPERS: Final = ("arguments", "input", "parameters", "params", "args", "kwargs")
@@ -44,10 +48,11 @@ def calls(body: object) -> tuple[list[Call], bool]:
     """The calls of a request, and whether there was a list of them.
 
     Raises:
-        CoatcheckError: `invalid_request` when there is none, or more than 32.
+        CoatcheckError: `invalid_request` when there is none, or more than 32; for a JSON-RPC request of something else.
     """
     if isinstance(body, dict):
         node = _message(cast("dict[str, Any]", body))
+        _check_method(node)
         one = _call(node)
         if one is not None:
             return [one], False
@@ -63,6 +68,9 @@ def calls(body: object) -> tuple[list[Call], bool]:
     found = [_call(cast("dict[str, Any]", item)) if isinstance(item, dict) else None for item in items]
     several = [call for call in found if call is not None]
     if not several:
+        for item in items:
+            if isinstance(item, dict):
+                _check_method(cast("dict[str, Any]", item))
         raise _no_call()
     if len(several) > MAX_CALLS:
         raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MAX_CALLS} calls are executed in one request.")
@@ -82,11 +90,36 @@ def _message(node: dict[str, Any]) -> dict[str, Any]:
 
 def _call(node: dict[str, Any]) -> Call | None:
     """One call object; None for anything else."""
+    if _other_method(node) is not None:
+        return None
     for key, read in _HOLDERS.items():
         inner = node.get(key)
         if isinstance(inner, dict):
             return read(node, cast("dict[str, Any]", inner))
     return _named_call(node)
+
+
+def _other_method(node: dict[str, Any]) -> str | None:
+    """The method of a JSON-RPC message that calls no tool."""
+    method = node.get("method")
+    rpc = isinstance(node.get("jsonrpc"), str) and isinstance(method, str)
+    return cast("str", method) if rpc and method != _CALL_METHOD else None
+
+
+def _check_method(node: dict[str, Any]) -> None:
+    """Refuse a JSON-RPC message of another method than the one that is executed here.
+
+    Raises:
+        CoatcheckError: `invalid_request`, with where else it may go.
+    """
+    method = _other_method(node)
+    if method is not None:
+        shown = "".join(c if c.isprintable() else "\ufffd" for c in method[:_SHOWN])
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f'This route executes calls of tools ({_CALL_METHOD}), not "{shown}". GET /v1/tools lists the tools; '
+            "MCP is served at /mcp.",
+        )
 
 
 def _json_rpc(node: dict[str, Any], params: dict[str, Any]) -> Call:

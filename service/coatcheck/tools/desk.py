@@ -18,7 +18,7 @@ from coatcheck.tools.failures import INTERNAL, sentence, unknown_tool
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.tools.results import result
-from coatcheck.tools.table import READ, TOOLS
+from coatcheck.tools.table import LIST, READ, TOOLS
 
 _log = logging.getLogger("coatcheck.tools")
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -58,7 +58,7 @@ class ToolDesk:
         try:
             return await self._execute(caller, call, tokens)
         except CoatcheckError as error:
-            text = sentence(error)
+            text = sentence(error, place="cursor" if tool_name(call.name) == LIST.name else "offset")
         except Exception:  # noqa: BLE001 - logged whole; a model gets a sentence, whatever happens
             _log.exception("the tool %s failed", call.name[:60])
             text = INTERNAL

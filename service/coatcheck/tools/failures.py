@@ -17,17 +17,24 @@ _LITERAL: Final = " To search for the text as it is, use literal=true."
 _LENGTH: Final = 1_000
 """Characters of the longest sentence: patterns and IDs that it repeats come from callers."""
 _ELSEWHERE: Final = (
-    "This is no place that an answer gave. Copy it from the last answer, keep the other arguments the same, or leave "
+    "{} is no place that an answer gave. Copy it from the last answer, keep the other arguments the same, or leave "
     "it out to begin again."
 )
+_OWN_WORDS: Final = (
+    ("`read` and `search`", "offset and pattern"),
+    (_LITERAL, " Correct it, or put a backslash before each sign that is meant as it is."),
+    (", or use view=raw.", "."),
+    (" Or use view=raw.", ""),
+)
+"""What HTTP callers are told, and what the tool has instead."""
 INTERNAL: Final = (
     "Something went wrong in the artifact service; it was logged. Retry the same call once; if it fails again, go on "
     "without this artifact or run the tool again."
 )
 
 
-def sentence(error: CoatcheckError) -> str:
-    """An expected failure."""
+def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
+    """An expected failure. `place` is the argument that says where an answer goes on."""
     detail = error.detail.strip()
     if error.code is Code.INTERNAL:
         return INTERNAL
@@ -37,9 +44,9 @@ def sentence(error: CoatcheckError) -> str:
     elif error.code is Code.INTEGRITY and "again" not in detail:
         detail = f"{detail} Run the tool again if you need its output."
     elif error.code is Code.INVALID_CURSOR:
-        detail = _ELSEWHERE
-    elif error.code is Code.INVALID_PATTERN:
-        detail = detail.replace(_LITERAL, " Correct it, or put a backslash before each sign that is meant as it is.")
+        detail = _ELSEWHERE.format(place)
+    for theirs, ours in _OWN_WORDS:
+        detail = detail.replace(theirs, ours)
     return detail if len(detail) <= _LENGTH else f"{detail[: _LENGTH - 1]}…"
 
 
@@ -63,4 +70,5 @@ def absent_feature(what: str) -> CoatcheckError:
 def unknown_tool(name: str, known: tuple[str, ...]) -> CoatcheckError:
     """For a call of a tool that is not ours."""
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])
-    return CoatcheckError(Code.INVALID_REQUEST, f'There is no tool "{shown}" here. There is {" and ".join(known)}.')
+    what = f'There is no tool "{shown}" here.' if shown.strip() else "The call names no tool."
+    return CoatcheckError(Code.INVALID_REQUEST, f"{what} There is {' and '.join(known)}.")

@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
+from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.catalog import Filter
 from coatcheck.tools.answers import Answer, ToolAnswer, clipped, fitted, plain
@@ -40,7 +41,7 @@ class ListArtifacts:
             size = max(1, min(limit, room // 40))
             page = await self._browse(caller, where, asked.cursor, size, query=asked.query)
             lines = [_line(artifact) for artifact in page.items]
-            count = f"{len(lines)} {'artifact' if len(lines) == 1 else 'artifacts'}, newest first."
+            count = f"{plural(len(lines), 'artifact')}, newest first."
             first = count if lines else _nothing(asked, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
             last = f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"
@@ -74,7 +75,7 @@ def _line(artifact: Artifact) -> str:
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
     name = one_line((said.title or facts.title or said.url or facts.url or "")[: _NAME * 2])
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
-    lines = f"{measure.lines} {'line' if measure.lines == 1 else 'lines'}, {measure.size} bytes"
+    lines = f"{plural(measure.lines, 'line')}, {plural(measure.size, 'byte')}"
     tool = one_line((said.tool_name or "")[:_NAME])
     when = artifact.created_at.strftime("%Y-%m-%d %H:%M UTC")
     return " · ".join(part for part in (artifact.id, facts.kind.value, name, lines, tool, when) if part)

@@ -3,26 +3,28 @@
 Whatever is asked, an answer is within the bounds; everything that fails is a `CoatcheckError`, for the desk to say.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
 from msgspec import structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.sections import nth_section
 from coatcheck.core.text.inert import one_line
+from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Span
+from coatcheck.core.window import Span, separates
 from coatcheck.tools.answers import Answer, ToolAnswer, answer, clipped, counted, fitted, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.failures import absent_feature, not_text
 from coatcheck.tools.search import Searching
 from coatcheck.tools.table import DEFAULT_LINES
 from coatcheck.tools.values import Position
-from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
 from coatcheck.usecases.places import place_of
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
 from coatcheck.usecases.search import MIN_TOKENS, Search
@@ -37,7 +39,10 @@ _NAMES = 240
 _TITLE = 40
 _OUTLINE = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
 """What models write who want to know which sections there are."""
-_MORE = "the same call with offset={}"
+_WAYS = Ways(more="the same call with offset={}", rest="")
+"""What the outline says of going on; `_opened` says what the view lacks."""
+_CHARACTER = 4
+"""Bytes of the longest character."""
 
 
 class Text(Protocol):
@@ -63,10 +68,19 @@ class More(Text, Protocol):
         ...
 
 
+class Passages(Text, Protocol):
+    """What a query found."""
+
+    @property
+    def windows(self) -> Sequence[object]:
+        """One for each passage."""
+        ...
+
+
 class FindPassages(Protocol):
     """The passages of a view that answer a query."""
 
-    async def of(self, reading: Reading, query: str, max_tokens: int) -> Text:
+    async def of(self, reading: Reading, query: str, max_tokens: int) -> Passages:
         """At least one passage, or a sentence that there is none."""
         ...
 
@@ -115,7 +129,12 @@ class ReadArtifact:
         if reading.binary:
             raise not_text(reading.artifact)
 
+        by_line = (asked.pattern, asked.query, asked.path) == (None, None, None)
+
         async def attempt(room: int) -> Answer:
+            if not by_line and reading.extent.start == reading.extent.end:
+                last = ["It is empty: there is nothing to find in it.", *clipped(asked.notes)]
+                return answer(reading, "empty", "", last)
             if asked.pattern is not None:
                 return await self._searching(reading, asked, room)
             if asked.query is not None:
@@ -126,7 +145,6 @@ class ReadArtifact:
                 return await self._outlined(reading, asked, room)
             return await self._lines(number, reading, asked, room)
 
-        by_line = (asked.pattern, asked.query, asked.path) == (None, None, None)
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
         if got is None:
             raise CoatcheckError(
@@ -156,19 +174,24 @@ class ReadArtifact:
         if reading.unkept:
             notes.append("Its readable text cannot be had at the moment: this is the payload as it came.")
         if reading.partial:
-            notes.append("The text view ends before the payload does.")
+            rest = ": path reads the rest, too" if reading.artifact.facts.kind is Kind.JSON else ""
+            notes.append(f"The text view ends before the payload does{rest}.")
         return structs.replace(asked, notes=tuple(notes)), reading
 
     async def _lines(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         at = counted(asked.offset or Position(1), reading)
         limit = asked.limit or DEFAULT_LINES
-        ask, cursor = ReadAsk(offset=at.line, limit=limit, max_tokens=room), None
+        ask, cursor, moved = ReadAsk(offset=at.line, limit=limit, max_tokens=room), None, list[str]()
         if at.inside:
-            ask, cursor = ReadAsk(max_tokens=room), await _inside(reading, at, limit)
+            asked_for, (at, byte) = at, await _inside(reading, at)
+            if at != asked_for:
+                moved.append(f"Offset {asked_for} is inside a character, so this begins at {at}.")
+            ask = ReadAsk(max_tokens=room)
+            cursor = Cursor(reading.view, "line", byte, limit, limit, section=reading.nth)
         got = await self._read.of(reading, number, ask, cursor)
         total = got.total.lines
         if not got.total.bytes:
-            return answer(reading, "empty", "", ["Lines 0-0 of 0. It is empty.", *clipped(asked.notes)])
+            return answer(reading, "empty", "", ["It is empty.", *clipped(asked.notes)])
         shown = show(got.text)
         lines = got.window.lines
         which = f"{lines.first}-{lines.last} of {total}"
@@ -176,21 +199,24 @@ class ReadArtifact:
         last = [f"Lines {which}{await _going_on(reading, got)}"]
         if got.next is not None and _reads_on(asked) and asked.offset is None:
             last += _named(reading)
-        last += [*shown.said, *clipped(asked.notes)]
+        last += [*moved, *shown.said, *clipped(asked.notes)]
         known = got.tokens if shown.body == got.text else None
         return answer(reading, part + within(reading), shown.body, last, tokens=known)
 
     async def _outlined(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         offset = asked.offset.line if asked.offset is not None and asked.offset.line > 1 else 0
-        got = await self._outline.of(reading, offset=offset, limit=asked.limit, max_tokens=max(room, 64), more=_MORE)
-        last = ["Read one with section, or with offset and limit by the lines in brackets.", *clipped(asked.notes)]
+        got = await self._outline.of(reading, offset=offset, limit=asked.limit, max_tokens=max(room, 64), ways=_WAYS)
+        if not got.entries:
+            return answer(reading, "outline", "", [*got.notices, *clipped(asked.notes)])
+        last = [_reached(got), *clipped(asked.notes)]
         return answer(reading, "outline", got.text, last, tokens=got.tokens)  # safe to show already
 
     async def _answering(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         if self._passages is None:
             raise absent_feature("query")
         got = await self._passages.of(reading, asked.query or "", room)
-        last = ["Read around a passage with offset, or search with pattern.", *clipped(asked.notes)]
+        on = ["Read around a passage with offset, or search with pattern."] if got.windows else []
+        last = [*on, *clipped(asked.notes)]
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last, tokens=got.tokens)  # safe to show already, under lines of ours
 
@@ -214,17 +240,37 @@ def _reads_on(asked: ReadArguments) -> bool:
     return (asked.pattern, asked.query, asked.path, asked.section) == (None, None, None, None)
 
 
-async def _inside(reading: Reading, at: Position, limit: int) -> Cursor:
-    """A place inside a line."""
+def _reached(got: OutlineAnswer) -> str:
+    """How the entries of an outline are read: each by what it has."""
+    held = (
+        ("section", any(entry.section is not None for entry in got.entries)),
+        ("path", any(entry.path is not None for entry in got.entries)),
+        ("offset and limit by the lines in brackets", any(entry.lines is not None for entry in got.entries)),
+    )
+    ways = [way for way, has in held if has]
+    if not ways:
+        return "Read it with offset and limit, or search it with pattern."
+    return f"Read one with {', or with '.join(ways)}."
+
+
+async def _inside(reading: Reading, at: Position) -> tuple[Position, int]:
+    """A place inside a line, and its byte: where the character begins that it is in."""
     line = await place_of(reading.content, Span("line", at.line, None))
     end = reading.extent.end
     if line is None or line.byte + at.inside >= end:
+        lines = plural(reading.lines.last - reading.lines.first + 1, "line")
+        size = plural(end - reading.extent.start, "byte")
         raise CoatcheckError(
             Code.OFFSET_PAST_END,
-            f"Offset {at} is past the end: {reading.name} has {reading.lines.last - reading.lines.first + 1} lines and "
-            f"{end - reading.extent.start} bytes. Use an offset that an answer gave, or the number of a line.",
+            f"Offset {at} is past the end: {reading.name} has {lines} and {size}. "
+            "Use an offset that an answer gave, or the number of a line.",
         )
-    return Cursor(reading.view, "line", line.byte + at.inside, limit, limit, section=reading.nth)
+    byte = line.byte + at.inside
+    low = max(line.byte, byte - _CHARACTER)
+    data = await reading.content.read(low, byte + 1)
+    while not separates(data, byte - low):
+        byte -= 1
+    return Position(at.line, byte - line.byte), byte
 
 
 async def _going_on(reading: Reading, got: ReadAnswer) -> str:

@@ -9,7 +9,9 @@ from typing import Final
 from msgspec import structs
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.patterns import wants_line_feed
 from coatcheck.core.text.inert import inert
+from coatcheck.core.text.plural import plural
 from coatcheck.tools import readings
 from coatcheck.tools.answers import Answer, answer, clipped, counted, plain, show, within
 from coatcheck.tools.arguments import ReadArguments
@@ -100,10 +102,10 @@ def _count(got: SearchAnswer, at: Position, first: int) -> str:
     """How many matches these are of how many."""
     since = f" from line {at.line} on" if at.line > first or at.inside else ""
     if got.total is None:
-        return f"{got.shown} of at least {got.at_least} matches{since}"
+        return f"{got.shown} of at least {plural(got.at_least, 'match', 'matches')}{since}"
     if got.shown == got.total:
         return f"all {got.total} matches{since}" if got.total > 1 else f"the only match{since}"
-    return f"{got.shown} of {got.total} matches{since}"
+    return f"{got.shown} of {got.total:,} matches{since}"
 
 
 def _going_on(got: SearchAnswer) -> str:
@@ -117,10 +119,11 @@ def _nothing(reading: Reading, got: SearchAnswer, ask: SearchAsk, said: list[str
     """That nothing was found, and what else could be tried."""
     pattern = inert(ask.pattern[: _SHOWN * 2]).replace("\n", " ")
     pattern = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…"
-    lines = reading.lines.last - reading.lines.first + 1
-    where = f"in {lines} {'line' if lines == 1 else 'lines'} of {reading.name}"
+    where = f"in {plural(reading.lines.last - reading.lines.first + 1, 'line')} of {reading.name}"
     if got.stopped == "deadline":
         first = f'No match for "{pattern}" yet {where}: the search ran out of time. Retry the same call; it goes on.'
+    elif not ask.literal and wants_line_feed(ask.pattern):
+        first = f'No match for "{pattern}" {where}: a match stays within one line. Search for the text of one line.'
     elif ask.from_line > reading.lines.first or ask.from_byte:
         on = Position(ask.from_line, ask.from_byte)
         first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'

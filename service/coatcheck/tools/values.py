@@ -6,7 +6,7 @@ cannot be read is None, and whoever asked says so. Nothing here raises, whatever
 
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,12 @@ from coatcheck.core.window import NUMBER_LIMIT
 _NOTHING: Final = frozenset({"", "null", "none", "nil", "undefined", "n/a", "default"})
 _PLACEHOLDER: Final = frozenset({"…", "...", "<…>", "<...>"})
 """What a card shows where a word of one's own belongs."""
-_NUMBER: Final = re.compile(r"([-+]?)([0-9][0-9,_ ]{0,40})(?:\.[0-9]{0,20})?")
+_COUNTED: Final = r"(?:lines?|rows?|match(?:es)?|hits?|results?|values?|items?)"
+_NUMBER: Final = re.compile(
+    rf"([-+]?)([0-9][0-9,_ ]{{0,40}})(?:\.[0-9]{{0,20}})?(?:\s*{_COUNTED})?",
+    re.IGNORECASE,
+)
+"""Also with the word for what is counted after it: `10 lines`."""
 _POSITION: Final = re.compile(
     r"(?:lines?|l|#)?\s*(-?[0-9][0-9,_]{0,40})(?:\.0*)?(?:\s*\+\s*([0-9][0-9,_]{0,40}))?"
     r"(?:\s*(?:-|\u2013|\.\.|to|:|,)\s*l?([0-9][0-9,_]{0,40}))?",
@@ -29,6 +34,8 @@ _DIGITS_LIMIT: Final = 16
 _LOOKED_AT: Final = 4_000
 """Characters of a text that are searched for an ID."""
 _PAIR: Final = 2
+_ID_MEMBERS: Final = ("artifact_id", "id", "artifact", "key", "uri")
+"""Where an object that stands for an artifact keeps its ID."""
 
 
 class Position(Struct, frozen=True):
@@ -54,15 +61,22 @@ class Named(Struct, frozen=True):
     """More than one was named."""
 
 
-def text(value: object) -> str | None:
-    """Any text that is not blank. Halves of surrogate pairs become U+FFFD; a list becomes alternatives."""
+def text(value: object, *, joint: str = "|") -> str | None:
+    """Any text that is not blank. Halves of surrogate pairs become U+FFFD; a list becomes one text, with `joint`."""
     if isinstance(value, list | tuple):
-        several: list[Any] = [v for v in value if isinstance(v, str) and v]  # pyright: ignore[reportUnknownVariableType]
-        return text("|".join(several[:50]))
+        return text(joint.join(texts(cast("object", value))[:50]))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     whole = _LONE.sub("\ufffd", value) if isinstance(value, str) else _number_text(value)
     return whole if whole.strip() else None
+
+
+def texts(value: object) -> list[str]:
+    """The texts of a list; none of anything else."""
+    if not isinstance(value, list | tuple):
+        return []
+    several: list[Any] = [v for v in value if isinstance(v, str) and v]  # pyright: ignore[reportUnknownVariableType]
+    return several
 
 
 def is_placeholder(value: object) -> bool:
@@ -115,9 +129,13 @@ def named(value: object, *, lists: int = 2) -> Named | None:
     """The artifact that a value names, with the section of a citation (`art_…#r3`); None when it names none.
 
     Args:
-        value: what was written; a list is looked into.
+        value: what was written; a list is looked into, and so is an object with an ID.
         lists: how many of them may lie in each other.
     """
+    if isinstance(value, dict):
+        members: dict[object, object] = value  # pyright: ignore[reportUnknownVariableType]
+        held = next((members[name] for name in _ID_MEMBERS if name in members), None)
+        return named(held, lists=lists - 1) if lists else None
     if isinstance(value, list | tuple):
         inner: list[object] = [*value[:50]] if lists else []  # pyright: ignore[reportUnknownArgumentType]
         found = [each for each in (named(item, lists=lists - 1) for item in inner) if each is not None]

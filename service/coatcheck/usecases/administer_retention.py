@@ -14,7 +14,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import By, Entry, Head
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
-from coatcheck.core.retention import Job, JobState, Outcome, Plan, Run, Scope
+from coatcheck.core.retention import REMOVING, Job, JobState, Outcome, Plan, Run, Scope
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.watching import Accounts, Overdue
@@ -58,6 +58,8 @@ class AdministerRetention:
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`.
         """
+        if job not in REMOVING:
+            require_everywhere(caller)  # about the whole store, whichever namespace is named
         return await self.planning(job, _allowed(caller, scope))
 
     async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float) -> Run:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from coatcheck.core.artifact import Caller, Gone
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import MAX_REASON, Hold, check_hold_id, hold_id
-from coatcheck.core.keys import administered, is_everywhere
+from coatcheck.core.holds import MAX_REASON, Hold, check_hold_id, hold_id, is_hold_id
+from coatcheck.core.keys import administered, is_everywhere, not_a_cursor
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.usecases.find import gone, not_found
@@ -65,6 +65,8 @@ class Holds:
         Raises:
             CoatcheckError: `invalid_request`; `artifact_not_found`, `artifact_gone`; `forbidden`.
         """
+        if until is not None and life is not None:
+            raise two_ends()
         now = self._clock.now()
         until = until if life is None else now + life
         _check(reason, number, session, until, now)
@@ -102,11 +104,13 @@ class Holds:
         """Holds by ID, also those whose time is over; of all namespaces for who administers all and names none.
 
         Raises:
-            CoatcheckError: `forbidden`, `invalid_request`.
+            CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
         """
         if not 1 <= limit <= MAX_PAGE:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
         only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        if after is not None and not is_hold_id(after):
+            raise not_a_cursor()
         found = await self._decisions.holds(only, after=after or "", limit=limit + 1)
         return HoldsPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
 
@@ -118,6 +122,11 @@ def _check(reason: str, number: int | None, session: str | None, until: datetime
         raise _invalid("A hold covers an artifact or a session: give one of the two.", "session")
     if until is not None and until <= now:
         raise _invalid("A hold that ends in the past holds nothing: give a later `until`, or none.", "until")
+
+
+def two_ends() -> CoatcheckError:
+    """The refusal of a hold that is to end at a moment and after a time."""
+    return _invalid("Give one of `until` and `ttl`: both say from when on the hold holds no more.", "ttl")
 
 
 def _invalid(detail: str, field: str) -> CoatcheckError:

@@ -25,6 +25,7 @@ from coatcheck.core.keys import (
     check_terms,
     is_everywhere,
     make,
+    not_a_cursor,
     require_everywhere,
 )
 from coatcheck.core.rates import Rates
@@ -125,7 +126,7 @@ class AdministerKeys:
         _check_limit(limit)
         space = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
         if before is not None and not KEY_ID.fullmatch(before):
-            raise CoatcheckError(Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start without a cursor.")
+            raise not_a_cursor()
         found = await self._keys.list_keys(space, before=before, limit=limit + 1)
         return KeysPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
 

@@ -171,7 +171,8 @@ def quota_exceeded(namespace: str, full: Full) -> CoatcheckError:
 
 def _told(usage: Usage, room: Room, full: Full) -> str:
     if full.over_artifacts:
-        return f"it holds {usage.artifacts:,} artifacts of at most {room.max_artifacts:,}."
+        noun = "artifact" if usage.artifacts == 1 else "artifacts"
+        return f"it holds {usage.artifacts:,} {noun} of at most {room.max_artifacts:,}."
     return (
         f"it holds {usage.bytes + usage.reserved:,} of at most {room.max_bytes:,} stored bytes, "
         f"and this needs {full.bytes:,} more."

@@ -21,8 +21,9 @@ from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
 from coatcheck.core.sections import SectionPart
+from coatcheck.core.text.plural import plural
 from coatcheck.core.views import Section
-from coatcheck.core.window import Place
+from coatcheck.core.window import NUMBER_LIMIT, Place
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.usecases.content import BLOCK_BYTES
 from coatcheck.usecases.places import at_byte
@@ -46,6 +47,18 @@ class Looked(Struct, frozen=True):
 
     bytes: int
     total: int
+
+
+class Ways(Struct, frozen=True, kw_only=True):
+    """How who asks reads on, in its own words."""
+
+    more: str
+    """The rest of the entries, with `{}` for the offset."""
+    rest: str
+    """Where the part of the payload is that the view lacks: a sentence, or nothing where who asks says it."""
+
+
+_WAYS: Final = Ways(more="offset={}", rest="This view lacks a part of the payload; view=raw has it.")
 
 
 class OutlineAnswer(Struct, frozen=True, kw_only=True):
@@ -97,37 +110,33 @@ class Outline(Reader):
         """
         _check(offset, limit, max_tokens)
         reading = await self._view.best(caller, number, section=section, sections=True)
-        answer = await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, more="offset={}")
+        answer = await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, ways=_WAYS)
         self._view.told(reading, answer.tokens)
         return answer
 
     async def of(
-        self, reading: Reading, *, offset: int, limit: int | None, max_tokens: int, more: str
+        self, reading: Reading, *, offset: int, limit: int | None, max_tokens: int, ways: Ways
     ) -> OutlineAnswer:
-        """The same of a view that is open; `more` says how to go on, with `{}` for the offset.
+        """The same of a view that is open; `ways` say how to go on.
 
         Raises:
-            CoatcheckError: `invalid_request`, `integrity`.
+            CoatcheckError: `offset_past_end`, `integrity`.
         """
         found, looked = await self._found(reading)
         notices = list(found.notices)
         size = reading.extent.end - reading.extent.start
         if reading.unkept:
             notices.append("Its text view cannot be had at the moment, so that its sections are not known.")
-        if reading.partial:
-            notices.append("This view lacks a part of the payload; view=raw has it.")
+        if reading.partial and ways.rest:
+            notices.append(ways.rest)
         message = None if found.entries else _nothing(reading)
         if not found.entries:
             notices.insert(0, message or "")
         elif offset >= len(found.entries):
-            raise CoatcheckError(
-                Code.OFFSET_PAST_END,
-                f"Offset {min(offset, 2**53)} is past the end: {reading.name} has {len(found.entries)} entries.",
-                total=len(found.entries),
-            )
-        budget = Budget(max_tokens, MAX_CHARS)
+            raise _past_end(reading, offset, len(found.entries))
+        budget, most, more = Budget(max_tokens, MAX_CHARS), limit or MAX_LIMIT, ways.more
         shown: Rendered = await in_pool(
-            self._pool, render, found.entries, offset, limit or MAX_LIMIT, budget, self._tokenizer, notices, more=more
+            self._pool, render, found.entries, offset, most, budget, self._tokenizer, notices, more=more
         )
         end = offset + shown.shown
         answer = OutlineAnswer(
@@ -245,6 +254,17 @@ def _nothing(reading: Reading) -> str:
         return "No outline: it is empty."
     return (
         "No outline: it has no headings or other parts that are known. Read it by lines, or search it with a pattern."
+    )
+
+
+def _past_end(reading: Reading, offset: int, total: int) -> CoatcheckError:
+    asked = f"Offset {offset} is past" if offset < NUMBER_LIMIT else "The offset is far past"
+    last = f"from 0 to {total - 1}" if total > 1 else "of 0"
+    return CoatcheckError(
+        Code.OFFSET_PAST_END,
+        f"{asked} the end: {reading.name} has {plural(total, 'entry', 'entries')}. Use an offset {last}, or leave it "
+        "out.",
+        total=total,
     )
 
 

@@ -1,8 +1,12 @@
 """What is answered to a payload: inline or by its card, with what the caller should know besides."""
 
-from coatcheck.core.artifact import Kind
+from typing import Final
+
+from msgspec import UNSET
+
+from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policy import kept
+from coatcheck.core.policy import Kept, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.read_answer import is_read_answer
 from coatcheck.ports.artifacts import Stored
@@ -34,6 +38,8 @@ class Receipts:
             notices.append(
                 Notice("ttl_cut", f"The policy keeps it no longer than {life.ttl:,} seconds, less than was asked for.")
             )
+        if not stored.created:
+            notices += _not_taken(stored.artifact, asked, life)
         return Receipt(
             expires_at=stored.artifact.expires_at,
             id=stored.artifact.id,
@@ -62,6 +68,30 @@ class Receipts:
             return None
         text = cut.inline or draft.sample.head.decode()
         return text if is_read_answer(text) else None  # a card of it would have to be read again, for ever
+
+
+_KEPT: Final = ("media_type", "tool_name", "url", "title", "kind", "failed")
+"""What may be said of a payload besides its labels; its session and its call are part of which payload it is."""
+_CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
+"""What a PATCH changes."""
+
+
+def _not_taken(artifact: Artifact, asked: Offer, life: Kept) -> list[Notice]:
+    """What is said now of a payload that was there already, where something else was said first: that stays."""
+    said, first = asked.said, artifact.said
+    names = [name for name in _KEPT if (now := getattr(said, name)) and now != getattr(first, name)]
+    lost = {
+        "labels": not set(said.labels) <= set(first.labels),
+        "ttl": asked.ttl is not UNSET and life.ttl != artifact.ttl,
+        "idle_ttl": asked.idle_ttl is not UNSET and life.idle_ttl != artifact.idle_ttl,
+        "pin": asked.pinned and not artifact.pinned,
+    }
+    names += [name for name, is_lost in lost.items() if is_lost]
+    if not names:
+        return []
+    how = " PATCH the artifact to change labels, ttl, idle_ttl and pin." if _CHANGED.intersection(names) else ""
+    told = f"It was stored before, and what was said of it first stays. Not taken now: {', '.join(names)}."
+    return [Notice("said_before", told + how)]
 
 
 def not_stored(why: CoatcheckError) -> str:

@@ -17,8 +17,9 @@ from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep import PIECE, Hit, Mark, Scan
 from coatcheck.core.grep_text import CONTEXT_LINE, MATCH_SHOWN, Around, Shown, compose
-from coatcheck.core.patterns import Pattern, compile_pattern
+from coatcheck.core.patterns import Pattern, compile_pattern, wants_line_feed
 from coatcheck.core.sections import SectionPart
+from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, span
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
@@ -305,8 +306,7 @@ def _next(ask: SearchAsk, scan: Scan, shown: int) -> SearchNext:
 
 
 def _nothing(reading: Reading, ask: SearchAsk, scan: Scan) -> str:
-    count = reading.lines.last - reading.lines.first + 1
-    lines = f"{count:,} {'line' if count == 1 else 'lines'}"
+    lines = plural(reading.lines.last - reading.lines.first + 1, "line")
     if reading.section is not None:
         lines += f" of section {reading.section.name}"
     pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
@@ -314,7 +314,10 @@ def _nothing(reading: Reading, ask: SearchAsk, scan: Scan) -> str:
     if scan.expired:
         return f'No match for "{shown}" yet: the search ran out of time. Retry the same call; it goes on from there.'
     if scan.count:
-        return f'Only {scan.count:,} lines match "{shown}": offset {ask.offset:,} is past the last.'
+        match = f"{scan.count:,} {'line matches' if scan.count == 1 else 'lines match'}"
+        return f'Only {match} "{shown}": offset {ask.offset:,} is past the last. Leave out offset.'
+    if reading.extent.start == reading.extent.end:
+        return f'No match for "{shown}": {reading.name} is empty.'
     return f'No match for "{shown}" in {lines}{_hint(ask, scan)}.'
 
 
@@ -323,6 +326,8 @@ def _hint(ask: SearchAsk, scan: Scan) -> str:
     sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
     folded = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
     hint = "; try ignore_case" if sized and not folded else ""
+    if not ask.literal and wants_line_feed(ask.pattern):
+        hint = ": a match stays within one line; search for the text of one line"
     if scan.in_pieces:
         hint += f" (in a line over {_binary(scan.piece)}, no match longer than {_binary(scan.overlap)} is found)"
     return hint

@@ -72,7 +72,7 @@ class Slots:
         finally:
             alarm.cancel()
         if not came:
-            raise self._full()
+            raise self._full(waited=True)
         self.given += 1
 
     async def __aexit__(self, *_: object) -> None:
@@ -93,10 +93,12 @@ class Slots:
             self._queue.remove(turn)
             turn.set_result(False)
 
-    def _full(self) -> CoatcheckError:
+    def _full(self, *, waited: bool = False) -> CoatcheckError:
         self.refused += 1
+        why = f"{len(self._queue)} wait: there is no room for another one."
+        if waited:
+            why = f"for {self._patience:g} seconds this one waited for a place in vain."
         return CoatcheckError(
             Code.OVERLOADED,
-            f"{self._most} {self._name} are under way and {len(self._queue)} wait: there is no room for another one. "
-            "Nothing was taken; retry the same call in a moment.",
+            f"{self._most} {self._name} are under way, and {why} Nothing was taken; retry the same call in a moment.",
         )

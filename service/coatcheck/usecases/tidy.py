@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -53,6 +54,14 @@ class Tidied(Struct, frozen=True):
     """Dead blobs whose bytes and rows are gone."""
     purged: int = 0
     """Tombstones and idempotency keys that were forgotten."""
+
+
+class Done(NamedTuple):
+    """What a job of a round did."""
+
+    items: int
+    bytes: int = 0
+    """As they were stored."""
 
 
 OTHERS = timedelta(seconds=5)
@@ -119,10 +128,10 @@ class Tidy:
             until -= OTHERS
         due = _ALL if self._agenda is None else await self._agenda.due()
         tidied = Tidied(
-            expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
-            reaped=await self._do("reap", due, lambda: _drain(self._reap)),
+            expired=await self._do("expire", due, lambda: _drained(lambda: self._expire(until))),
+            reaped=await self._do("reap", due, lambda: _drained(self._reap)),
             removed=await self._do("sweep", due, self.sweep),
-            purged=await self._do("purge", due, self.purge),
+            purged=await self._do("purge", due, lambda: _drained(self._purge)),
         )
         if tidied.removed or tidied.purged:
             self._traces = True
@@ -148,7 +157,7 @@ class Tidy:
         """
         return await _drain(self._purge)
 
-    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[int]]) -> int:
+    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[Done]]) -> int:
         """Do a job whose turn it is, and have it written down if there was something to do."""
         if job not in due:
             return 0
@@ -161,12 +170,13 @@ class Tidy:
             raise
         if self._agenda is not None:
             await self._agenda.done(job)
-        if done and self._retention is not None:
+        if done.items and self._retention is not None:
             # Expired artifacts were counted by the transactions that buried them.
-            items = 0 if job == "expire" else done
+            items = 0 if job == "expire" else done.items
             took = time.monotonic() - began
-            await self._retention.note_round(NoteRound(job=job, now=self._clock.now(), items=items, busy_seconds=took))
-        return done
+            noted = NoteRound(job=job, now=self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
+            await self._retention.note_round(noted)
+        return done.items
 
     async def leave(self) -> None:
         """Give the lease back, so that another process tidies at once; for a clean stop. Raises nothing."""
@@ -195,8 +205,10 @@ class Tidy:
     async def _reap(self) -> int:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
-    async def sweep(self) -> int:
-        """Remove what has been dead for the grace; answers how many blobs. What cannot be removed is passed by.
+    async def sweep(self) -> Done:
+        """Remove what has been dead for the grace; answers how many blobs, and how large they were as stored.
+
+        What cannot be removed is passed by.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -209,7 +221,7 @@ class Tidy:
             retention = self._retention
             if await _drain(lambda: retention.forget_removed(forget)):
                 self._traces = True
-        removed = 0
+        removed = size = 0
         stuck: dict[str, str] = {}
         last: DeadBlob | None = None
         while batch := await self._upkeep.dead_blobs(before, BATCH, last):
@@ -219,8 +231,9 @@ class Tidy:
                 part = tuple((blob.namespace, blob.id) for blob in done[start : start + ROWS])
                 await self._upkeep.forget_blobs(ForgetBlobs(blobs=part))
             removed += len(done)
+            size += sum(blob.stored_size for blob in done)
         self._tell(stuck)
-        return removed
+        return Done(removed, size)
 
     async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
         """Whether a blob's bytes are gone, so that its row may go; its row's own bytes go with it."""
@@ -252,6 +265,11 @@ class Tidy:
 
     async def _purge(self) -> int:
         return await self._upkeep.purge_records(PurgeRecords(now=self._clock.now(), limit=BATCH))
+
+
+async def _drained(step: Callable[[], Awaitable[int]]) -> Done:
+    """The same as `_drain`, of what has no size."""
+    return Done(await _drain(step))
 
 
 async def _drain(step: Callable[[], Awaitable[int]]) -> int:

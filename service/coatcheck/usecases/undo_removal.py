@@ -20,6 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import Intake
 from coatcheck.core.retention.changes import Removed, RestoreArtifact, RestoredView
 from coatcheck.ports.artifacts import Fenced, Stored
+from coatcheck.ports.catalog import Found
 from coatcheck.ports.retention import Retention
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.ingest_places import IngestPlaces
@@ -36,7 +37,7 @@ class Undone(Struct, frozen=True, kw_only=True):
     restored: tuple[str, ...] = ()
     """Artifact IDs that are back."""
     there: tuple[str, ...] = ()
-    """That were there already: posted again meanwhile, or brought back by somebody else."""
+    """That were there already: posted again meanwhile, or brought back before."""
     failed: tuple["Failure", ...] = ()
     more: bool = False
     """Whether the run has removed more than this call dealt with: call again."""
@@ -75,8 +76,15 @@ class UndoRemoval:
         """
         since = self._since()
         found = [(number, await self._retention.removed_artifact(namespace, number, since)) for number in numbers]
-        lost = [Failure(ids.render(number), *_too_late(self._grace)) for number, removed in found if removed is None]
-        return await self._all([removed for _, removed in found if removed is not None], lost, ttl=ttl, by=by)
+        there: list[str] = []
+        lost: list[Failure] = []
+        for number in (number for number, removed in found if removed is None):
+            if await self._is_live(namespace, number):
+                there.append(ids.render(number))
+            else:
+                lost.append(Failure(ids.render(number), *_too_late(self._grace)))
+        removals = [removed for _, removed in found if removed is not None]
+        return await self._all(removals, lost, there, ttl=ttl, by=by)
 
     async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[Undone, int]:
         """Bring back what a run removed, LIMIT at a time; answers also where to go on.
@@ -87,7 +95,7 @@ class UndoRemoval:
         if await self._retention.run(run_id) is None:
             raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}.")
         found = await self._retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
-        undone = await self._all(found[:LIMIT], [], ttl=ttl, by=by)
+        undone = await self._all(found[:LIMIT], [], [], ttl=ttl, by=by)
         more = len(found) > LIMIT
         last = found[LIMIT - 1].seq if more else 0
         return Undone(restored=undone.restored, there=undone.there, failed=undone.failed, more=more), last
@@ -95,10 +103,17 @@ class UndoRemoval:
     def _since(self) -> datetime:
         return self._places.clock.now() - self._grace
 
-    async def _all(self, found: Sequence[Removed], failed: list[Failure], *, ttl: int | None, by: By) -> Undone:
+    async def _is_live(self, namespace: str, number: int) -> bool:
+        """Whether an artifact of which no removal is known is there, as one is that was brought back before."""
+        found = await self._places.catalog.find(namespace, number, self._places.clock.now())
+        return isinstance(found, Found)
+
+    async def _all(
+        self, found: Sequence[Removed], failed: list[Failure], there: list[str], *, ttl: int | None, by: By
+    ) -> Undone:
+        """Bring these back; answers them beside those that are known to have failed and to be there."""
         room = asyncio.Semaphore(_AT_ONCE)
         restored: list[str] = []
-        there: list[str] = []
 
         async def one(removed: Removed) -> None:
             async with room:
@@ -125,7 +140,7 @@ class UndoRemoval:
         if over and ttl is None:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                f"{artifact.id} has expired: say how long it shall live now, with ttl (seconds).",
+                f'{artifact.id} has expired: say how long it shall live now, with ttl (seconds, or text like "7d").',
                 parameter="ttl",
             )
         async with AsyncExitStack() as stack:

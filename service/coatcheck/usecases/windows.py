@@ -19,6 +19,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK, one_line
+from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Place
 from coatcheck.core.windows import (
@@ -288,8 +289,10 @@ class _Looking:
     def _nothing(self) -> Composed:
         """A sentence that says so, and what to try instead."""
         reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
-        count = reading.lines.last - reading.lines.first + 1
-        lines = f"{count:,} {'line' if count == 1 else 'lines'}"
+        if not self._kept.size:
+            text = fit_text(f"{MARK} No passage: {reading.name} is empty.", self._budget.tokens, tokenizer)
+            return Composed(text, tokenizer.count(text), [])
+        lines = plural(reading.lines.last - reading.lines.first + 1, "line")
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
         every = _named(asked, tuple(range(len(asked.terms))), grams=True)
@@ -314,13 +317,14 @@ def _shown(term: str) -> str:
 
 def _notices(asked: Terms, end: int, size: int, *, full: bool) -> list[str]:
     out: list[str] = []
-    if asked.left or asked.cut:
-        read = f" of its first {QUERY_CHARS:,} characters" if asked.cut else ""
-        out.append(f"Only the first {len(asked.terms)} words{read} of the query were looked for: ask for less at once.")
+    if asked.left:
+        out.append(f"Only the first {len(asked.terms)} words of the query were looked for: ask for less at once.")
+    elif asked.cut:
+        out.append(f"Only the first {QUERY_CHARS:,} characters of the query were looked at: ask for less at once.")
     if end < size and full:
-        out.append(f"These words are everywhere; only bytes 0-{end} of {size} were looked at. Use rarer words.")
+        out.append(f"These words are everywhere: only {end:,} of {size:,} bytes were looked at. Use rarer words.")
     elif end < size:
-        out.append(f"Time ran out at byte {end} of {size}: retry the same call, it goes on from there.")
+        out.append(f"Time ran out at byte {end:,} of {size:,}: retry the same call, it goes on from there.")
     return out
 
 

@@ -7,8 +7,10 @@ one namespace, and row-level security shows it no other; upkeep sees them all.
 from collections.abc import Callable
 from typing import NamedTuple, Self, TypeVar
 
+import asyncpg
 from msgspec.structs import replace
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import InterfaceError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from typing_extensions import override
 
@@ -66,7 +68,8 @@ class PostgresCatalog(SqlCatalog):
             number: how identities become candidate numbers.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the server does not answer, refuses, or is older than 13.
+            CoatcheckError: `storage_unavailable` when the server does not answer, refuses, or is older than 13;
+                `invalid_request` for a URL that is none.
         """
         return await cls._open(url, limits or Limits(), number, read_only=False)
 
@@ -92,9 +95,10 @@ class PostgresCatalog(SqlCatalog):
             _refuse_old(version)
             clock = DatabaseClock(pool)
             await clock.learn()
-        except ValueError as error:
+        except (ValueError, InterfaceError) as error:
+            await pools.close()
             await engine.dispose()
-            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, f"The database's URL cannot be used: {error}") from error
+            raise _wrong_url(error) from error
         except CoatcheckError as error:
             await pools.close()
             await engine.dispose()
@@ -173,6 +177,16 @@ def _pools(url: str, engine: AsyncEngine, session: Session, limits: Limits) -> P
         LinePool(engine, replace(limits, connections=limits.connections - half)),
         LinePool(listing, replace(limits, connections=half)),
     )
+
+
+def _wrong_url(error: ValueError | InterfaceError) -> CoatcheckError:
+    """The refusal of a URL that the driver cannot read.
+
+    Its sentences about options are told; whatever else it stumbles over it repeats, which may be a part of a password.
+    """
+    said = error.orig.__cause__ if isinstance(error, InterfaceError) and error.orig is not None else error
+    why = f": {said}" if isinstance(said, asyncpg.InterfaceError) else " as it is written"
+    return CoatcheckError(Code.INVALID_REQUEST, f"The database's URL cannot be used{why}.")
 
 
 def _refuse_old(version: int) -> None:

@@ -98,7 +98,7 @@ _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempot
     idempotency_keys.c.expires_at > NOW,
 )
 _DEAD = (
-    select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at)
+    select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at, blobs.c.stored_size)
     .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < by_now(NOW))
     .order_by(blobs.c.dead_at, blobs.c.id)
     .limit(bindparam("most"))

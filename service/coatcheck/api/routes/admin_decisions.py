@@ -11,6 +11,7 @@ from coatcheck.api import decision_docs as docs
 from coatcheck.api import decision_fields as fields
 from coatcheck.api.asking import administered, caller
 from coatcheck.api.fields import NoAsk
+from coatcheck.api.key_fields import namespace_cursor, read_namespace_cursor
 from coatcheck.api.offers import duration, plain
 from coatcheck.api.query import read_query
 from coatcheck.api.services import Desk
@@ -19,6 +20,7 @@ from coatcheck.api.views import answer
 from coatcheck.core import ids
 from coatcheck.core.policy import Scope
 from coatcheck.core.quota import Room
+from coatcheck.usecases.holds import two_ends
 from coatcheck.usecases.usage import Line
 
 
@@ -88,6 +90,9 @@ async def list_holds(request: Request[Any, Any, Any], desk: NamedDependency[Desk
 async def place_hold(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """Place a hold."""
     asked = await small_body(request, desk, fields.NewHoldAsk)
+    plain(asked.reason, "reason")
+    if asked.ttl is not None and asked.until is not None:  # also where the life is for ever
+        raise two_ends()
     life = None if asked.ttl is None else duration(asked.ttl, "ttl")
     hold = await desk.services.holds.place(
         caller(request.scope),
@@ -114,8 +119,9 @@ async def release_hold(
 async def list_usage(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """What namespaces hold."""
     asked = read_query(request.scope, fields.UsageAsk)
-    page = await desk.services.usage(caller(request.scope), asked.namespace, after=asked.cursor, limit=asked.limit)
-    return answer(fields.UsagesView(tuple(map(fields.usage_view, page.items)), page.after))
+    after = read_namespace_cursor(asked.cursor)
+    page = await desk.services.usage(caller(request.scope), asked.namespace, after=after, limit=asked.limit)
+    return answer(fields.UsagesView(tuple(map(fields.usage_view, page.items)), namespace_cursor(page.after)))
 
 
 @delete("/v1/admin/namespaces/{namespace:str}", status_code=202, opt={"doc": docs.DELETE_NAMESPACE})

@@ -19,8 +19,10 @@ from coatcheck.api.key_fields import (
     NewKeyAsk,
     NewNamespaceAsk,
     key_view,
+    namespace_cursor,
     namespace_view,
     new_key_view,
+    read_namespace_cursor,
 )
 from coatcheck.api.offers import duration
 from coatcheck.api.query import read_query
@@ -72,8 +74,9 @@ async def revoke_key(
 async def list_namespaces(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """A page of namespaces, by name."""
     asked = read_query(request.scope, NamespacesAsk)
-    page = await desk.services.namespaces.list(caller(request.scope), after=asked.cursor, limit=asked.limit)
-    return answer(NamespacesView(tuple(map(namespace_view, page.items)), page.after))
+    after = read_namespace_cursor(asked.cursor)
+    page = await desk.services.namespaces.list(caller(request.scope), after=after, limit=asked.limit)
+    return answer(NamespacesView(tuple(map(namespace_view, page.items)), namespace_cursor(page.after)))
 
 
 @post("/v1/admin/namespaces", opt={"doc": docs.CREATE_NAMESPACE})

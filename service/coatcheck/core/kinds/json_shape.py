@@ -22,12 +22,18 @@ _RECORD: Final = 240
 _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
 
 
+class Open(list[object]):
+    """A list that was not read to its end: it has at least these elements. Cards say so in a line of their own."""
+
+
 class Node:
     """Everything seen at one place of a document, merged."""
 
-    __slots__ = ("item", "keys", "lengths", "types")
+    __slots__ = ("item", "keys", "lengths", "more", "types")
 
     def __init__(self) -> None:
+        self.more = False
+        """The longest list here was not read to its end."""
         self.types: dict[str, None] = {}
         self.keys: dict[str, Node] = {}
         self.item: Node | None = None
@@ -64,7 +70,9 @@ def _merge_members(keys: dict[str, Node], members: dict[str, object], depth: int
 def _merge_elements(node: Node, elements: list[object], depth: int) -> None:
     size = len(elements)
     low, high = node.lengths if "array" in node.types else (size, size)
-    node.lengths = [min(low, size), max(high, size)]
+    cut = isinstance(elements, Open)
+    node.more = cut if "array" not in node.types or size > high else node.more
+    node.lengths = [low if cut else min(low, size), max(high, size)]
     node.types["array"] = None
     item = node.item = node.item or Node()
     if depth >= _DEPTH:
@@ -185,6 +193,7 @@ def _map_line(path: str, node: Node) -> tuple[str, list[tuple[str, Node]]]:
 
 def _absorb(into: Node, node: Node) -> None:
     into.types.update(node.types)
+    into.more = into.more or node.more
     into.lengths = [min(into.lengths[0], node.lengths[0]), max(into.lengths[1], node.lengths[1])]
     for key, child in node.keys.items():
         _absorb(into.keys.setdefault(key, Node()), child)

@@ -5,9 +5,9 @@ from typing import Final, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.kinds.cutter import plural
 from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
+from coatcheck.core.text.plural import plural
 from coatcheck.core.window import Place
 
 _MARKS: Final = Scan(r"^(?:diff --git |diff --cc |diff -r |Index: |--- |\+\+\+ |@@ )")

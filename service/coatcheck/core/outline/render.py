@@ -92,5 +92,5 @@ def _last(first: int, shown: int, total: int, notices: list[str], more: str) -> 
     said = list(notices)
     if shown < total:
         on = f" Next: {more.format(first + shown)}." if first + shown < total else ""
-        said.insert(0, f"Entries {first + 1}-{first + shown} of {total}.{on}")
+        said.insert(0, f"Entries {first + 1}-{first + shown} of {total:,}.{on}")
     return [f"{MARK} {' '.join(said)}"] if said else []

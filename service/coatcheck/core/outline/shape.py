@@ -5,12 +5,13 @@ can be read as it stands.
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 from coatcheck.core.jsonpath.location import bracketed
-from coatcheck.core.kinds.json_shape import Node, merge
-from coatcheck.core.kinds.values import read_json
+from coatcheck.core.kinds.json_shape import Node, Open, merge
+from coatcheck.core.kinds.values import Reading, read_json
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Found, titled
+from coatcheck.core.text.plural import plural
 
 _MEMBERS: Final = 40
 """Members of one object that are named; an object of more that are alike is a map, whose values are one place."""
@@ -22,8 +23,9 @@ def of_json(head: bytes, *, whole: bool) -> Found:
     reading = read_json(head, whole=whole)
     if reading is None:
         return Found([])
+    complete = reading.complete or (whole and reading.lines > 0 and reading.lines == _documents(head))
     root = Node()
-    merge(root, reading.value)
+    merge(root, reading.value if complete else _cut_short(reading))
     entries: list[Entry] = []
     queue: deque[tuple[str, int, Node]] = deque([("$", 1, root)])
     all_named = True
@@ -47,10 +49,37 @@ def of_json(head: bytes, *, whole: bool) -> Found:
         all_named = all_named and len(children) <= _MAP
     notices: list[str] = []
     if reading.lines:
-        notices.append(f"JSON lines: an array of its lines; the first {reading.lines} were looked at.")
-    elif not reading.complete:
-        notices.append("Not all of it was looked at: from its beginning.")
-    return Found(entries, reading.complete and all_named and not queue, tuple(notices))
+        looked = "all" if complete else "the first"
+        notices.append(f"JSON lines: an array of its lines; {looked} {reading.lines:,} were looked at.")
+    elif not complete:
+        notices.append("Only its beginning was looked at.")
+    return Found(entries, complete and all_named and not queue, tuple(notices))
+
+
+def _documents(head: bytes) -> int:
+    """Lines that are not blank."""
+    return sum(1 for line in head.split(b"\n") if line.strip())
+
+
+def _cut_short(reading: Reading) -> object:
+    """The value with the lists that may go on. Of JSON lines each was read whole, but there are more."""
+    if reading.lines and isinstance(reading.value, list):
+        return Open(cast("list[object]", reading.value))
+    return _opened(reading.value)
+
+
+def _opened(value: object) -> object:
+    """What was read of a document that ends too early: its last lists may go on."""
+    if isinstance(value, list):
+        elements = Open(cast("list[object]", value))
+        if elements:
+            elements[-1] = _opened(elements[-1])
+        return elements
+    if isinstance(value, dict) and value:
+        members = cast("dict[str, object]", value)
+        last = next(reversed(members))
+        return {**members, last: _opened(members[last])}
+    return cast("object", value)
 
 
 def _step(key: str) -> str:
@@ -60,8 +89,7 @@ def _step(key: str) -> str:
 def _described(node: Node) -> str:
     parts: list[str] = []
     if node.item is not None:
-        low, high = node.lengths
-        parts.append(f"array of {low if low == high else f'{low}-{high}'} {_types(node.item)}".strip())
+        parts.append(_array(node, node.item))
     if node.keys:
         named = [f"{key} {_types(child)}" for key, child in list(node.keys.items())[:_MEMBERS]]
         more = f", … {len(node.keys) - _MEMBERS} more" if len(node.keys) > _MEMBERS else ""
@@ -69,6 +97,23 @@ def _described(node: Node) -> str:
     elif "object" in node.types:
         parts.append("object")
     return " or ".join(parts)
+
+
+def _array(node: Node, item: Node) -> str:
+    """`array of 2,000 objects`, `array of 0-3 ints or nulls`, `array of at least 887 objects`."""
+    low, high = node.lengths
+    if not high:
+        return "array" if node.more else "empty array"
+    types = list(item.types) or ["value"]
+    several = _either([f"{name}s" for name in types])
+    if low != high:
+        return f"array of {low:,}-{high:,}{' or more' if node.more else ''} {several}"
+    count = plural(high, _either(types), several)
+    return f"array of {'at least ' if node.more else ''}{count}"
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _types(node: Node) -> str:

@@ -4,6 +4,7 @@ from typing import Final
 
 from coatcheck.core.kinds.table import columns
 from coatcheck.core.outline.model import Entry, Found, titled
+from coatcheck.core.text.plural import plural
 from coatcheck.core.window import LineExtent
 
 _COLUMNS: Final = 1_000
@@ -31,7 +32,7 @@ def of_table(head: bytes, lines: int) -> Found:
             Entry(what="column", title=titled(name.encode("utf-8", "replace")) or f"(column {at + 1})", detail=detail)
         )
     more = len(names) - _COLUMNS
-    return Found(entries, more <= 0, (f"{more} more columns.",) if more > 0 else ())
+    return Found(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
 
 
 def _kind(cells: list[str]) -> str:

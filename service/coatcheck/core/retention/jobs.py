@@ -108,8 +108,8 @@ def described(job: Job, scope: Scope) -> str:
     """Why it is that these and no others are in a plan: a sentence without its full stop."""
     where = "in all namespaces" if scope.namespace is None else f"in namespace {scope.namespace}"
     limits = [
-        *([] if scope.max_bytes is None else [f"{scope.max_bytes:,} bytes"]),
-        *([] if scope.max_artifacts is None else [f"{scope.max_artifacts:,} artifacts"]),
+        *([] if scope.max_bytes is None else [_counted(scope.max_bytes, "byte")]),
+        *([] if scope.max_artifacts is None else [_counted(scope.max_artifacts, "artifact")]),
     ]
     sentences = {
         Job.EXPIRE: f"artifacts {where} whose time to live has passed; every route answers that they are gone",
@@ -123,6 +123,10 @@ def described(job: Job, scope: Scope) -> str:
         Job.VERIFY: "reads all stored bytes and compares their digests; removes nothing",
     }
     return sentences[job]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrong(detail: str, parameter: str) -> CoatcheckError:

@@ -53,6 +53,8 @@ _CLUSTER: Final = re.compile(
     r".[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u3099\u309a]*", re.DOTALL
 )
 _LEFT_OUT: Final = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.{3,})\s*")
+_ENDS: Final = re.compile(r"[.!?\u2026][\s\"'\u2019\u201d)\]]|[\u3002\uff01\uff1f]|\n[^\S\n]*\n")
+"""Between two words: the end of a sentence or of a paragraph."""
 _WORD: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 
 
@@ -211,7 +213,7 @@ def _fuzzy(quote: str, part: str, base: int) -> Found:
         return _ABSENT
     spots = list(_WORD.finditer(part))
     words = [_same(match.group()) for match in spots]
-    best: tuple[float, int, int] = (0.0, 0, 0)
+    best: tuple[float, int, int, tuple[int, int]] = (0.0, 0, 0, (0, 0))
     for place in _places(wanted, words):
         low, high = max(0, place - _ROOM), min(len(words), place + len(wanted) + _ROOM)
         matcher = SequenceMatcher(None, wanted, words[low:high], autojunk=False)
@@ -220,10 +222,12 @@ def _fuzzy(quote: str, part: str, base: int) -> Found:
             continue
         first, last = low + blocks[0].b, low + blocks[-1].b + blocks[-1].size
         shared = sum(block.size for block in blocks)
-        best = max(best, (2 * shared / (len(wanted) + last - first), -first, last))
+        missing = blocks[0].a, len(wanted) - blocks[-1].a - blocks[-1].size
+        best = max(best, (2 * shared / (len(wanted) + last - first), -first, last, missing))
     ratio, first, last = best[0], -best[1], best[2]
     if ratio < LEAST_RATIO:
         return _ABSENT
+    first, last = _with_ends(part, spots, (first, last), best[3])
     start, end = spots[first].start(), spots[last - 1].end()
     return Found(
         verdict="fuzzy",
@@ -232,6 +236,26 @@ def _fuzzy(quote: str, part: str, base: int) -> Found:
         ratio=round(ratio, 3),
         differences=_differences(quote, part[start:end]),
     )
+
+
+def _with_ends(
+    part: str, spots: list[re.Match[str]], shared: tuple[int, int], missing: tuple[int, int]
+) -> tuple[int, int]:
+    """The place of the shared words with what stands where the quotation begins or ends with others.
+
+    As many words as the quotation has there, of the same sentence: what it adds to a sentence that stands has nothing
+    in its place.
+    """
+    first, last = shared
+    for _ in range(missing[0]):
+        if not first or _ENDS.search(part, spots[first - 1].end(), spots[first].start()):
+            break
+        first -= 1
+    for _ in range(missing[1]):
+        if last == len(spots) or _ENDS.search(part, spots[last - 1].end(), spots[last].start()):
+            break
+        last += 1
+    return first, last
 
 
 def _same(word: str) -> str:

@@ -1,0 +1,6 @@
+"""A number and what it counts, as a sentence says them."""
+
+
+def plural(number: int, noun: str, nouns: str | None = None) -> str:
+    """`1 line`, `2,000 lines`; `nouns` where the plural is not made with an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"

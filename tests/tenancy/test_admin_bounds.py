@@ -1,0 +1,114 @@
+"""What administrators ask over HTTP and cannot have: a refusal that says why, on every database, never a failure."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tenancy.tenants import House
+
+ADMIN = "/v1/admin/"
+HOLDS = f"{ADMIN}holds"
+HUGE = "99999999999999999999"
+
+
+def refused(response: httpx.Response) -> tuple[int, str]:
+    """Status and code of a refusal."""
+    return response.status_code, response.json()["code"]
+
+
+@pytest.mark.parametrize("number", [str(2**63), HUGE])
+async def test_a_number_that_no_database_knows_is_refused(house: House, number: str) -> None:
+    root = await house.tenant("*", ["admin"])
+    evict = {"job": "evict", "namespace": "acme"}
+    answers = [
+        await root.get(f"{ADMIN}audit", params={"before": number}),
+        await root.post(f"{ADMIN}retention/undo", json={"run": "run_x", "cursor": int(number)}),
+        await root.post(f"{ADMIN}retention/plan", json={**evict, "max_bytes": int(number)}),
+        await root.post(f"{ADMIN}retention/plan", json={**evict, "max_artifacts": int(number)}),
+        await root.patch(f"{ADMIN}retention/jobs/sweep", json={"interval": int(number)}),
+        await root.post(HOLDS, json={"reason": "x", "namespace": "acme", "ttl": int(number)}),
+        await root.put(f"{ADMIN}policies", json={"namespace": "acme", "policy": {"tombstone_ttl": int(number)}}),
+    ]
+    assert [refused(each) for each in answers] == [(400, "invalid_request")] * len(answers)
+    last = await root.get(f"{ADMIN}audit", params={"before": str(2**63 - 1)})
+    assert last.status_code == 200
+    kept = await root.get(f"{ADMIN}audit/verify", params={"head": f"{number}:{'0' * 64}"})
+    assert (kept.status_code, kept.json()["whole"]) == (200, False)
+
+
+@pytest.mark.parametrize("cursor", ["garbage", "acme", "hold_", "", "WyJhY21lIl0=", "WyJcdTAwMDAiXQ", "0" * 11])
+@pytest.mark.parametrize("name", ["holds", "usage", "namespaces"])
+async def test_a_cursor_that_no_list_gave_is_refused(house: House, name: str, cursor: str) -> None:
+    root = await house.tenant("*", ["admin"])
+    answer = await root.get(f"{ADMIN}{name}", params={"cursor": cursor})
+    assert refused(answer) == (400, "invalid_cursor")
+
+
+@pytest.mark.parametrize("name", ["holds", "usage"])
+async def test_every_list_goes_on_where_its_page_ended(house: House, name: str) -> None:
+    root = await house.tenant("*", ["admin"])
+    for space in "abcde":
+        await (await house.tenant(space)).post("/v1/artifacts", json={"content": "x"})
+        await root.post(HOLDS, json={"reason": "x", "namespace": space})
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = (await root.get(f"{ADMIN}{name}", params={"limit": "2", **cursor})).json()
+        seen += [item["namespace"] for item in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert sorted(seen) == list("abcde")
+
+
+@pytest.mark.parametrize("job", ["sweep", "purge", "storage", "verify"])
+async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace(house: House, job: str) -> None:
+    one, root = await house.tenant("acme"), await house.tenant("*", ["admin"])
+    for named in ({}, {"namespace": "acme"}, {"namespace": "other"}):
+        assert refused(await one.post(f"{ADMIN}retention/plan", json={"job": job, **named})) == (403, "forbidden")
+    assert (await root.post(f"{ADMIN}retention/plan", json={"job": job})).status_code == 200
+    named = {"job": job, "namespace": "acme"}
+    assert refused(await root.post(f"{ADMIN}retention/plan", json=named)) == (400, "invalid_request")
+    assert (await one.post(f"{ADMIN}retention/plan", json={"job": "expire"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"until": "2027-01-31T00:00:00Z", "ttl": "90d"}, "one of `until` and `ttl`"),
+        ({"until": "2027-01-31T00:00:00Z", "ttl": "forever"}, "one of `until` and `ttl`"),
+        ({"reason": "case \x1b[31m7"}, "'reason' holds a control character (U+001B) at position 5"),
+        ({"reason": "one\ntwo"}, "'reason' holds a control character"),
+    ],
+)
+async def test_a_hold_that_cannot_be_is_refused(house: House, terms: dict[str, Any], said: str) -> None:
+    admin = await house.tenant("acme")
+    answer = await admin.post(HOLDS, json={"reason": "case 7", **terms})
+    assert refused(answer) == (400, "invalid_request")
+    assert said in answer.json()["detail"]
+    assert (await admin.get(HOLDS)).json()["items"] == []
+
+
+async def test_who_presents_no_key_is_told_how_to_in_whole_words(house: House) -> None:
+    await house.key("acme")
+    client = await house.client(None)
+    said = (await client.get("/v1/artifacts")).text
+    assert "Bearer ck_live_…" in said
+    assert "***" not in said
+    wrong = await house.client("ck_live_nonsense")
+    assert re.search(r"begins with ck_live_ and", (await wrong.get("/v1/artifacts")).text)
+
+
+async def test_what_an_undo_brought_back_is_there_when_it_is_asked_for_again(house: House) -> None:
+    admin = await house.tenant("acme")
+    stored = (await admin.post("/v1/artifacts", json={"content": "x"})).json()["id"]
+    never = "art_000000000000000001"
+    await admin.delete(f"/v1/artifacts/{stored}")
+    undo = {"artifacts": [stored]}
+    first = (await admin.post(f"{ADMIN}retention/undo", json=undo)).json()
+    assert (first["restored"], first["there"], first["failed"]) == ([stored], [], [])
+    again = (await admin.post(f"{ADMIN}retention/undo", json={"artifacts": [stored, never]})).json()
+    assert (again["restored"], again["there"]) == ([], [stored])
+    assert [each["id"] for each in again["failed"]] == [never]
