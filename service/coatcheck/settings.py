@@ -124,9 +124,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     standard_telemetry: bool = False
     """Send traces where the standard `OTEL_` variables say. Set by themselves where they name an endpoint."""
     url: str = "http://127.0.0.1:8321"
-    """For the client commands (`put`, `card`, `read`, `search`): where the service is."""
+    """For commands that ask a running service (`put`, `read`, `mcp`, `hook`, `policy`, `retention` and the like), and
+    for the Python client: where it is."""
     key: str = ""
-    """For the client commands: the key to present. Not needed on loopback."""
+    """For the same: the key to present. Not needed on loopback."""
 
 
 def load(environment: Mapping[str, str] | None = None, **overrides: str | int | None) -> Settings:
