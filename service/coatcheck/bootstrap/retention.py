@@ -9,6 +9,7 @@ from typing import Final
 
 from coatcheck.bootstrap.stores import Store, is_embedded
 from coatcheck.core.retention import Job
+from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_retention import AdministerRetention
@@ -103,9 +104,8 @@ def _chores(store: Store, tidy: Tidy) -> Chores:
     async def check(*, digests: bool) -> Chore:
         audited = await audit(digests=digests)
         wrong = [f for f in audited.findings if not f.repaired]
-        blobs, found = audited.blobs, len(wrong)
-        said = f"looked at {blobs:,} blob{'s'[: blobs != 1]} of {audited.content:,} bytes; "
-        said += f"{found:,} finding{'s'[: found != 1]}"
+        looked = f"looked at {plural(audited.blobs, 'blob')} of {plural(audited.content, 'byte')}"
+        said = f"{looked}; {plural(len(wrong), 'finding')}"
         first = f"; the first: {wrong[0].what}: {wrong[0].detail}" if wrong else ""
         return Chore(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
 

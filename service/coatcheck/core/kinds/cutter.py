@@ -84,5 +84,5 @@ class Cutter(Protocol):
 
 
 def plural(number: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
+    """`1 line`, `2000 lines`: for cards, in which a comma would cost a token; sentences have `core.text.plural`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
