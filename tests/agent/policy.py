@@ -16,7 +16,7 @@ MAX_CALLS = 3
 MAX_TOKENS = 6_000
 _ID = re.compile(r"art_[0-9]{18}")
 _TAG = re.compile(r"<[^<>]*>|&nbsp;")
-_ARRAY = re.compile(r"^(\$\S*\[\*\]) ", re.MULTILINE)
+_ARRAY = re.compile(r"^(\$\S*\[\*\]):? ", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
 from coatcheck.core.quota import Usage
 from coatcheck.core.session_usage import SessionUsage, Spent
+from coatcheck.core.view_inputs import view_inputs
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -38,7 +39,7 @@ from coatcheck.ports.artifacts import (
     StoreView,
     Touch,
 )
-from coatcheck.ports.catalog import Filter, Found, Page
+from coatcheck.ports.catalog import Filter, Found, Page, Run
 from coatcheck.ports.session_accounts import AddSessionUsage
 from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, Evicted
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
@@ -61,6 +62,7 @@ from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.outage import Outage
 from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import ReadLog
@@ -72,7 +74,6 @@ from coatcheck.usecases.unwatched import UNMETERED
 from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
-from coatcheck.usecases.windows import Windows
 from support.memory_decisions import MemoryDecisions
 from support.memory_keys import MemoryKeys
 from support.outlines import SmallExtractor
@@ -123,7 +124,7 @@ class Shelf:
         self.uploads.discard(change.blob.id)
         number = ids.number(change.identity)
         if number in self.rows:
-            return Stored(self.rows[number][0], created=False, blob_used=False)
+            return self._again(change, number)
         artifact = Artifact(
             namespace=change.namespace,
             id=ids.render(number),
@@ -143,6 +144,19 @@ class Shelf:
         if change.key is not None:
             self.keys[change.key.key] = KeyRecord(change.key.fingerprint, number, created=True)
         return Stored(artifact, created=True, blob_used=True)
+
+    def _again(self, change: StoreArtifact, number: int) -> Stored:
+        there, inline = self.rows[number]
+        said = change.said.following(there.said)
+        if said is there.said:
+            return Stored(there, created=False, blob_used=False)
+        artifact = structs.replace(there, said=said, facts=change.facts)
+        self.rows[number] = (artifact, inline)
+        if view_inputs(said, change.facts) != view_inputs(there.said, there.facts):
+            self.views.pop(number, None)
+            if change.text_view is not None:
+                self.views[number] = _kept(change.text_view)
+        return Stored(artifact, created=False, blob_used=False, redeclared=True)
 
     async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
         return next((a.blob for a, _ in self.rows.values() if (a.blob.sha256, a.blob.size) == (sha256, size)), None)
@@ -198,12 +212,28 @@ class Shelf:
         """Nothing expires here."""
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
+        self,
+        namespace: str,
+        number: int,
+        now: datetime,
+        *,
+        with_bytes: bool = False,
+        with_view: bool = False,
+        with_survey: bool = False,
     ) -> Found | Gone | None:
         if number in self.rows:
             artifact, inline = self.rows[number]
             return Found(artifact, inline if with_bytes else None, self.views.get(number) if with_view else None)
         return self.gone.get(number)
+
+    async def latest_run(self, run: Run, now: datetime) -> int | None:
+        wanted = (run.session, run.tool_name, run.command)
+        numbers = [
+            number
+            for number, (a, _) in self.rows.items()
+            if (a.said.session, a.said.tool_name, a.said.command) == wanted and number != ids.number(run.but)
+        ]
+        return numbers[-1] if numbers else None
 
     async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
         return self.keys.get(key)
@@ -297,7 +327,7 @@ def services_over(shelf: Shelf, *, payload_limit: int = 1 << 30) -> Generator[Se
         read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
         read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
         context = contexts(shelf, ingest, places, None, find)
-        browse, windows = Browse(shelf, clock, seal_key(clock)), Windows(open_view, tokenizer, pool)
+        browse, windows = Browse(shelf, clock, seal_key(clock)), FindPassages(open_view, tokenizer, pool)
         nobody = MemoryKeys()
         decisions = MemoryDecisions()
         policies = Policies(decisions, clock)

@@ -38,14 +38,19 @@ async def content(client: httpx.AsyncClient, response: httpx.Response) -> bytes:
 async def test_a_small_text_comes_back_inline_and_a_repetition_is_the_same_artifact(client: httpx.AsyncClient) -> None:
     body = {"content": TEXT, "tool_name": "bash", "tool_call_id": "c1", "session": "s", "labels": ["a", "b", "a"]}
     first = await client.post("/v1/artifacts", json=body)
-    again = await client.post("/v1/artifacts", json={**body, "title": "ignored"})
+    again = await client.post("/v1/artifacts", json={**body, "title": "Shown"})
     assert (first.status_code, again.status_code) == (201, 200)
     receipt = first.json()
     assert (receipt["stored"], receipt["inline"], receipt["text"], receipt["warnings"]) == (True, True, TEXT, [])
     assert again.json()["id"] == receipt["id"]
     assert first.headers["location"] == f"/v1/artifacts/{receipt['id']}"
     known = (await client.get(f"/v1/artifacts/{receipt['id']}")).json()["artifact"]
-    assert (known["tool_name"], known["session"], known["labels"], known["title"]) == ("bash", "s", ["a", "b"], None)
+    assert (known["tool_name"], known["session"], known["labels"], known["title"]) == (
+        "bash",
+        "s",
+        ["a", "b"],
+        "Shown",
+    )
     assert (known["size"]["bytes"], known["size"]["lines"]) == (len(TEXT), 4)
     assert known["sha256"] == hashlib.sha256(TEXT.encode()).hexdigest()
 
@@ -379,7 +384,9 @@ async def test_surrogates_are_mended_in_their_own_item_only(client: httpx.AsyncC
     assert [len(r["receipt"]["warnings"]) for r in answer.json()["results"]] == [0, 1]
 
 
-async def test_what_is_said_differently_of_what_was_there_already_is_named(client: httpx.AsyncClient) -> None:
+async def test_what_is_asked_otherwise_of_what_was_there_already_is_named_unless_the_last_word_counts(
+    client: httpx.AsyncClient,
+) -> None:
     async def posted(key: str | None = None, **said: Any) -> httpx.Response:  # noqa: ANN401 - JSON
         headers = {} if key is None else {"idempotency-key": key}
         return await client.post("/v1/artifacts", json={"content": "x" * 50, "session": "s", **said}, headers=headers)
@@ -396,9 +403,10 @@ async def test_what_is_said_differently_of_what_was_there_already_is_named(clien
     other = await posted("k2", title="Two", url="https://e.org/", labels=["b", "c"], ttl="8d", pin=True)
     (warning,) = other.json()["warnings"]
     assert (other.status_code, other.json()["id"], warning["code"]) == (200, new.json()["id"], "said_before")
-    assert ": url, title, labels, ttl, pin." in warning["message"]
+    assert ": labels, ttl, pin." in warning["message"]
     kept = (await client.get(f"/v1/artifacts/{new.json()['id']}")).json()["artifact"]
-    assert (kept["title"], kept["labels"], kept["pinned"]) == ("One", ["a", "b"], False)
+    assert (kept["title"], kept["url"]) == ("Two", "https://e.org/")
+    assert (kept["labels"], kept["pinned"]) == (["a", "b"], False)
     # A repeated request is answered as it was, whatever was said in between.
     again = await posted("k2", title="Two", url="https://e.org/", labels=["b", "c"], ttl="8d", pin=True)
     assert (again.status_code, again.content) == (200, other.content)

@@ -320,12 +320,26 @@ def test_content_comes_in_the_form_that_is_asked_for(service: Service) -> None:
     assert {block["type"] for block in blocks} == {"search_result", "text"}
 
 
-def test_a_payload_that_was_stored_as_something_else_is_said_to_have_no_sections(service: Service) -> None:
+def test_a_response_that_was_stored_as_something_else_is_one_by_the_last_word_and_has_its_sections(
+    service: Service,
+) -> None:
     text = json.dumps(tavily(TIDES, BRIDGES))
     before = service.post(text, kind="text", session=session_of("other"))
     answer = searched(service, text, query="tides", session=session_of("other"))
-    assert answer["id"] == before["id"]
-    assert "stored_as_other" in warned(answer)
+    assert (answer["id"], warned(answer)) == (before["id"], [])
+    read = service.client.get(f"/v1/artifacts/{answer['id']}/read", params={"view": "text", "section": "r1"})
+    assert "Moon" in read.json()["text"]
+
+
+def test_a_replayed_response_that_is_something_else_by_now_is_said_to_have_no_sections(service: Service) -> None:
+    text, session = json.dumps(tavily(TIDES, BRIDGES)), session_of("replayed")
+    asked = {"response": text, "query": "tides", "session": session}
+    headers = {"idempotency-key": session}
+    first = service.client.post("/v1/search-results", json=asked, headers=headers).json()
+    assert service.post(text, kind="text", session=session)["id"] == first["id"]
+    again = service.client.post("/v1/search-results", json=asked, headers=headers).json()
+    assert again["id"] == first["id"]
+    assert "stored_as_other" in warned(again)
 
 
 def test_a_quotation_is_told_apart_from_what_stands_there(service: Service) -> None:

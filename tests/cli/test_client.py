@@ -43,6 +43,15 @@ def test_a_small_output_comes_back_from_the_pipe_byte_for_byte(service: Service)
     assert ask(service, "put", "-", stdin=b"no newline").out == b"no newline\n"
 
 
+def test_what_was_run_and_what_to_compare_with_are_said_beside_the_payload(service: Service) -> None:
+    run = ("--session", "runs", "--tool-name", "bash", "--command", "make all", "--compare-to", "previous")
+    first, second = put(service, LOG, *run), put(service, LOG + b"done\n", *run)
+    known = service.client.get(f"/v1/artifacts/{second}").json()["artifact"]
+    assert (known["command"], known["compared_to"]) == ("make all", first)
+    assert b"read_artifact" in ask(service, "put", "-", *run, stdin=LOG).out
+    assert b"read_artifact" not in ask(service, "put", "-", *run, "--no-tools", stdin=LOG).out
+
+
 def test_a_large_file_becomes_the_card_that_the_service_cuts(service: Service, tmp_path: Path) -> None:
     (tmp_path / "build.log").write_bytes(LOG)
     ended = ask(
@@ -92,7 +101,7 @@ def test_everything_that_can_be_said_arrives(service: Service, tmp_path: Path) -
 
 
 def test_json_is_the_services_whole_answer(service: Service) -> None:
-    body = loaded(ask(service, "put", "-", "--json", stdin=LOG))
+    body = loaded(ask(service, "put", "-", "--json", stdin=LOG * 2))
     assert set(body) == {"id", "stored", "expires_at", "inline", "text", "tokens", "card", "warnings"}
     assert loaded(ask(service, "card", body["id"], "--json"))["text"] == body["text"]
     assert loaded(ask(service, "read", body["id"], "--json", "--limit", "1"))["text"] == "00000 step 0 took 0 ms\n"

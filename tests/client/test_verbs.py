@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -53,6 +54,15 @@ def test_what_is_said_of_a_payload_is_kept(client: Client, tmp_path: Path) -> No
     assert (changed.ttl, changed.labels, changed.expires_at) == (None, ("c",), None)
     for forever in (client.put(LOG, session="ttl", ttl=None), client.put(LOG.encode() + b".", session="ttl", ttl=None)):
         assert client.describe(forever.id or "").artifact.ttl is None
+
+
+def test_a_run_is_compared_with_the_one_before_and_a_card_can_do_without_tools(client: Client) -> None:
+    long = "make " + "ä" * 3_900
+    run: dict[str, Any] = {"session": "runs", "tool_name": "bash", "command": long, "compare_to": "previous"}
+    first, second = client.put(LOG, **run), client.put((LOG + "done\n").encode(), tools="none", **run)
+    known = client.describe(second.id or "").artifact
+    assert (known.command, known.compared_to) == (long, first.id)
+    assert ["read_artifact" in receipt.text for receipt in (first, second)] == [True, False]
 
 
 def test_it_reads_on_in_every_way(client: Client) -> None:
@@ -206,7 +216,7 @@ def test_results_have_the_members_of_the_openapi_document(service: Service) -> N
         results.ReadNext: "Next",
         results.Read: "ReadAnswer",
         results.Found: "SearchAnswer",
-        results.Passages: "WindowsAnswer",
+        results.Passages: "PassagesAnswer",
         results.Values: "JsonAnswer",
         results.Outline: "OutlineAnswer",
         results.SearchResults: "SearchResultsAnswer",

@@ -163,6 +163,16 @@ def test_a_card_says_of_a_call_what_the_history_says(service: Service) -> None:
         assert len({card[:24] for card in shown}) == 1  # one artifact
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_stored_of_an_output_says_what_its_call_said(service: Service, name: str) -> None:
+    session, arguments = f"commands-{name}", {"command": "make\nall", "timeout": 5}
+    call = Call("c1", "run", arguments, "a line of it\n" * 400)
+    body = json.dumps(FORMATS[name]([Turn("q", [Step("", [call])])])).encode()
+    compact(service, body, session=session, policy=CARDS)
+    listed = service.client.get("/v1/artifacts", params={"session": session}).json()["items"]
+    assert [each["command"] for each in listed] == ["make\nall"]
+
+
 def test_the_same_history_gives_the_same_bytes_whatever_was_said_before_and_deleted_since(service: Service) -> None:
     output = "".join(f"line {n} of an output\n" for n in range(300))
     said = {"content": output, "tool_call_id": "c1", "session": "said", "title": "A title", "url": "https://x.example/"}

@@ -16,6 +16,7 @@ from coatcheck.ports.artifacts import IdempotencyKey, NewView, StoreArtifact
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.decisions import Decisions
 from coatcheck.ports.keys import Keys
+from coatcheck.ports.retention import Retention
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.ports.text_index import TextIndex
 from coatcheck.ports.tidying import Upkeep
@@ -28,7 +29,7 @@ _numbers = itertools.count()
 _rng = random.Random(20260301)
 
 
-class Everything(Catalog, Upkeep, TextIndex, Keys, SessionAccounts, Decisions, Accounts, Protocol):
+class Everything(Catalog, Upkeep, TextIndex, Keys, SessionAccounts, Decisions, Accounts, Retention, Protocol):
     """All faces of a catalogue, as every adapter has them."""
 
     def watch_commits(self, watch: Callable[[int, float, float], None]) -> None: ...
@@ -52,6 +53,7 @@ def store(
     key: IdempotencyKey | None = None,
     blob_id: str | None = None,
     text_view: NewView | None = None,
+    survey: bytes | None = None,
 ) -> StoreArtifact:
     """The change that stores this content; without `said` it is a call of its own."""
     sha256 = hashlib.sha256(content).digest()
@@ -80,6 +82,7 @@ def store(
         now=now,
         key=key,
         text_view=text_view,
+        survey=survey,
     )
 
 

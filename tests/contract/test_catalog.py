@@ -108,10 +108,14 @@ async def test_another_namespace_never_hears_of_an_artifact(catalog: Everything)
     assert isinstance(await catalog.find("acme", number, START), Found)
 
 
-async def test_posting_again_answers_the_first_artifact_unchanged(catalog: Everything) -> None:
+async def test_posting_again_with_the_same_or_no_declaration_answers_the_artifact_unchanged(
+    catalog: Everything,
+) -> None:
     first = store(said=Said(tool_call_id="c", title="first"), ttl=60)
-    again = store(said=Said(tool_call_id="c", title="second"), ttl=999, now=START + 30 * timedelta(seconds=1))
     before = await stored(catalog, first)
+    silent = store(said=Said(tool_call_id="c", labels=("new",)), ttl=999, now=START + 30 * timedelta(seconds=1))
+    assert await catalog.store_artifact(silent) == Stored(before.artifact, created=False, blob_used=False)
+    again = store(said=Said(tool_call_id="c", title="first"), ttl=999, now=START + 30 * timedelta(seconds=1))
     assert await catalog.store_artifact(again) == Stored(before.artifact, created=False, blob_used=False)
 
 

@@ -13,6 +13,7 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Said, Sample
 from coatcheck.core.card import Card, cut
 from coatcheck.core.kinds import recognise
+from coatcheck.core.survey.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
 
 ARTIFACT: Final = "art_830561827364510297"
@@ -24,6 +25,16 @@ def sample_of(data: bytes) -> Sample:
     if len(data) <= 2 * SAMPLE_BYTES:
         return Sample(data, b"", len(data))
     return Sample(data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:], len(data))
+
+
+def survey_of(data: bytes) -> Survey | None:
+    """The survey that ingest makes of a payload that its sample does not hold."""
+    if len(data) <= 2 * SAMPLE_BYTES:
+        return None
+    surveyor = Surveyor()
+    for start in range(0, len(data), 300_000):
+        surveyor.feed(data[start : start + 300_000])
+    return surveyor.finish()
 
 
 def measure_of(data: bytes, *, dropped: int = 0, dropped_at: int = 0) -> Measure:
@@ -47,9 +58,9 @@ def card_of(
 ) -> tuple[Card, str, int]:
     """A payload's card, from nothing."""
     measure = measure or measure_of(data)
-    sample = sample_of(data)
-    facts = recognise(sample, said)
-    return cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=query, tokenizer=TOKENIZER)
+    sample, survey = sample_of(data), survey_of(data)
+    facts = recognise(sample, said, survey)
+    return cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=query, tokenizer=TOKENIZER, survey=survey)
 
 
 def png(width: int, height: int) -> bytes:

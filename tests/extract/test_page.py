@@ -77,6 +77,13 @@ def test_links_stand_after_the_text_once_each_and_whole() -> None:
         '<section aria-hidden="true"><p>{}</p></section>',
         '<div class="comment-list"><p>{}</p></div>',
         '<div id="related-stories"><p>{}</p></div>',
+        '<div class="post-comments"><p>{}</p></div>',
+        '<div class="articleComments"><p>{}</p></div>',
+        '<ol id="leserkommentare"><li>{}</li></ol>',
+        '<div class="relatedContent"><p>{}</p></div>',
+        '<div class="main-menu"><p>{}</p></div>',
+        '<div class="wp-caption alignright"><img src="/a.jpg"><p>{}</p></div>',
+        "<figure><img src='/a.jpg'><figcaption>{}</figcaption></figure>",
         '<div role="navigation"><p>{}</p></div>',
         "<template><p>{}</p></template>",
         "<noscript><p>{}</p></noscript>",
@@ -88,6 +95,88 @@ def test_what_no_reader_sees_is_not_in_it(gone: str) -> None:
     hidden = "This is not for readers at all, whatever it says, and it says quite a lot, as you may see."
     _, text = view_of(page(article(8) + gone.format(hidden) + article(2)))
     assert hidden not in text.decode()
+
+
+BODY = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(8))
+OTHER = "<p>Somebody wrote this below the article, at some length, and nobody who reads the article needs it.</p>"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        '<div class="layout has-right-sidebar">{}</div>',
+        '<div class="elementor-widget-wrap">{}</div>',
+        '<div id="ad-portal">{}</div>',
+        '<form method="post" id="aspnetForm">{}</form>',
+        '<div id="root" aria-hidden="true">{}</div>',
+        '<article class="post comments-open tag-ships">{}</article>',
+    ],
+)
+def test_a_name_does_not_hide_an_element_that_holds_the_headline_and_most_of_the_prose(around: str) -> None:
+    inside = f'<h1>Of ships</h1>{BODY}<div class="postComments">{OTHER * 4}</div>'
+    _, text = view_of(f"<html><title>Of ships</title><body>{around.format(inside)}</body></html>")
+    assert text.decode().removeprefix("# Of ships\n\n") == "\n\n".join(PROSE.format(n=n) for n in range(8)) + "\n"
+
+
+def test_comments_that_are_longer_than_the_article_are_not_taken_for_it() -> None:
+    short = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(3))
+    inside = (
+        f'<div class="text"><h1>Of ships</h1>{short}</div><div id="comments"><ul>{f"<li>{OTHER}</li>" * 40}</ul></div>'
+    )
+    _, text = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
+    assert "Somebody wrote" not in text.decode()
+    assert PROSE.format(n=2) in text.decode()
+
+
+def test_what_stands_beside_the_only_article_of_a_page_is_not_taken_without_a_name_either() -> None:
+    inside = f'<article><h1>Of ships</h1>{BODY}</article><div class="x"><div class="y">{OTHER * 3}</div></div>'
+    _, text = view_of(f"<html><body><div>{inside}</div></body></html>")
+    assert "Somebody wrote" not in text.decode()
+
+
+def test_paragraphs_between_the_headline_and_the_article_are_its_beginning() -> None:
+    lead = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(90, 94))
+    inside = (
+        f'<h1>Of ships</h1><div class="a"><div class="b">{lead}</div></div><div class="slot">Advertisement</div>'
+        f'<div class="c"><div class="d">{BODY}</div><div class="e"><a href="/1">One</a></div></div>'
+    )
+    _, text = view_of(f"<html><title>Of ships</title><body><div>{inside}</div></body></html>")
+    found = [n for n in [*range(90, 94), *range(8)] if PROSE.format(n=n) in text.decode()]
+    assert found == [*range(90, 94), *range(8)]
+    assert text.decode().index("Harbour 90") < text.decode().index("Harbour 0 ")
+
+
+def test_text_beside_a_heading_that_the_title_does_not_repeat_is_no_beginning() -> None:
+    side = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(90, 94))
+    inside = f'<div class="side"><h1>Our community</h1>{side}</div><div class="main"><h2>Of ships</h2>{BODY * 3}</div>'
+    _, text = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
+    assert "Harbour 90" not in text.decode()
+
+
+def test_a_question_and_its_answers_are_all_there() -> None:
+    posts = "".join(
+        f'<div class="post"><b>12</b><div class="prose">{BODY.replace("Harbour", f"Port {n}:")}</div></div>'
+        for n in range(4)
+    )
+    _, text = view_of(f"<html><title>Of ships</title><body><main><h1>Of ships</h1>{posts}</main></body></html>")
+    assert [n for n in range(4) if f"Port {n}: 7 has been known" in text.decode()] == [0, 1, 2, 3]
+
+
+def test_a_reference_of_many_small_parts_is_all_there() -> None:
+    parts = "".join(
+        f'<section><h2>Item {n}</h2><div class="impl"><div class="block"><p>{PROSE.format(n=n)}</p>'
+        f"<pre>example = item({n}, one, two, three)</pre></div></div></section><a href='/{n}'>Source of item {n}</a>"
+        for n in range(12)
+    )
+    made, text = view_of(f"<html><body><main><h1>Items</h1>{parts}</main></body></html>")
+    assert [n for n in range(12) if PROSE.format(n=n) in text.decode()] == list(range(12))
+    assert [each.title for each in made.sections if each.level == 2] == [f"Item {n}" for n in range(12)]
+
+
+def test_a_page_of_links_keeps_their_words() -> None:
+    listed = "".join(f'<tr><td><a href="/{n}">Story {n}</a></td></tr>' for n in range(30))
+    _, text = view_of(f'<html><body><div class="nav-bar">x</div><table>{listed}</table></body></html>')
+    assert [n for n in range(30) if f"Story {n}\n" in text.decode()] == list(range(30))
 
 
 def test_attributes_may_hold_markup_and_broken_ones_end_with_their_tag() -> None:
@@ -158,6 +247,11 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "nested lists": lambda n: "<ul><li>x" * n,
     "links": lambda n: '<a href="/x">y</a> ' * n,
     "open code": lambda n: "<pre>x\n" * n,
+    "headings that the title repeats": lambda n: (
+        f"<title>{'a long heading ' * n}</title>" + "<h1>a long heading</h1><p>x</p>" * n
+    ),
+    "nested suspects": lambda n: '<div class="sidebar">' * n + BODY,
+    "names": lambda n: f'<div class="{"ad-" * n}">{BODY}</div>',
     "blanks": lambda n: "<p>" + " \n" * n,
 }
 

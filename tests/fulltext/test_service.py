@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kinds.formats import pdf
+from media.formats import pdf
 from support.combos import COMBOS, fresh_combo
 from support.service import Service, serving
 

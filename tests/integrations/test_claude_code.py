@@ -64,8 +64,9 @@ def test_a_shell_s_output_is_replaced_in_the_tool_s_own_shape(service: Service) 
     assert payload(service, got["stdout"]) == LOG.encode()
     assert got == bash(got["stdout"])
     known = service.get(f"/v1/artifacts/{got['stdout'][1:23]}")["artifact"]
-    assert (known["tool_name"], known["tool_call_id"], known["session"]) == (
+    assert (known["tool_name"], known["command"], known["tool_call_id"], known["session"]) == (
         "Bash",
+        "make",
         "toolu_01ABC123",
         "5f3d2a10-0000-4000-8000-000000000001",
     )

@@ -345,5 +345,6 @@ def test_no_content_is_too_much(name: str) -> None:
             assert "\n" not in entry.title
     full: Scanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
     line = {"diff": "diff --git a/x b/x\n", "output": "$ ls\n", "script": "function a() {\n", "c": "int a(int b) {\n"}
+    line["python"] = "class a:\n"
     scan(full, line.get(name, "class a {\n") * (MAX_ENTRIES + 10))
     assert full.full

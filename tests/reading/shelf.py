@@ -22,12 +22,12 @@ from coatcheck.usecases.find import Find
 from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import Outage
+from coatcheck.usecases.passages import FindPassages, PassagesAnswer
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import Search, SearchAnswer, SearchAsk
 from coatcheck.usecases.shelter import Shelter
 from coatcheck.usecases.view import OpenView
-from coatcheck.usecases.windows import Windows, WindowsAnswer
 from support.outlines import SmallExtractor
 
 CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)
@@ -53,13 +53,25 @@ class Rows:
         """What keeping a view answers, while it is set."""
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
+        self,
+        namespace: str,
+        number: int,
+        now: datetime,
+        *,
+        with_bytes: bool = False,
+        with_view: bool = False,
+        with_survey: bool = False,
     ) -> Found | None:
         assert now == CREATED
         found = self.rows.get(number)
         if found is None or found.artifact.namespace != namespace:
             return None
-        return Found(found.artifact, found.inline if with_bytes else None, found.text_view if with_view else None)
+        return Found(
+            found.artifact,
+            found.inline if with_bytes else None,
+            found.text_view if with_view else None,
+            found.survey if with_survey else None,
+        )
 
     async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
         rows = (f for f in self.rows.values() if f.artifact.namespace == namespace)
@@ -115,7 +127,7 @@ class Shelf:
         self.open_view = OpenView(find, self.open_content, self.keep_text)
         self.reader = Read(self.open_view, self.tokenizer, pool, **timing)
         self.searcher = Search(self.open_view, self.tokenizer, pool, **timing)
-        self.finder = Windows(self.open_view, self.tokenizer, pool, **timing)
+        self.finder = FindPassages(self.open_view, self.tokenizer, pool, **timing)
 
     def _places(self) -> IngestPlaces:
         return IngestPlaces(
@@ -193,7 +205,7 @@ class Shelf:
     async def read(self, number: int, **ask: Any) -> ReadAnswer:  # noqa: ANN401
         return await self.reader(CALLER, number, ReadAsk(**ask))
 
-    async def windows(self, number: int, query: str, **ask: Any) -> WindowsAnswer:  # noqa: ANN401
+    async def windows(self, number: int, query: str, **ask: Any) -> PassagesAnswer:  # noqa: ANN401
         return await self.finder(CALLER, number, query=query, **ask)
 
     async def search(self, number: int, pattern: str, **ask: Any) -> SearchAnswer:  # noqa: ANN401

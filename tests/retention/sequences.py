@@ -48,7 +48,6 @@ from coatcheck.ports.artifacts import (
 )
 from coatcheck.ports.catalog import Found
 from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold
-from coatcheck.ports.retention import Retention
 from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, ExpireArtifacts, ForgetBlobs, ReapUploads
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
 from coatcheck.usecases.trail import Trail
@@ -64,7 +63,7 @@ _CONTENTS = [f"{letter}\n".encode() * size for letter in "abcde" for size in (1,
 _SESSIONS = ("s", "t", None)
 
 
-class Administered(Everything, Decisions, Retention, Protocol):
+class Administered(Everything, Decisions, Protocol):
     """All faces of a catalogue that administrators use too."""
 
 

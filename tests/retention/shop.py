@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.tokenizer import load_tokenizer
@@ -16,8 +16,6 @@ from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, Outcome, Plan, Run, Scope
 from coatcheck.ports.catalog import Filter, Found
-from coatcheck.ports.decisions import Decisions
-from coatcheck.ports.retention import Retention
 from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.forget import Forget, ForgetSession
@@ -41,10 +39,6 @@ LIFE = timedelta(days=30)
 ALICE = By("alice", "k1")
 
 
-class Administered(Everything, Retention, Decisions, Protocol):
-    """All faces of a catalogue that these tests use."""
-
-
 class MovedClock:
     """A clock that stands until it is moved."""
 
@@ -64,7 +58,7 @@ class MovedClock:
 class Shop:
     """Everything opened."""
 
-    def __init__(self, catalog: Administered, folder: Path, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, catalog: Everything, folder: Path, pool: ThreadPoolExecutor) -> None:
         self.catalog = catalog
         self.clock = MovedClock()
         self._rng = random.Random(8102)
@@ -178,4 +172,4 @@ async def shop_in(database: str, folder: Path) -> AsyncGenerator[Shop]:
             yield Shop(catalog, folder, pool)
 
 
-__all__ = ["ALICE", "GRACE", "START", "Administered", "Shop", "shop_in"]
+__all__ = ["ALICE", "GRACE", "START", "Everything", "Shop", "shop_in"]

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from coatcheck.core.passages import Ranking, Scanner, terms_of, weigh
 from coatcheck.core.search import fingerprint
 from coatcheck.core.search.counted import Counted
 from coatcheck.core.search.markup import html_text
 from coatcheck.core.search.similar import fingerprints
-from coatcheck.core.windows import Ranking, Scanner, terms_of, weigh
 from search.responses import TOKENIZER, VOCABULARY, sentences
 
 

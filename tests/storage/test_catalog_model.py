@@ -23,7 +23,7 @@ from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, Gone, Said
+from coatcheck.core.artifact import Artifact, Blob, Gone, Kind, Said
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -68,6 +68,7 @@ class Row:
     identity: bytes
     read_at: datetime
     view: FoundView | None = None
+    survey: bytes | None = None
 
     def live(self, now: datetime) -> bool:
         return self.artifact.expires_at is None or self.artifact.expires_at > now
@@ -151,7 +152,8 @@ class Model:
         old = self.rows.get(key)
         if old is not None and old.live(change.now):
             self.bury_ours(change.namespace, change.blob, change.now)
-            return Stored(old.artifact, created=False, blob_used=False)
+            redeclared = self.redeclare(change, old)
+            return Stored(old.artifact, created=False, blob_used=False, redeclared=redeclared)
         blob = self.settle(change.namespace, change.blob)
         if blob is not change.blob:
             self.bury_ours(change.namespace, change.blob, change.now)
@@ -168,15 +170,30 @@ class Model:
             ttl=change.ttl,
             idle_ttl=change.idle_ttl,
             pinned=change.pinned,
+            engine=change.engine,
         )
         self.rows.pop(key, None)
-        row = self.rows[key] = Row(artifact, change.identity, change.now)
+        row = self.rows[key] = Row(artifact, change.identity, change.now, survey=change.survey)
         if change.text_view is not None:
             row.view = self.kept(change.namespace, change.text_view)
         if old is not None:
             self.release(old, change.now)
         self.graves.pop(key, None)
         return Stored(artifact, created=True, blob_used=blob is change.blob)
+
+    def redeclare(self, change: StoreArtifact, row: Row) -> bool:
+        """Declare a live artifact anew; whether that changes it."""
+        before = row.artifact
+        said = replace(change.said, labels=before.said.labels)
+        if said == before.said:
+            return False
+        row.artifact = replace(before, said=said, facts=change.facts)
+        row.survey = change.survey
+        if change.facts.kind is not before.facts.kind:
+            old = Row(before, row.identity, row.read_at, row.view)
+            row.view = None if change.text_view is None else self.kept(change.namespace, change.text_view)
+            self.release(old, change.now)
+        return True
 
     def settle(self, namespace: str, ours: Blob) -> Blob:
         same = (namespace, ours.sha256)
@@ -257,6 +274,7 @@ class CatalogMachine(RuleBasedStateMachine):
         pinned=st.booleans(),
         upload=st.sampled_from(["inline", "open", "missing"]),
         text=st.one_of(st.just(UNSET), VIEWS),
+        kind=st.sampled_from([None, Kind.LOG]),
     )
     def stores(
         self,
@@ -269,8 +287,9 @@ class CatalogMachine(RuleBasedStateMachine):
         pinned: bool,
         upload: str,
         text: bytes | None | UnsetType,
+        kind: Kind | None,
     ) -> None:
-        said = Said(tool_name="bash", tool_call_id=call, session=session, title=str(self.now))
+        said = Said(tool_name="bash", tool_call_id=call, session=session, title=str(self.now), kind=kind)
         change = store(
             content,
             namespace=namespace,
@@ -281,6 +300,7 @@ class CatalogMachine(RuleBasedStateMachine):
             idle_ttl=idle_ttl,
             pinned=pinned,
             text_view=None if text is UNSET else view(text, extractor=str(self.now)),
+            survey=str(self.now).encode() if pinned else None,
         )
         if upload == "open":
             self.begins(namespace, change.blob.id)
@@ -442,7 +462,7 @@ class CatalogMachine(RuleBasedStateMachine):
     @invariant()
     def every_answer_is_the_models(self) -> None:
         async def answers() -> list[Any]:
-            ask = partial(self.catalog.find, with_bytes=True, with_view=True)
+            ask = partial(self.catalog.find, with_bytes=True, with_view=True, with_survey=True)
             return [await ask(*key, self.now) for key in sorted(self.keys)]
 
         for key, answer in zip(sorted(self.keys), self.do(answers()), strict=True):
@@ -452,6 +472,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 assert (answer.inline is None) == (answer.artifact.blob.placement != "inline")
                 text = answer.text_view
                 assert (text and replace(text, inline=None)) == self.model.rows[key].view
+                assert answer.survey == self.model.rows[key].survey
                 assert text is None or (text.inline is None) == (text.blob is None or text.blob.placement != "inline")
 
     @invariant()

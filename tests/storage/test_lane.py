@@ -20,9 +20,18 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_line import Limits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads, views
+from coatcheck.adapters.sql.tables import (
+    artifacts,
+    blobs,
+    idempotency_keys,
+    inline_bytes,
+    surveys,
+    tombstones,
+    uploads,
+    views,
+)
 from coatcheck.core import ids
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import Kind, Said
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact
 from coatcheck.ports.tidying import CondemnBlob, ExpireArtifacts
 from coatcheck.ports.uploads import BeginUpload
@@ -79,9 +88,14 @@ def change(rng: random.Random, now: datetime) -> StoreArtifact:
     key = IdempotencyKey(
         key=rng.choice("kl"), fingerprint=rng.choice([b"f", b"g"]), expires_at=now + timedelta(seconds=40)
     )
+    call = rng.choice("123")
+    # Another kind drops a view, whose bytes a neighbour may share or not, by the order: only payloads without views.
+    kind = rng.choice([None, Kind.LOG, Kind.TEXT]) if call == "3" else None
+    title = rng.choice([None, None, "t", "u"])
+    said = Said(tool_call_id=call, session=rng.choice(["s", None]), labels=("x",), kind=kind, title=title)
     return store(
         b"%d\n" % rng.randrange(8),
-        said=Said(tool_call_id=rng.choice("123"), session=rng.choice(["s", None]), labels=("x",)),
+        said=said,
         placement=rng.choice(["inline", "file"]),
         now=now,
         ttl=rng.choice([None, 20, 60]),
@@ -89,7 +103,8 @@ def change(rng: random.Random, now: datetime) -> StoreArtifact:
         pinned=rng.random() < 0.1,
         key=key if rng.random() < 0.15 else None,
         # Of the payloads' bytes, too, and of other views'.
-        text_view=view(rng.choice([None, b"%d\n" % rng.randrange(12)])) if rng.random() < 0.4 else None,
+        text_view=view(rng.choice([None, b"%d\n" % rng.randrange(12)])) if rng.random() < 0.4 and call != "3" else None,
+        survey=b"%d" % rng.randrange(99) if rng.random() < 0.5 else None,
     )
 
 
@@ -107,7 +122,7 @@ def rows(conn: Connection) -> list[list[Any]]:
     number = {row.seq: row.number for row in conn.execute(select(artifacts.c.seq, artifacts.c.number))}
     seqs = {"blob_seq": blob, "artifact_seq": number}
     found: list[list[Any]] = []
-    for table in (artifacts, views, blobs, inline_bytes, uploads, tombstones, idempotency_keys):
+    for table in (artifacts, surveys, views, blobs, inline_bytes, uploads, tombstones, idempotency_keys):
         columns = [c for c in table.c if c.name != "seq"]
         named = [
             tuple(seqs[c.name][value] if c.name in seqs else value for c, value in zip(columns, row, strict=True))

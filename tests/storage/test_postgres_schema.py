@@ -1,10 +1,12 @@
 """The schema on PostgreSQL: the same tables, by replicas at once, refused when it is another release's."""
+# pyright: reportPrivateUsage=false
 
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection
@@ -63,6 +65,31 @@ def test_a_downgrade_leaves_no_table_behind(migrated: str) -> None:
         "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace", url=migrated
     )
     assert [row[0] for row in tables] == ["alembic_version"]
+
+
+def columns(url: str) -> list[object]:
+    """Every column, constraint and policy, by name."""
+    parts = (
+        """SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable
+           FROM information_schema.columns WHERE table_schema = 'public'""",
+        """SELECT conname || ' ' || pg_get_constraintdef(oid)
+           FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
+        "SELECT tablename || ' ' || policyname || ' ' || qual FROM pg_policies",
+    )
+    return [sorted(row[0] for row in databases().cluster.run(part, url=url)) for part in parts]
+
+
+def test_a_downgrade_by_one_revision_arrives_at_what_the_revision_before_made(migrated: str, empty: str) -> None:
+    def downgrade(conn: Connection) -> None:
+        config = schema._config()
+        config.attributes["connection"] = conn
+        command.downgrade(config, "0001")
+
+    schema._with_connection(migrated, downgrade)
+    schema.migrate(empty, "0001")
+    assert columns(migrated) == columns(empty)
+    schema.migrate(migrated)
+    assert differences(migrated) == []
 
 
 def test_all_ways_to_write_a_url_name_the_same_database(migrated: str) -> None:

@@ -17,7 +17,7 @@ from coatcheck.ports.catalog import Found
 from contract.making import START, number_of, store, view
 from support.postgres_shared import databases
 
-READ = ("artifacts", "blobs", "inline_bytes", "views")
+READ = ("artifacts", "blobs", "inline_bytes", "surveys", "views")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_a_statement_without_its_where_sees_and_changes_nothing_of_another
     catalog: PostgresCatalog,
 ) -> None:
     for name in ("acme", "other"):
-        assert isinstance(await catalog.store_artifact(store(namespace=name, text_view=view())), Stored)
+        assert isinstance(await catalog.store_artifact(store(namespace=name, text_view=view(), survey=b"s")), Stored)
     for name in ("acme", "other", "acme", "nobody"):
         seen = {name} if name != "nobody" else set[str]()
         assert await catalog._pool.run(name, namespaces) == dict.fromkeys(READ, seen)

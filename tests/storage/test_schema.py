@@ -61,6 +61,20 @@ def test_a_downgrade_leaves_no_table_behind(database: Path) -> None:
     engine.dispose()
 
 
+def test_a_downgrade_by_one_revision_arrives_at_what_the_revision_before_made(database: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    schema.migrate(sqlite_url(other), "0001")
+    engine = writing_engine(sqlite_url(database))
+    with engine.connect() as conn:
+        config = schema._config()
+        config.attributes["connection"] = conn
+        command.downgrade(config, "0001")
+    engine.dispose()
+    assert ddl(database) == ddl(other)
+    schema.migrate(sqlite_url(database))
+    assert schema.current_revision(sqlite_url(database)) == schema.REVISION
+
+
 def test_a_new_database_has_the_settings_that_cannot_be_changed_later(database: Path) -> None:
     conn = sqlite3.connect(database)
     assert conn.execute("PRAGMA auto_vacuum").fetchone() == (2,)

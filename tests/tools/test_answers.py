@@ -125,8 +125,7 @@ async def test_a_cards_next_call_inside_a_line_reads_on_where_the_card_stopped(a
 async def test_the_placeholder_of_a_card_reads_from_the_beginning_and_says_so(agent: Agent) -> None:
     document = json.dumps([random.Random(8).random() for _ in range(5_000)], separators=(",", ":"))
     receipt = await agent.receipt(document, inline_tokens=0)
-    assert receipt["card"]["next"]["arguments"]["pattern"] == "…"
-    answer = await agent.call("read_artifact", receipt["card"]["next"]["arguments"])
+    answer = await agent.call("read_artifact", {"artifact_id": receipt["id"], "pattern": "…"})
     assert (answer.is_error, answer.first.split(" · ")[2]) == (False, "lines 1-1 of 1")
     assert "pattern=… stands for words of your own, and was left out." in answer.last
 
@@ -386,3 +385,16 @@ async def test_a_needle_in_a_large_log_is_found_in_three_calls_of_6000_tokens(ag
     spent.append(around.tokens)
     assert "token=zx81-spectrum" in around.body
     assert max(spent) <= 6000
+
+
+async def test_a_query_gives_few_passages_where_few_answer_and_never_many_tokens(agent: Agent) -> None:
+    fact = "the disk quota was exceeded on volume nine\n"
+    one = await agent.put(big_log(200_000) + fact + big_log(50_000))
+    clear = await agent.read(artifact_id=one, query="which volume exceeded its disk quota?")
+    assert fact in clear.body
+    assert clear.body.count("¦ line") == 1
+    assert clear.tokens < 400
+    many = await agent.put("".join(f"disk {n} of volume {n * 7919 % 1000}: quota exceeded\n" for n in range(4_000)))
+    full = await agent.read(artifact_id=many, query="which volume exceeded its disk quota?")
+    assert 800 < full.tokens < 1_400
+    assert full.last.startswith("(Best first. ")

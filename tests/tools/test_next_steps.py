@@ -26,8 +26,8 @@ TABLE = "name,age\n" + "".join(f"n{n},{n}\n" for n in range(40))
     [
         (JSON, "json", "(Read one with path.)"),
         (JSON[:900], "json", "(Read one with path.)"),
-        (DIFF, "diff", "(Read one with offset and limit by the lines in brackets.)"),
-        (TABLE, "table", "(Read one with offset and limit by the lines in brackets.)"),
+        (DIFF, "diff", "(Read one with section, or with offset and limit by the lines in brackets.)"),
+        (TABLE, "table", "(Read one with section, or with offset and limit by the lines in brackets.)"),
         ("# One\n## Two\n", "text", "(Read one with section, or with offset and limit by the lines in brackets.)"),
         (
             "plain words\n",

@@ -20,7 +20,7 @@ async def test_a_page_is_read_as_text_and_the_first_answer_names_its_sections(ag
     assert answer.first == f"[{page} · guide · lines 1-200 of 1861 · text]"
     assert answer.body.startswith("# Guide\n## Part 0\nline 0.0 of the river\n")
     assert "61 sections: s1 Guide, s2 Part 0, s3 Part 1, " in answer.last
-    assert answer.last.endswith('; all with section="outline". Read one with section="s1".)')
+    assert answer.last.endswith('; all with outline=true. Read one with section="s1".)')
     assert len(answer.last) < 500
     assert "sections:" not in (await agent.read(artifact_id=page, offset=201)).last
 

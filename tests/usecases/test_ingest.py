@@ -31,20 +31,33 @@ async def test_the_first_is_created_and_the_same_again_is_not(house: House) -> N
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
-async def test_what_was_said_first_stays_while_budget_and_query_follow_the_request(house: House, size: int) -> None:
+async def test_the_last_declaration_counts_and_budget_and_query_follow_the_request(house: House, size: int) -> None:
     payload = lines(size) + b"a needle in the hay\n" + lines(size, seed=2)
     first = await house.put(payload, said={"title": "First", "tool_name": "bash"}, inline_tokens=0)
     second = await house.put(payload, said={"title": "Second", "tool_name": "curl"}, inline_tokens=0, card_tokens=200)
     third = await house.put(payload, said={"title": "Third"}, inline_tokens=0, query="needle")
     assert (second.id, third.id, second.created, third.created) == (first.id, first.id, False, False)
-    assert "First" in first.text
-    assert "Second" not in second.text
-    assert "Third" not in third.text
+    assert ["First" in first.text, "Second" in second.text, "Third" in third.text] == [True] * 3
+    # a brief card has no room for the tool's name, which the reader knows from its call
+    tools = [receipt.card.tool_name for receipt in (first, second, third)]
+    assert (tools, "Tool: bash" in first.text, "Tool" in third.text) == (["bash", "curl", None], True, False)
     assert second.tokens <= 200 < first.tokens
     assert "a needle in the hay" in third.text
-    assert "a needle in the hay" not in first.text
     said = (await house.find(CALLER, ids.parse(first.id))).artifact.said
-    assert (said.title, said.tool_name) == ("First", "bash")
+    assert (said.title, said.tool_name) == ("Third", None)
+
+
+@pytest.mark.parametrize("size", [5_000, 100_000])
+async def test_a_request_that_declares_nothing_is_answered_as_ever_and_leaves_the_last_word(
+    house: House, size: int
+) -> None:
+    payload = lines(size)
+    bare = await house.put(payload, inline_tokens=0)
+    named = await house.put(payload, said={"title": "Named", "command": "make"}, inline_tokens=0)
+    again = await house.put(payload, inline_tokens=0)
+    assert again.text == bare.text != named.text
+    described = await house.describe()(CALLER, ids.parse(bare.id))
+    assert described.text == named.text
 
 
 @pytest.mark.parametrize("payload", [b"tiny\n", BIG], ids=["inline", "file"])

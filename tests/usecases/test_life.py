@@ -196,17 +196,15 @@ async def test_a_ttl_that_is_over_already_ends_it_at_once(house: House) -> None:
 @pytest.mark.parametrize("size", [2 * SAMPLE_BYTES - 1, 2 * SAMPLE_BYTES, 2 * SAMPLE_BYTES + 1, 900_000, 0, 3_000])
 @pytest.mark.parametrize("query", [None, "word4"])
 async def test_the_card_cut_again_is_the_receipts_card(house: House, size: int, query: str | None) -> None:
-    payload = lines(size)
+    payload, said = lines(size), {"tool_name": "bash", "title": "log"}
     for budget in (64, 600, 5000):
-        receipt = await house.put(
-            payload, inline_tokens=0, card_tokens=budget, query=query, said={"tool_name": "bash", "title": "log"}
-        )
+        receipt = await house.put(payload, inline_tokens=0, card_tokens=budget, query=query, said=said)
         described = await house.describe()(CALLER, ids.parse(receipt.id), budget=budget, query=query)
         assert (described.text, described.tokens, described.card) == (receipt.text, receipt.tokens, receipt.card)
         assert described.tokens == house.tokenizer.count(described.text) <= budget
     if query is None:
         default = await house.describe()(CALLER, ids.parse(receipt.id))
-        assert default.text == (await house.put(payload, inline_tokens=0)).text
+        assert default.text == (await house.put(payload, inline_tokens=0, said=said)).text
 
 
 async def test_a_card_of_missing_bytes_is_an_integrity_error(house: House) -> None:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.durations import MAX_SECONDS
-from coatcheck.core.artifact import Kind
+from coatcheck.core.artifact import COMMAND_CHARS, Kind
 from coatcheck.core.fulltext import MAX_QUERY_CHARS
-from coatcheck.core.ids import SECTION_LENGTH
+from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
 from coatcheck.core.jsonpath.parse import PATH_LIMIT
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
@@ -21,8 +21,8 @@ from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_TOKENS
 from coatcheck.usecases.json_path import MAX_FIELDS
 from coatcheck.usecases.json_path import MAX_LIMIT as JSON_MAX_LIMIT
 from coatcheck.usecases.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
+from coatcheck.usecases.passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
-from coatcheck.usecases.windows import MIN_TOKENS as WINDOWS_MIN_TOKENS
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
 """Documented for callers; `offers.plain` enforces it with a better sentence."""
@@ -61,6 +61,30 @@ Session = Annotated[
         examples=["run-42"],
         extra_json_schema=PLAIN,
     ),
+]
+Command = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=COMMAND_CHARS,
+        description="Command that was run, or the tool's arguments in short.",
+        examples=["pytest -q tests"],
+    ),
+]
+CompareTo = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=ID_LENGTH,
+        description="Artifact to compare with: an ID, or `previous`, the last artifact with the same session, tool "
+        "name and command among the 1,000 stored last in the session; without one, nothing is compared. It is decided "
+        "when the artifact is created, and stays.",
+        examples=["previous"],
+    ),
+]
+Tools = Annotated[
+    Literal["read_artifact", "none"],
+    Meta(description="Which tool the model has: with `none` the card names no call to read on with."),
 ]
 Url = Annotated[
     str,
@@ -123,6 +147,7 @@ class Words(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
     media_type: MediaType | None = None
     tool_name: ToolName | None = None
     tool_call_id: CallId | None = None
+    command: Command | None = None
     session: Session | None = None
     url: Url | None = None
     title: Title | None = None
@@ -135,6 +160,8 @@ class Words(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
     card_tokens: CardTokens | None = None
     inline_tokens: InlineTokens | None = None
     oversize: Oversize = "reject"
+    compare_to: CompareTo | None = None
+    tools: Tools = "read_artifact"
 
 
 class RawAsk(Words, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -160,11 +187,11 @@ Telling = Annotated[
     str,
     Meta(
         max_length=MAX_QUERY_CHARS,
-        description="Only artifacts that say all of these words: in title, URL, tool name, labels, hints, or the text "
-        "of the payload, of which the first and the last 256 KiB count. Case, accents and endings do not matter; "
-        "words of Chinese, Japanese, Korean and Thai need no blanks; of identifiers and paths, parts are found too. "
-        "Words such as `the` and `what` are left out where there are others. There are no operators: quotes, `OR` and "
-        "`*` mean nothing.",
+        description="Only artifacts that say all of these words: in title, URL, tool name, command, labels, or "
+        "the text of the payload, of which the first and the last 256 KiB count. Case, accents and endings do not "
+        "matter; words of Chinese, Japanese, Korean and Thai need no blanks; of identifiers and paths, parts are found "
+        "too. Words such as `the` and `what` are left out where there are others. There are no operators: quotes, `OR` "
+        "and `*` mean nothing.",
         examples=["ConnectionResetError payments"],
     ),
 ]
@@ -250,7 +277,7 @@ class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = DEFAULT_TOKENS
 
 
-class WindowsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+class PassagesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/windows`."""
 
     query: Annotated[
@@ -267,7 +294,7 @@ class WindowsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     max_tokens: Annotated[
         int,
         Meta(
-            ge=WINDOWS_MIN_TOKENS,
+            ge=PASSAGES_MIN_TOKENS,
             le=MAX_TOKENS,
             description="Most tokens of `text`; at most 30,000 characters in any case.",
         ),

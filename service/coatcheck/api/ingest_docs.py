@@ -10,6 +10,8 @@ INGEST = (
     Code.PAYLOAD_TOO_LARGE,
     Code.INVALID_IDEMPOTENCY_KEY,
     Code.IDEMPOTENCY_KEY_REUSED,
+    Code.INVALID_ARTIFACT_ID,
+    Code.COMPARED_NOT_FOUND,
     Code.ARTIFACT_GONE,
     Code.UPLOAD_FENCED,
     Code.QUOTA_EXCEEDED,
@@ -20,8 +22,10 @@ _RECEIPTS = (
     Answer(
         status=200,
         description=(
-            "This very artifact was there already; what was said of it first stays. Where this request says something "
-            "else, the warning `said_before` names what was not taken."
+            "This very artifact was there already. What this request declares of it (media type, tool name, command, "
+            "URL, title, kind) replaces what was declared before, as a whole; a request that declares nothing changes "
+            "nothing. Labels, expiry, pin and `compare_to` stay as they were first asked for: where this request asks "
+            "for something else, the warning `said_before` names them."
         ),
         model=views.ReceiptView,
         headers=("Location",),
@@ -44,9 +48,10 @@ STORE: Final = Doc(
     description=(
         "Stores the raw output of a tool, a search or a page fetch, and answers with exactly what to put into the "
         "tool result: the payload itself when it is small, otherwise an evidence card.\n\n"
-        "The same payload for the same tool call in the same session is the same artifact, with the same ID and the "
-        "same card. In a form, the payload is the part with a file name, or named `file` or `content`; `oversize` "
-        "must come before it, the other fields may follow it; a file name is the title where there is no other.\n\n"
+        "The same payload for the same tool call in the same session is the same artifact, with the same ID, and with "
+        "the same card where the same is declared of it. In a form, the payload is the part with a file name, or named "
+        "`file` or `content`; `oversize` must come before it, the other fields may follow it; a file name is the title "
+        "where there is no other.\n\n"
         "A list of parts, or a provider's whole tool result, becomes one payload. One part of text or of bytes is "
         "that text or those bytes. Several parts of plain text are joined in order, with one line feed between two "
         "of which the first does not end in one. Anything else is kept as a JSON array of the parts, with sorted "

@@ -9,9 +9,11 @@ from msgspec import UNSET, structs
 
 from coatcheck.api.durations import seconds
 from coatcheck.api.fields import StoreAsk, Words
+from coatcheck.core import ids
 from coatcheck.core.artifact import Said
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.parts import Parted
+from coatcheck.usecases.compare import PREVIOUS
 from coatcheck.usecases.offer import Notice, Offer
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -22,8 +24,11 @@ def to_offer(asked: Words, said: Said, *, key: str | None, notices: tuple[Notice
     """The use case's words for a request.
 
     Raises:
-        CoatcheckError: `invalid_request` for a duration that is none.
+        CoatcheckError: `invalid_request` for a duration that is none; `invalid_artifact_id` for a `compare_to` that is
+            neither an ID nor `previous`.
     """
+    if asked.compare_to is not None and asked.compare_to != PREVIOUS:
+        ids.parse(asked.compare_to)
     return Offer(
         said=said,
         query=asked.query,
@@ -33,6 +38,8 @@ def to_offer(asked: Words, said: Said, *, key: str | None, notices: tuple[Notice
         card_tokens=asked.card_tokens,
         inline_tokens=asked.inline_tokens,
         keep_ends=asked.oversize == "keep_ends",
+        compare_to=asked.compare_to,
+        tools=asked.tools != "none",
         key=key,
         notices=notices,
     )
@@ -50,6 +57,7 @@ def to_said(asked: Words, *, media_type: str | None = None, title: str | None = 
         media_type=checked_media_type(asked.media_type or media_type),
         tool_name=plain(asked.tool_name, "tool_name"),
         tool_call_id=plain(asked.tool_call_id, "tool_call_id"),
+        command=asked.command,
         session=plain(asked.session, "session"),
         url=plain(asked.url, "url"),
         title=_title(asked.title or title),

@@ -54,6 +54,9 @@ TABLE: Final[dict[Code, Row]] = {
         404, "Artifact not found", "No artifact has this ID. Check the ID; if it is right, run the tool again."
     ),
     Code.ARTIFACT_GONE: Row(410, "Artifact gone", "Run the tool again if its output is still needed."),
+    Code.COMPARED_NOT_FOUND: Row(
+        422, "Nothing to compare with", "Leave out `compare_to`, or name an artifact that is there, or `previous`."
+    ),
     Code.SECTION_NOT_FOUND: Row(404, "Section not found", "Use a section that the card or the outline names."),
     Code.VIEW_NOT_AVAILABLE: Row(422, "View not available", "Read the view `raw`."),
     Code.OFFSET_PAST_END: Row(422, "Offset past the end", "Use an offset within the size that `detail` names."),

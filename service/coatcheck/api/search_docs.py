@@ -22,8 +22,8 @@ SEARCH_RESULTS: Final = Doc(
         "response, query, limits and session before it give the same answer, byte for byte.\n\n"
         "A response that is not understood is kept as it came, with the warning `no_results`. Other warnings: "
         "`search_response` (what the provider says went wrong, and what could not be read), `session_partly_seen` "
-        "(earlier sources were not all looked at), `stored_as_other` (the same payload was stored before as something "
-        "else, so that sections cannot be read), `said_before` (it was stored before, and something that is said of it "
+        "(earlier sources were not all looked at), `stored_as_other` (the same payload is declared as something else, "
+        "so that sections cannot be read), `said_before` (it was stored before, and something that is said of it "
         "now was not taken)."
     ),
     headers=("Idempotency-Key", *CODED),

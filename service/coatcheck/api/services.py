@@ -26,6 +26,7 @@ from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.measure import MeasureContext
 from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.search import Search
@@ -34,7 +35,6 @@ from coatcheck.usecases.unwatched import UNMETERED, UNTRACED
 from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
-from coatcheck.usecases.windows import Windows
 
 
 class Tools(Protocol):
@@ -73,7 +73,7 @@ class Services:
     forget_session: ForgetSession
     read: Read
     search: Search
-    windows: Windows
+    windows: FindPassages
     read_json: ReadJson
     outline: Outline
     open_view: OpenView

@@ -81,10 +81,12 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     media_type: str | None
     tool_name: str | None
     tool_call_id: str | None
+    command: str | None
     session: str | None
     url: str | None
     title: str | None
     labels: tuple[str, ...]
+    compared_to: Annotated[str | None, Meta(description="ID of the artifact that it was compared with at ingest.")]
     size: SizeView
     utf8: Annotated[bool, Meta(description="Whether the payload is valid UTF-8.")]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the payload.")]
@@ -228,10 +230,12 @@ def artifact_view(artifact: Artifact) -> ArtifactView:
         media_type=said.media_type or facts.media_type,
         tool_name=said.tool_name,
         tool_call_id=said.tool_call_id,
+        command=said.command,
         session=said.session,
         url=said.url or facts.url,
         title=said.title or facts.title,
         labels=said.labels,
+        compared_to=said.compared_to,
         size=SizeView(
             bytes=measure.size,
             chars=measure.chars,

@@ -46,6 +46,7 @@ from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.make_room import MakeRoom
 from coatcheck.usecases.outline import Outline
+from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
@@ -61,7 +62,6 @@ from coatcheck.usecases.tidy import Crew, Tidy
 from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
-from coatcheck.usecases.windows import Windows
 from coatcheck.usecases.write_through import LAST_SECONDS, WriteThrough
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
         open_view = OpenView(find, store.open_content, keep_text, places.ledger, redacting)
         read = Read(open_view, tokenizer, store.readers)
         search = Search(open_view, tokenizer, store.readers)
-        windows = Windows(open_view, tokenizer, store.readers)
+        windows = FindPassages(open_view, tokenizer, store.readers)
         read_json = ReadJson(open_view, tokenizer, store.readers)
         outline = Outline(open_view, tokenizer, store.readers)
         index = Index(

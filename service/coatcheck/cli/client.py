@@ -5,7 +5,7 @@ import mimetypes
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TextIO
+from typing import Any, BinaryIO, Final, NoReturn, TextIO
 
 import click
 import httpx
@@ -40,6 +40,7 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @service_options
 @click.option("--tool-name", help="The tool that made this output.")
 @click.option("--tool-call-id", help="The call it answers.")
+@click.option("--command", help="The command that was run, or the tool's arguments in short.")
 @click.option("--session", help="The conversation or run it belongs to.")
 @click.option("--source", help="URL that the payload came from.")
 @click.option("--title", help="What it is (default: the file's name).")
@@ -51,6 +52,8 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @click.option("--pin", is_flag=True, help="Keep it until it is deleted.")
 @click.option("--card-tokens", type=int, help="Budget of the card (600).")
 @click.option("--inline-tokens", type=int, help="Size up to which the payload itself is printed (1000).")
+@click.option("--compare-to", help="Compare with this artifact ID, or with the previous run (previous).")
+@click.option("--no-tools", is_flag=True, help="The model has no tool to read on with: name none in the card.")
 @click.option("--keep-ends", is_flag=True, help="Keep both ends of a payload over the limit.")
 def put(file: str, service: str | None, key: str | None, as_json: bool, **said: Any) -> None:  # noqa: ANN401
     """Hand over FILE (- for standard input) and print what the model should read instead.
@@ -78,9 +81,22 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **said: 
         sys.exit(Exit.UNREACHABLE)
 
 
+_FIELDS: Final = (
+    "tool_name",
+    "tool_call_id",
+    "command",
+    "session",
+    "kind",
+    "query",
+    "ttl",
+    "card_tokens",
+    "inline_tokens",
+    "compare_to",
+)
+
+
 def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
-    fields = ("tool_name", "tool_call_id", "session", "kind", "query", "ttl", "card_tokens", "inline_tokens")
-    params = [(name, str(said[name])) for name in fields if said[name] is not None]
+    params = [(name, str(said[name])) for name in _FIELDS if said[name] is not None]
     if said["source"]:
         params.append(("url", said["source"]))
     title = said["title"] or (Path(file).name if _regular(file) else None)
@@ -91,6 +107,8 @@ def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
         params.append(("pin", "true"))
     if said["keep_ends"]:
         params.append(("oversize", "keep_ends"))
+    if said["no_tools"]:
+        params.append(("tools", "none"))
     return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
 
 

@@ -38,6 +38,7 @@ class Said(TypedDict, total=False):
     media_type: str | None
     tool_name: str | None
     tool_call_id: str | None
+    command: str | None
     session: str | None
     url: str | None
     title: str | None
@@ -50,6 +51,8 @@ class Said(TypedDict, total=False):
     card_tokens: int | None
     inline_tokens: int | None
     oversize: Literal["reject", "keep_ends"]
+    compare_to: str | None
+    tools: Literal["read_artifact", "none"]
 
 
 class Ask(Struct, Generic[T], frozen=True, kw_only=True):

@@ -43,11 +43,12 @@ class Card(Struct, frozen=True, kw_only=True):
     canonical_url: str | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
+    command: str | None = None
+    compared_to: str | None = None
     text: Members | None = None
     sha256: str | None = None
     markers: tuple[Members, ...] = ()
     shape: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
     excerpts: tuple[Members, ...] = ()
     omitted: tuple[Members, ...] = ()
     dropped: int = 0
@@ -105,6 +106,9 @@ class Artifact(Struct, frozen=True, kw_only=True):
     ttl: int | None
     idle_ttl: int | None
     pinned: bool
+    command: str | None = None
+    compared_to: str | None = None
+    """ID of the artifact that it was compared with when it was stored."""
 
 
 class CardText(Struct, frozen=True, kw_only=True):

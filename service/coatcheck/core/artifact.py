@@ -7,12 +7,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 1
-"""Version of the code that recognises kinds and cuts cards. Kept with each artifact: a card never changes."""
+ENGINE = 2
+"""Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older one recognised is
+recognised again. Within a version the same input gives the same card."""
 
 
 class Kind(StrEnum):
@@ -58,7 +60,7 @@ class Caller(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the caller said about a payload when it was first posted. It stays; posting again changes nothing."""
+    """What the caller declared about a payload."""
 
     media_type: str | None = None
     tool_name: str | None = None
@@ -70,6 +72,29 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
     failed: bool = False
     """The provider's result around the payload says that the tool failed."""
+    command: str | None = None
+    """What was run, or the tool's arguments in short: at most COMMAND_CHARS characters, of any number of lines."""
+    compared_to: str | None = None
+    """ID of the earlier artifact that this one is compared with; decided when the artifact is created."""
+
+    def following(self, earlier: "Said") -> "Said":
+        """Returns what is declared of an artifact that `earlier` is stored of, after it was posted again with this.
+
+        The last declaration counts, as a whole. A request that declares none of DECLARED changes nothing, and returns
+        `earlier` itself.
+        """
+        now = self.beside(earlier)
+        silent = not any(getattr(self, name) for name in DECLARED)
+        return earlier if silent or now == earlier else now
+
+    def beside(self, stored: "Said") -> "Said":
+        """Returns this with what no repeated request changes: labels and comparison of what is stored."""
+        return msgspec.structs.replace(self, labels=stored.labels, compared_to=stored.compared_to)
+
+
+DECLARED: Final = ("media_type", "tool_name", "url", "title", "kind", "failed", "command")
+"""What a repeated request may declare anew; session and tool call ID are part of which artifact it is."""
+COMMAND_CHARS: Final = 4_000
 
 
 class Tokens(Struct, frozen=True):
@@ -106,6 +131,17 @@ class Marker(Struct, frozen=True):
     value: str
 
 
+class Novelty(Struct, frozen=True, array_like=True):
+    """How an output differs from an earlier one."""
+
+    new: tuple[tuple[int, float], ...] = ()
+    """Where lines begin that are new, with their distance from what was there before, from 0.2 to 1; the farthest."""
+    lines: int = 0
+    """Lines that none of the earlier output is like."""
+    gone: int = 0
+    """Lines of the earlier output that none of this one is like."""
+
+
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was recognised once, at ingest, by the engine of that day; cards at any budget are cut from it."""
 
@@ -118,10 +154,34 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
     """Lines that describe the structure, most important first: JSON keys with types, table columns, format."""
-    hints: tuple[str, ...] = ()
-    """Paths, URLs and places that an agent may need for its next step, most important first."""
+    path: str | None = None
+    """A JSONPath to the values that a reader is most likely to want next."""
+    sections: tuple[str, ...] = ()
+    """Titles of parts that can be read by `section`, in order."""
+    novelty: Novelty | None = None
+    """What is new since the artifact that it was compared with. Made once, as `comparison` is."""
     redacted: str = ""
     """What is masked of it, in words; empty where nothing is. See core/redact."""
+    comparison: tuple[str, ...] = ()
+    """Lines that say what differs from the artifact it was compared with. Made once, when the artifact is created."""
+
+    def beside(self, stored: "Facts") -> "Facts":
+        """Returns this with what no repeated request changes: what was redacted and compared of what is stored."""
+        return msgspec.structs.replace(
+            self, redacted=stored.redacted, comparison=stored.comparison, novelty=stored.novelty
+        )
+
+
+class EarlierRun(Struct, frozen=True, kw_only=True):
+    """The artifact that a new one is compared with, as it is when the new one is created."""
+
+    id: str
+    sha256: bytes
+    """Of its payload."""
+    sample: "Sample"
+    lines: int
+    survey: bytes | None
+    """None: the sample is all of it, or it was stored by a release that made none."""
 
 
 Placement = Literal["inline", "file", "s3"]

@@ -4,14 +4,14 @@ A cut falls at a line's end if one fits, otherwise between graphemes, otherwise 
 valid UTF-8 or not, and reports exactly how many of them the text stands for.
 """
 
-from bisect import bisect_right
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Final, Literal, Protocol, final
 
 import regex
 from msgspec import Struct
 
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import decode, separates
+from coatcheck.core.window import decode, raw_length, whole_chars
 
 Cut = Literal["max_tokens", "max_characters"]
 
@@ -24,7 +24,7 @@ class Clip(Struct, frozen=True):
     """The start of some bytes, as text within a budget."""
 
     end: int
-    """Bytes that the text stands for: it is exactly these, decoded."""
+    """Bytes that the text stands for: it is exactly these, as they are shown."""
     text: str
     tokens: int
     """Of `text` by itself."""
@@ -39,7 +39,42 @@ class Budget(Struct, frozen=True):
     chars: int
 
 
-def clip(data: bytes, budget: Budget, tokenizer: Tokenizer, *, whole: bool, by_line: bool) -> Clip | None:
+class Text(Protocol):
+    """How bytes are shown, and which of them a part of that stands for."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        ...
+
+    def cut(self, keep: int) -> tuple[int, str]:
+        """Returns how many bytes the first `keep` characters stand for, at most, and the text of exactly these."""
+        ...
+
+
+@final
+class Verbatim:
+    """Bytes decoded as they are."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.text = decode(data)
+
+    def cut(self, keep: int) -> tuple[int, str]:
+        """See Text."""
+        end = raw_length(self._data, self.text, keep)
+        return end, decode(self._data[:end])
+
+
+def clip(
+    data: bytes,
+    budget: Budget,
+    tokenizer: Tokenizer,
+    *,
+    whole: bool,
+    by_line: bool,
+    show: Callable[[bytes], Text] = Verbatim,
+) -> Clip | None:
     """The longest start of `data` within the budget; None when it all fits and there is more to fetch.
 
     Never over the budget and never empty unless `data` is: where a single character is over it, a byte of it is
@@ -51,9 +86,11 @@ def clip(data: bytes, budget: Budget, tokenizer: Tokenizer, *, whole: bool, by_l
         tokenizer: counts.
         whole: nothing that was asked lies beyond `data`. Otherwise its last few bytes may be half a character.
         by_line: prefer to end after an LF.
+        show: how the bytes are shown.
     """
-    settled = len(data) if whole else _settled(data)
-    text = decode(data[:settled])
+    settled = len(data) if whole or not data else whole_chars(data, len(data) - 1)
+    shown_whole = show(data[:settled])
+    text = shown_whole.text
     cut: Cut = "max_characters"
     within = text[: budget.chars]
     ids = tokenizer.encode(within)
@@ -64,39 +101,13 @@ def clip(data: bytes, budget: Budget, tokenizer: Tokenizer, *, whole: bool, by_l
     elif len(within) == len(text):
         return Clip(settled, text, len(ids), None) if whole else None
     while keep > 0:
-        end = raw_length(data[:settled], text, _choose(text, keep, by_line=by_line))
-        shown = decode(data[:end])
+        end, shown = shown_whole.cut(_choose(text, keep, by_line=by_line))
         tokens = tokenizer.count(shown)
         if end and tokens <= budget.tokens:
             return Clip(end, shown, tokens, cut)
         keep = min(keep, len(shown)) - max(1, tokens - budget.tokens)
     shown = decode(data[:1])
     return Clip(1, shown, tokenizer.count(shown), cut)
-
-
-def raw_length(data: bytes, text: str, keep: int) -> int:
-    """How many bytes of `data` the first `keep` characters of `text` (`data` decoded) stand for.
-
-    Where bytes are not UTF-8, the nearest place below that `separates`.
-    """
-    if keep >= len(text):
-        return len(data)
-    if len(text) == len(data):  # one character a byte: ASCII, or nothing but single invalid bytes
-        return _down(data, keep)
-    if text.encode() == data:
-        return len(text[:keep].encode())
-    places = range(len(data) + 1)
-    return _down(data, bisect_right(places, keep, key=lambda at: len(decode(data[: _down(data, at)]))) - 1)
-
-
-def _down(data: bytes, at: int) -> int:
-    while not separates(data, at):
-        at -= 1
-    return at
-
-
-def _settled(data: bytes) -> int:
-    return _down(data, len(data) - 1) if data else 0
 
 
 def _choose(text: str, keep: int, *, by_line: bool) -> int:

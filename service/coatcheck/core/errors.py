@@ -29,6 +29,7 @@ class Code(StrEnum):
     IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused"
     ARTIFACT_NOT_FOUND = "artifact_not_found"
     ARTIFACT_GONE = "artifact_gone"
+    COMPARED_NOT_FOUND = "compared_not_found"
     SECTION_NOT_FOUND = "section_not_found"
     VIEW_NOT_AVAILABLE = "view_not_available"
     OFFSET_PAST_END = "offset_past_end"

@@ -4,6 +4,7 @@ Every shown byte belongs to a window that says exactly where it is; what a row l
 missing. It searches nothing and fetches nothing: the caller brings the bytes around each hit.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -12,17 +13,21 @@ from msgspec import Struct, structs
 from coatcheck.core.clip import Budget, Cut
 from coatcheck.core.grep import MATCHES_LIMIT, Hit
 from coatcheck.core.text.excerpt import counts
+from coatcheck.core.text.seen import frame_start, overwritten, shown_bytes, without_escapes
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, decode, separates
+from coatcheck.core.window import Extent, decode, separates, whole_chars
 
-WHOLE_LINE = 400
-"""Bytes up to which a matching line is shown whole."""
-CONTEXT_LINE = 200
-"""Bytes shown of a context line."""
+LONGEST_LINE = 8_000
+"""Bytes up to which a matching line is shown whole, while the budget holds several."""
+LONGEST_CONTEXT = 2_000
+"""Bytes shown of a context line, likewise."""
+_SEVERAL = 8
+"""Hits that are worth more than whole lines."""
 MATCH_SHOWN = 1_000
 """Bytes shown of one match."""
 _AT_ONCE = 24
 """Hits that are counted in one encoding."""
+_FRAME_END = re.compile(rb"\r(?=[^\r\n])")
 _JOIN = 32
 """Gaps up to this many bytes are shown: the mark would be as long."""
 
@@ -30,8 +35,12 @@ _JOIN = 32
 class Detail(Struct, frozen=True):
     """How generously hits are shown."""
 
+    line: int
+    """Bytes up to which a matching line is shown whole."""
+    beside: int
+    """Bytes shown of a context line."""
     around: int
-    """Bytes shown before and after a match in a long line."""
+    """Bytes shown before and after a match in a longer line."""
     match: int
     """Bytes shown of a match."""
     context: int
@@ -47,8 +56,10 @@ class Detail(Struct, frozen=True):
         return structs.replace(around, hit=structs.replace(hit, matches=hit.matches[: self.matches], more=True))
 
 
-DETAILS = ((120, MATCH_SHOWN, MATCHES_LIMIT), (40, 300, 4), (8, 48, 1))
-"""Ever less of a first hit, until it fits."""
+_GENEROUS = ((LONGEST_LINE, LONGEST_CONTEXT, 400), (2_000, 1_000, 300), (800, 400, 200), (400, 200, 120))
+"""Bytes of a line, of a context line, around a match: ever less, until several hits fit."""
+_BRIEF = ((40, 300, 4), (8, 48, 1))
+"""Bytes around a match, bytes of it, matches: ever less of a first hit, until it fits."""
 
 
 class Around(Struct, frozen=True):
@@ -64,6 +75,10 @@ class Around(Struct, frozen=True):
     """`data` reaches the end of what is searched."""
     begins: bool
     """`before` reaches its beginning."""
+    seen: bool = False
+    """Lines are shown as a terminal showed them: see `core/text/seen.py`."""
+    frames: bool = False
+    """A carriage return writes over what stands before it in its line."""
 
 
 class Row(Struct, frozen=True):
@@ -79,6 +94,10 @@ class Row(Struct, frozen=True):
     """Where it ends, LF not included; -1 when that is not at hand."""
     more: bool = False
     """There are more matches near those that are shown; nobody needs to be told where the whole line is."""
+    over: int = -1
+    """What stands before this place in the line was written over."""
+    seen: bool = False
+    """Escape sequences are not shown."""
 
     def text(self) -> str:
         """The row as it is shown, without an end of line."""
@@ -89,9 +108,12 @@ class Row(Struct, frozen=True):
             if place < 0:
                 out.append("[…]")
             elif at > place:
-                out.append(f"[… {at - place:,} bytes …]")
-            hidden = hidden or at > place
-            out.append(decode(data))
+                if self.over > place:
+                    out.append(overwritten(self.over - place))
+                if at > max(place, self.over):
+                    out.append(f"[… {at - max(place, self.over):,} bytes …]")
+            hidden = hidden or at > max(place, self.over)
+            out.append(decode(without_escapes(data) if self.seen else data))
             place = at + len(data)
         if self.end < 0:
             out.append("[…]")
@@ -105,13 +127,12 @@ class Row(Struct, frozen=True):
 
 def rows(around: Around, detail: Detail) -> list[Row]:
     """The rows of a hit: its line, and its context."""
-    hit, context = around.hit, detail.context
     line_end = _line_end(around)
     found = _match_row(around, line_end, detail)
     return [
-        *_before(around, hit, context),
+        *_before(around, around.hit, detail),
         found,
-        *(_after(around, line_end, hit.line, context) if line_end >= 0 and context else []),
+        *(_after(around, line_end, detail) if line_end >= 0 and detail.context else []),
     ]
 
 
@@ -126,12 +147,43 @@ def _line_end(around: Around) -> int:
 def _match_row(around: Around, line_end: int, detail: Detail) -> Row:
     hit = around.hit
     stop = line_end if line_end >= 0 else around.at + len(around.data)
-    if line_end >= 0 and line_end - hit.line_start <= max(WHOLE_LINE, detail.around) and detail.around > _JOIN * 2:
-        spans = [Extent(hit.line_start, line_end)]
+    low, high = _frame(around, stop)
+    at_hand = low >= around.at and (high < stop or line_end >= 0)
+    if at_hand and _visible(around, low, high) <= detail.line:
+        spans = [Extent(low, high)]
     else:
-        spans = _merged([_shown(m, hit.line_start, stop, detail) for m in hit.matches])
-    parts = [_cut(around, s.start, s.end, stop) for s in spans]
-    return Row(hit.line, True, parts, hit.line_start, line_end, hit.more)
+        spans = _merged([_shown(m, low, high, detail) for m in hit.matches])
+    parts = [_cut(around, s.start, s.end, high) for s in spans]
+    return Row(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen)
+
+
+def _frame(around: Around, stop: int) -> tuple[int, int]:
+    """Where the frame of a hit's matches begins and ends; all of its line where nothing is written over."""
+    hit, data, base = around.hit, around.data, around.at
+    low, high = hit.line_start, stop
+    if around.frames:
+        first = data.rfind(b"\r", 0, hit.matches[0].start - base)
+        low = base + first + 1 if first >= 0 else low
+        following = _FRAME_END.search(data, hit.matches[-1].end - base, stop - base)
+        high = base + following.start() if following else stop
+    return low, high
+
+
+def _visible(around: Around, start: int, end: int) -> int:
+    data = around.data[start - around.at : end - around.at]
+    return len(without_escapes(data)) if around.seen else len(data)
+
+
+def _in_last_frame(around: Around) -> Around:
+    """The hit with only those of its matches that were not written over by another that is kept."""
+    matches, data, base = around.hit.matches, around.data, around.at
+    if not around.frames or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
+        return around
+    frame = base + data.rfind(b"\r", 0, matches[-1].start - base) + 1
+    kept = [match for match in matches if match.start >= frame]
+    if len(kept) == len(matches):
+        return around
+    return structs.replace(around, hit=structs.replace(around.hit, matches=kept, more=True))
 
 
 def _shown(match: Extent, line_start: int, stop: int, detail: Detail) -> Extent:
@@ -161,7 +213,8 @@ def _cut(around: Around, start: int, end: int, stop: int) -> tuple[int, bytes]:
     return around.at + low, around.data[low:high]
 
 
-def _before(around: Around, hit: Hit, context: int) -> list[Row]:
+def _before(around: Around, hit: Hit, detail: Detail) -> list[Row]:
+    context = detail.context
     if not context or not around.before:
         return []
     pieces = around.before.split(b"\n")[:-1]
@@ -170,43 +223,51 @@ def _before(around: Around, hit: Hit, context: int) -> list[Row]:
     for number, piece in enumerate(reversed(pieces[-context:]), 1):
         start = end - len(piece)
         at_hand = around.begins or number < len(pieces)
-        data = piece[:CONTEXT_LINE] if at_hand else piece[-CONTEXT_LINE:]
-        begin = start if at_hand else end - len(data)
-        out.append(Row(hit.line - number, False, [_trim(begin, data, tail=not at_hand)], start if at_hand else -1, end))
+        over = start + frame_start(piece) if around.frames else start
+        data = piece[over - start :]
+        if at_hand:
+            part = over, _whole(data, _width(around, data, detail.beside))
+        else:
+            part = _tail(end, data[-detail.beside :])
+        out.append(Row(hit.line - number, False, [part], start if at_hand else -1, end, over=over, seen=around.seen))
         end = start - 1
     return out[::-1]
 
 
-def _after(around: Around, line_end: int, line: int, context: int) -> list[Row]:
+def _after(around: Around, line_end: int, detail: Detail) -> list[Row]:
     data = around.data[line_end + 1 - around.at :]
     pieces = data.split(b"\n")
     if around.ends and not pieces[-1]:
         pieces.pop()
     out: list[Row] = []
     start = line_end + 1
-    for number, piece in enumerate(pieces[:context], 1):
+    for number, piece in enumerate(pieces[: detail.context], 1):
         at_hand = around.ends or number < len(pieces)
         if not at_hand and not piece:
             break
         end = start + len(piece) if at_hand else -1
-        out.append(Row(line + number, False, [_trim(start, piece[:CONTEXT_LINE], tail=False)], start, end))
+        over = start + frame_start(piece) if around.frames and at_hand else start
+        last = piece[over - start :]
+        part = over, _whole(last, _width(around, last, detail.beside))
+        out.append(Row(around.hit.line + number, False, [part], start, end, over=over, seen=around.seen))
         start += len(piece) + 1
     return out
 
 
-def _trim(start: int, data: bytes, *, tail: bool) -> tuple[int, bytes]:
-    """Up to three bytes fewer where a character was cut."""
-    if len(data) < CONTEXT_LINE:
-        return start, data
-    if tail:
-        skip = next((n for n in range(min(4, len(data))) if data[n] & 0xC0 != 0x80), 0)  # noqa: PLR2004 - UTF-8
-        return start + skip, data[skip:]
-    for back in range(1, 5):
-        lead = data[-back]
-        if lead & 0xC0 != 0x80:  # noqa: PLR2004 - UTF-8
-            length = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1  # noqa: PLR2004
-            return (start, data[:-back]) if length > back else (start, data)
-    return start, data
+def _width(around: Around, data: bytes, width: int) -> int:
+    """Bytes of a line in which so many are shown."""
+    return shown_bytes(data, width) if around.seen else width
+
+
+def _whole(data: bytes, width: int) -> bytes:
+    """At most so many bytes of the beginning of a line, and no part of a character."""
+    return data if len(data) <= width else data[: whole_chars(data, width)]
+
+
+def _tail(end: int, data: bytes) -> tuple[int, bytes]:
+    """The end of a line without the rest of a character at its beginning."""
+    skip = next((n for n in range(min(4, len(data))) if data[n] & 0xC0 != 0x80), 0)  # noqa: PLR2004 - UTF-8
+    return end - len(data) + skip, data[skip:]
 
 
 class Shown(Struct, frozen=True):
@@ -221,14 +282,20 @@ class Shown(Struct, frozen=True):
 
 
 def compose(found: list[Around], budget: Budget, context: int, tokenizer: Tokenizer) -> Shown:
-    """As many hits as the budget holds, and at least one, shown as briefly as that takes."""
+    """As many hits as the budget holds, and at least one: whole lines while several fit, and as briefly as it takes."""
+    found = [_in_last_frame(around) for around in found]
     best = Shown([], "", 0, [], None)
-    for around, match, matches in DETAILS:
+    for line, beside, around in _GENEROUS:
+        detail = Detail(line, beside, around, MATCH_SHOWN, context, MATCHES_LIMIT)
+        best = _fit(found, budget, detail, tokenizer)
+        if len(best.hits) >= min(len(found), _SEVERAL):
+            return best
+    for around, match, matches in ((_GENEROUS[-1][2], MATCH_SHOWN, MATCHES_LIMIT), *_BRIEF):
         for lines in dict.fromkeys((context, 0)):
-            detail = Detail(around, match, lines, matches)
-            best = _fit([detail.of(a) for a in found], budget, detail, tokenizer)
-            if best.hits or not found:
+            if best.hits:
                 return best
+            detail = Detail(0, _GENEROUS[-1][1], around, match, lines, matches)
+            best = _fit([detail.of(a) for a in found], budget, detail, tokenizer)
     return best
 
 
@@ -301,7 +368,9 @@ def _both(old: Row, new: Row) -> Row:
             parts[-1] = (last, held + data[place - at :])
         else:
             parts.append((at, data))
-    return Row(new.line, True, parts, new.start, new.end if new.end >= 0 else old.end, old.more or new.more)
+    over = min(old.over, new.over)
+    end = new.end if new.end >= 0 else old.end
+    return Row(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen)
 
 
 def _text(table: dict[int, Row], context: int) -> tuple[str, list[Row]]:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from coatcheck.core.context.command import command_of
 from coatcheck.core.context.signs import is_ours, is_own_tool
 
 Object = dict[str, Any]
@@ -38,6 +39,8 @@ class Event(Struct, frozen=True, kw_only=True):
     session: str | None = None
     call_id: str | None = None
     url: str | None = None
+    command: str | None = None
+    """The call's arguments in short."""
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -66,6 +69,7 @@ def event_of(said: object) -> Event | None:
         session=_text(told.get("session_id")),
         call_id=_text(told.get("tool_use_id")),
         url=_text(_member(told.get("tool_input"), "url")),
+        command=command_of(told.get("tool_input")),
     )
 
 

@@ -11,6 +11,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 PREFIX = "art_"
 DIGITS = 16
+ID_LENGTH = len(PREFIX) + DIGITS + 2
+"""Characters of an ID."""
 _SPACE = 10**DIGITS
 _SHAPE = re.compile(r"art_[0-9]{18}", re.ASCII)
 SECTION_LENGTH = 200

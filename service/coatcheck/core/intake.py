@@ -10,6 +10,7 @@ import hashlib
 from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Sample, Tokens
 from coatcheck.core.frames import FrameIndex
 from coatcheck.core.seekable import FrameEncoder
+from coatcheck.core.survey.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
 
@@ -31,6 +32,7 @@ class Intake:
         self._ends_line = True
         self._tokens: Tokens | None = None
         self._blocks: list[bytes] | None = []
+        self._surveyor: Surveyor | None = None
 
     @property
     def size(self) -> int:
@@ -55,12 +57,26 @@ class Intake:
         if not data:
             return b""
         self._sha.update(data)
+        self._survey(data)
         self._meter.feed(data)
         self._sample(data)
         self._hold(data)
         self._validate(data, final=False)
         self._ends_line = data[-1] == LF
         return self._encoder.feed(data)
+
+    def _survey(self, data: bytes) -> None:
+        """Surveys a payload from the moment on when it is too large to be held in a sample."""
+        if self._surveyor is None:
+            if self._encoder.size + len(data) <= 2 * SAMPLE_BYTES:
+                return
+            self._surveyor = Surveyor()
+            self._surveyor.feed(bytes(self._head))
+        self._surveyor.feed(data)
+
+    def survey(self) -> Survey | None:
+        """Returns what lies between the ends of a payload that its sample does not hold; None: it holds all of it."""
+        return None if self._surveyor is None else self._surveyor.finish()
 
     def _validate(self, data: bytes, *, final: bool) -> None:
         if self._utf8 is None:

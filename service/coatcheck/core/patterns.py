@@ -1,7 +1,7 @@
 """Patterns of a search: RE2 on bytes, linear in the text whatever the pattern.
 
-For patterns of callers; `kinds/scan.py` holds our own. RE2's public wrapper keeps 128 compiled patterns of up to 8 MB
-and creates objects for each match; so the binding below it is used directly, and callers keep their own small cache.
+For patterns of callers; `core/text/scan.py` holds our own. RE2's public wrapper keeps 128 compiled patterns of up to
+8 MB and creates objects for each match; so the binding below it is used directly, and callers keep a small cache.
 A call cannot be interrupted, so each pattern says how long a byte takes it at worst.
 """
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
+from coatcheck.core.titles import meant_titles
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent, LineExtent
 
@@ -44,35 +45,51 @@ def part(section: Section) -> SectionPart:
 
 
 def nth_section(sections: tuple[Section, ...], wanted: str) -> int | None:
-    """The place of the section with this name (`s3`, `#S3`), or else the only one with this title; None: there is none.
+    """Returns the place of the section that `wanted` means, or None: there is none, or there are several.
 
-    Models copy titles as often as names; a title that several sections have names none of them.
+    A section is meant by its name (`s3`, `#S3`), by its title, or by the title's beginning, in upper or lower case.
     """
-    plain = wanted.strip().removeprefix("#").lower()
-    for number, section in enumerate(sections):
-        if section.name.lower() == plain:
-            return number
-    titled = [n for n, section in enumerate(sections) if " ".join(section.title.split()).lower() == plain]
-    return titled[0] if len(titled) == 1 and plain else None
+    meant = meant_sections(sections, wanted)
+    return meant[0] if len(meant) == 1 else None
+
+
+def meant_sections(sections: tuple[Section, ...], wanted: str) -> list[int]:
+    """Returns the places of all sections that `wanted` may mean, in order."""
+    plain = wanted.strip().removeprefix("#").casefold()
+    named = [number for number, section in enumerate(sections) if section.name.casefold() == plain]
+    return named[:1] or meant_titles([section.title for section in sections], wanted)
 
 
 def no_section(artifact_id: str, wanted: str, sections: tuple[Section, ...]) -> CoatcheckError:
-    """`section_not_found`, with the first that there are."""
-    shown = one_line(wanted[: _TITLE_CHARS * 2])[:_TITLE_CHARS]
+    """Returns `section_not_found`, naming the sections that may be meant, or else the first that there are."""
     if not sections:
         return CoatcheckError(
             Code.SECTION_NOT_FOUND, f"{artifact_id} has no sections. Read it without `section`, by lines.", sections=0
         )
-    named = ", ".join(map(_named, sections[:_NAMED]))
-    more = f" and {len(sections) - _NAMED} more" if len(sections) > _NAMED else ""
-    return CoatcheckError(
-        Code.SECTION_NOT_FOUND,
-        f'{artifact_id} has no section "{shown}". It has {named}{more}. Name one of them, or leave section out.',
-        sections=len(sections),
+    meant = [sections[number] for number in meant_sections(sections, wanted)]
+    return not_found(
+        artifact_id, wanted, list(map(_named, meant or sections)), ambiguous=bool(meant), total=len(sections)
     )
 
 
+def not_found(artifact_id: str, wanted: str, candidates: list[str], *, ambiguous: bool, total: int) -> CoatcheckError:
+    """Returns `section_not_found` with the first candidates. `ambiguous`: all of them may be meant."""
+    shown = shortened(wanted)
+    named = ", ".join(candidates[:_NAMED])
+    more = f" and {len(candidates) - _NAMED} more" if len(candidates) > _NAMED else ""
+    if ambiguous:
+        detail = f'"{shown}" may be any of {len(candidates)} sections of {artifact_id}: {named}{more}.'
+    else:
+        detail = f'{artifact_id} has no section "{shown}". It has {named}{more}.'
+    return CoatcheckError(Code.SECTION_NOT_FOUND, f"{detail} Name one of them, or leave section out.", sections=total)
+
+
+def shortened(text: str) -> str:
+    """Returns a caller's word or a title on one line, in at most 40 characters."""
+    shown = one_line(text[: _TITLE_CHARS * 2])
+    return shown if len(shown) <= _TITLE_CHARS else f"{shown[: _TITLE_CHARS - 1]}…"
+
+
 def _named(section: Section) -> str:
-    title = one_line(section.title[: _TITLE_CHARS * 2])
-    title = title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
+    title = shortened(section.title)
     return f"{section.name} ({title})" if title else section.name

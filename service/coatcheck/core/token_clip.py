@@ -6,9 +6,9 @@ Pure; the caller brings bytes that begin at a checkpoint.
 
 from msgspec import Struct
 
-from coatcheck.core.clip import Budget, Cut, raw_length
+from coatcheck.core.clip import Budget, Cut
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import decode
+from coatcheck.core.window import decode, raw_length
 
 
 class TokenClip(Struct, frozen=True):

@@ -1,7 +1,8 @@
 """The text view: what a reader reads of a payload, its sections, and who extracted it.
 
 A view is derived once and kept: its ranges and sections are citations, so that a later extractor never changes the
-view of an artifact that has one. For plain text the view is the payload itself. Values only; extracts nothing.
+view of an artifact that has one. Only another declaration of what the payload is replaces it. For plain text the view
+is the payload itself. Values only; extracts nothing.
 """
 
 from typing import Final
@@ -26,8 +27,8 @@ class Section(Struct, frozen=True, kw_only=True, array_like=True):
     """A named part of a view. Cited as `art_…#r3`.
 
     Names are unique in a view: `s1`, `s2`, … headings in document order; `r1`, … search results in the order given;
-    `p1`, … parts of a multi-part tool result. Sections of one level do not overlap; a heading's section reaches to the
-    next heading of its level or above.
+    `p1`, … parts of a multi-part tool result, pages, sheets, files of an archive, tables of a database. Sections of one
+    level do not overlap; a heading's section reaches to the next heading of its level or above.
     """
 
     name: str

@@ -4,6 +4,7 @@ Lines count from 1; bytes, characters and tokens from 0. A line ends with LF and
 every byte that continues no UTF-8 sequence (`Measure` has the same rules). Pure arithmetic; it fetches no bytes.
 """
 
+from bisect import bisect_right
 from typing import Literal, get_args
 
 import numpy as np
@@ -190,3 +191,25 @@ def _sequence_length(lead: int) -> int:
 def decode(data: bytes) -> str:
     """Bytes as a reader sees them: U+FFFD for what is not UTF-8."""
     return data.decode("utf-8", "replace")
+
+
+def raw_length(data: bytes, text: str, keep: int) -> int:
+    """Returns how many bytes of `data` the first `keep` characters of `text` (`data` decoded) stand for.
+
+    Where bytes are not UTF-8, the nearest place below that `separates`.
+    """
+    if keep >= len(text):
+        return len(data)
+    if len(text) == len(data):  # one character a byte: ASCII, or nothing but single invalid bytes
+        return whole_chars(data, keep)
+    if text.encode() == data:
+        return len(text[:keep].encode())
+    places = range(len(data) + 1)
+    return whole_chars(data, bisect_right(places, keep, key=lambda at: len(decode(data[: whole_chars(data, at)]))) - 1)
+
+
+def whole_chars(data: bytes, at: int) -> int:
+    """Returns the nearest place, at `at` or below, that parts no character of `data`."""
+    while not separates(data, at):
+        at -= 1
+    return at

@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core.artifact import Artifact, Blob, Facts, Measure, Said
 from coatcheck.core.audit import By
 from coatcheck.core.quota import Room
+from coatcheck.core.view_inputs import ViewInputs
 from coatcheck.core.views import View
 
 
@@ -32,9 +33,14 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     """The one transaction of an ingest.
 
     In order: delete our own upload intent or answer `Fenced` (a blob without an upload is inline and needs none);
-    settle the idempotency key; if a live artifact of this identity exists answer it, unchanged; otherwise find the
-    identity's free number, point at a live blob of this namespace with the same digest and size or insert ours,
-    insert the artifact, remove a tombstone of this identity.
+    settle the idempotency key; if a live artifact of this identity exists answer it; otherwise find the identity's
+    free number, point at a live blob of this namespace with the same digest and size or insert ours, insert the
+    artifact, remove a tombstone of this identity.
+
+    An artifact that is there takes what `said.following` gives of its own declaration. Where that is another one, its
+    `facts` (all but `redacted` and `comparison`), `engine` and `survey` become those of this change; its text view
+    stays if an extractor is told the same of it, and is replaced by `text_view`, or by nothing, otherwise. A replayed
+    request changes nothing, and neither does one with `unless_buried_since`.
 
     A key that is remembered for this very request answers the artifact that it stands for with the `created` of
     then, its tombstone, or None when it is forgotten; it never creates.
@@ -68,9 +74,11 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     pinned: bool
     now: datetime
     key: IdempotencyKey | None = None
+    survey: bytes | None = None
+    """What the engine keeps of its one look at all of the payload: opaque, at most 256 KiB. None: it made none."""
     text_view: NewView | None = None
-    """Kept in the same transaction, if this change creates the artifact; its blob is inline or absent. Where the
-    artifact is there already, it only brings back condemned bytes that are the same as its own."""
+    """Kept in the same transaction, if this change creates the artifact or declares it anew; its blob is inline or
+    absent. Otherwise it only brings back condemned bytes that are the same as its own."""
     unless_buried_since: datetime | None = None
     """The moment from which a deletion outdoes this change; None: none does."""
     room: Room | None = None
@@ -82,16 +90,18 @@ class Stored(Struct, frozen=True):
 
     artifact: Artifact
     created: bool
-    """False: this very artifact was there already and is answered as it is."""
+    """False: this very artifact was there already."""
     blob_used: bool
     """False: our blob is not referenced. Its writer removes the bytes; a file is also recorded as a dead blob, so that
     the sweep finishes what a crash of the writer leaves."""
     replayed: bool = False
     """Whether it answers an idempotency key that had been answered before."""
+    redeclared: bool = False
+    """Whether the artifact was there already and has taken another declaration."""
 
 
 class Fenced(Struct, frozen=True):
-    """The upload's intent was gone: someone reaped it. Nothing was changed."""
+    """The upload's intent was gone, since someone reaped it, or what was made no longer fits. Nothing was changed."""
 
 
 class KeyReused(Struct, frozen=True):
@@ -112,6 +122,9 @@ class StoreView(Struct, frozen=True, kw_only=True):
     number: int
     now: datetime
     new: NewView
+    inputs: ViewInputs | None = None
+    """What an extractor was told: where the artifact has been declared otherwise since, nothing is changed, and
+    `Fenced` is answered. None: the view is kept whatever the artifact is declared as."""
 
 
 class StoredView(Struct, frozen=True):

@@ -33,6 +33,22 @@ class Found(Struct, frozen=True):
     inline: bytes | None = None
     text_view: FoundView | None = None
     """When asked for and kept."""
+    survey: bytes | None = None
+    """When asked for and kept."""
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """What makes artifacts runs of one thing: session, tool and command. None matches None only.
+
+    Only the 1,000 artifacts that were stored last in the session are looked at.
+    """
+
+    namespace: str
+    session: str
+    tool_name: str | None
+    command: str | None
+    but: bytes
+    """An identity that does not count: that of the run to be compared."""
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -140,15 +156,26 @@ class Catalog(InlineBytes, Protocol):
         ...
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
+        self,
+        namespace: str,
+        number: int,
+        now: datetime,
+        *,
+        with_bytes: bool = False,
+        with_view: bool = False,
+        with_survey: bool = False,
     ) -> Found | Gone | None:
         """The artifact if it is live at `now`, else its tombstone, else None; one statement decides.
 
-        `with_view` also answers its kept text view with that view's inline bytes.
+        `with_view` also answers its kept text view with that view's inline bytes, `with_survey` its survey.
 
         One that has expired but was not yet swept answers its tombstone too. None: this namespace has never heard
         of it, or has forgotten it.
         """
+        ...
+
+    async def latest_run(self, run: Run, now: datetime) -> int | None:
+        """The number of the live artifact that was stored last of a run; see Run. None: there is none."""
         ...
 
     async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:

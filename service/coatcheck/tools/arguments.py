@@ -6,7 +6,7 @@ note in the answer. Conflicts are settled in one order:
 1. A parameter's own name comes before its other names, in the order of the table below.
 2. `offset` (or a place to begin under another name) comes before a range, a range before `head` and `tail`.
 3. `limit` comes before an end.
-4. `pattern` comes before `query`, `query` before `path`; none of them reads lines.
+4. `pattern` comes before `query`, `query` before `path`, `path` before `outline`; none of them reads lines.
 
 Nothing here raises but for an artifact that is not named, and nothing looks at an artifact.
 """
@@ -20,7 +20,7 @@ from msgspec import Struct
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
 from coatcheck.tools import values
-from coatcheck.tools.table import MAX_LINES
+from coatcheck.tools.table import MAX_LINES, MAX_MATCHES, MAX_VALUES
 from coatcheck.tools.values import Position
 
 MAX_CONTEXT: Final = 20
@@ -43,7 +43,8 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "limit": ("limit", "max_lines", "num_lines", "line_count", "count", "head_limit", "max_results", "max_count"),
     "pattern": ("pattern", "regex", "regexp", "search", "grep", "search_pattern", "search_term", "find"),
     "query": ("query", "question", "q"),
-    "path": ("path", "json_path", "jsonpath"),
+    "path": ("path", "json_path", "jsonpath", "json_pointer", "pointer"),
+    "outline": ("outline", "toc", "table_of_contents"),
     "context": ("context", "context_lines", "c", "before", "after", "a", "b"),
     "ignore_case": ("ignore_case", "case_insensitive", "i"),
     "case_sensitive": ("case_sensitive",),
@@ -62,21 +63,33 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
 _JOINTS: Final = {"pattern": "|", "query": " "}
 """Where several texts make one, and what comes between them."""
 _SWITCHES: Final = ("ignore_case", "literal")
+_FIND: Final = ("pattern", "query", "path")
+OUTLINE_WORDS: Final = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
+"""What models write as a section who want to know which there are."""
+_MOST: Final[dict[str | None, tuple[int, str]]] = {
+    None: (MAX_LINES, "lines"),
+    "pattern": (MAX_MATCHES, "matches"),
+    "path": (MAX_VALUES, "values"),
+    "outline": (MAX_VALUES, "entries"),
+}
+"""The largest `limit`, by what is asked for, and what it counts."""
 _SPAN: Final = ("offset", "range", "head", "tail", "limit", "end")
 _USELESS: Final[dict[str | None, tuple[str, ...]]] = {
     "query": (*_SPAN, "context", *_SWITCHES, "case_sensitive"),
     "path": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
+    "outline": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
     None: ("context", *_SWITCHES, "case_sensitive"),
 }
-"""What does nothing beside a query, beside a path, and where lines are read."""
+"""What does nothing beside a query, a path or an outline, and where lines are read."""
 _ID_HOLDERS: Final = ("path", "query", "section", "pattern", "range")
 """Where an ID may have landed when `artifact_id` is not there."""
 
 
 class ReadArguments(Struct, frozen=True, kw_only=True):
-    """What `read_artifact` is asked, at most one of pattern, query and path."""
+    """What `read_artifact` is asked, at most one of pattern, query, path and outline."""
 
     artifact_id: str
+    outline: bool = False
     section: str | None = None
     offset: Position | None = None
     place: str | None = None
@@ -112,26 +125,28 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
     """
     said = _Said(given, notes)
     artifact_id, section = _artifact(said)
-    words = {name: said.text(name) for name in ("pattern", "query", "path")}
+    words = {name: said.text(name) for name in _FIND}
     used = next((name for name, word in words.items() if word is not None), None)
     for name, word in words.items():
         if word is not None and name != used:
-            said.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
+            _drop_second(said, used, name)
             words[name] = None
-            said.drop(name)
+    outline = said.switch("outline")
+    if outline and used is not None:
+        _drop_second(said, used, "outline")
+    elif outline:
+        used = "outline"
     if used != "pattern":
         _leave_out(said, used)
     offset, limit = (None, said.integer("limit")) if used == "path" else _span(said)
     context = said.integer("context") if used == "pattern" else None
-    if limit is not None and limit < 1:
-        said.notes.append("limit must be at least 1 and was left out.")
-        limit = None
     return ReadArguments(
         artifact_id=artifact_id,
+        outline=used == "outline",
         section=said.text("section") or section,
         offset=offset,
         place=said.place() if used == "path" else None,
-        limit=None if limit is None else min(limit, MAX_LINES),
+        limit=_limit(said, used, limit),
         pattern=words["pattern"],
         query=words["query"],
         path=words["path"],
@@ -140,6 +155,24 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
         literal=said.switch("literal"),
         notes=said.all_notes(),
     )
+
+
+def _drop_second(said: "_Said", used: str | None, name: str) -> None:
+    said.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
+    said.drop(name)
+
+
+def _limit(said: "_Said", used: str | None, limit: int | None) -> int | None:
+    """The limit within its bounds. Of a query there is none, and a section that asks for the outline has its own."""
+    if limit is None or used not in _MOST:
+        return limit
+    if limit < 1:
+        said.notes.append("limit must be at least 1 and was left out.")
+        return None
+    most, things = _MOST[used]
+    if limit > most:
+        said.notes.append(f"limit is at most {most:,} {things}.")
+    return min(limit, most)
 
 
 def list_arguments(given: dict[str, object], notes: list[str]) -> ListArguments:

@@ -73,7 +73,7 @@ def _kind(word: str | None) -> Kind | None:
 
 def _line(artifact: Artifact) -> str:
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
-    name = one_line((said.title or facts.title or said.url or facts.url or "")[: _NAME * 2])
+    name = one_line((said.title or facts.title or said.url or facts.url or said.command or "")[: _NAME * 2])
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
     lines = f"{plural(measure.lines, 'line')}, {plural(measure.size, 'byte')}"
     tool = one_line((said.tool_name or "")[:_NAME])

@@ -3,7 +3,6 @@
 Whatever is asked, an answer is within the bounds; everything that fails is a `CoatcheckError`, for the desk to say.
 """
 
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -13,40 +12,38 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.sections import nth_section
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Span, separates
 from coatcheck.tools.answers import Answer, ToolAnswer, answer, clipped, counted, fitted, show, within
-from coatcheck.tools.arguments import ReadArguments
+from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import absent_feature, not_text
 from coatcheck.tools.search import Searching
-from coatcheck.tools.table import DEFAULT_LINES
+from coatcheck.tools.table import DEFAULT_LINES, MAX_VALUES
 from coatcheck.tools.values import Position
 from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
+from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.places import place_of
 from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
 from coatcheck.usecases.search import MIN_TOKENS, Search
 from coatcheck.usecases.view import OpenView, Reading
 
-_MAX_VALUES = 1_000
-"""Values of one answer, of which the budget usually holds fewer."""
 _LEAST = 16
 """Tokens of payload in the smallest answer."""
+_QUERY_TOKENS = 1_200
+"""Tokens of the passages that answer a query: a model asks again more cheaply than it reads on."""
 _NAMES = 240
 """Characters of the sections that a first answer names."""
 _TITLE = 40
-_OUTLINE = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
-"""What models write who want to know which sections there are."""
 _WAYS = Ways(more="the same call with offset={}", rest="")
 """What the outline says of going on; `_opened` says what the view lacks."""
 _CHARACTER = 4
 """Bytes of the longest character."""
 
 
-class Text(Protocol):
-    """What the use cases of passages and values answer."""
+class Page(Protocol):
+    """A page of values."""
 
     @property
     def text(self) -> str:
@@ -58,30 +55,9 @@ class Text(Protocol):
         """Of `text`, exactly."""
         ...
 
-
-class More(Text, Protocol):
-    """A page of values."""
-
     @property
     def next(self) -> str | None:
         """The cursor of the next page."""
-        ...
-
-
-class Passages(Text, Protocol):
-    """What a query found."""
-
-    @property
-    def windows(self) -> Sequence[object]:
-        """One for each passage."""
-        ...
-
-
-class FindPassages(Protocol):
-    """The passages of a view that answer a query."""
-
-    async def of(self, reading: Reading, query: str, max_tokens: int) -> Passages:
-        """At least one passage, or a sentence that there is none."""
         ...
 
 
@@ -90,7 +66,7 @@ class ReadValues(Protocol):
 
     async def of(
         self, reading: Reading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
-    ) -> More:
+    ) -> Page:
         """As many values as fit, with their places."""
         ...
 
@@ -106,7 +82,7 @@ class ReadArtifact:
         outline: Outline,
         tokenizer: Tokenizer,
         pool: Executor,
-        passages: FindPassages | None = None,
+        passages: FindPassages,
         values: ReadValues | None = None,
     ) -> None:
         self._view = open_view
@@ -129,10 +105,10 @@ class ReadArtifact:
         if reading.binary:
             raise not_text(reading.artifact)
 
-        by_line = (asked.pattern, asked.query, asked.path) == (None, None, None)
+        by_line = not asked.outline and (asked.pattern, asked.query, asked.path) == (None, None, None)
 
         async def attempt(room: int) -> Answer:
-            if not by_line and reading.extent.start == reading.extent.end:
+            if not (by_line or asked.outline) and reading.extent.start == reading.extent.end:
                 last = ["It is empty: there is nothing to find in it.", *clipped(asked.notes)]
                 return answer(reading, "empty", "", last)
             if asked.pattern is not None:
@@ -141,7 +117,7 @@ class ReadArtifact:
                 return await self._answering(reading, asked, room)
             if asked.path is not None:
                 return await self._selected(number, reading, asked, room)
-            if asked.section is not None and reading.section is None:
+            if asked.outline:
                 return await self._outlined(reading, asked, room)
             return await self._lines(number, reading, asked, room)
 
@@ -161,13 +137,9 @@ class ReadArtifact:
                 notes.append("section does not narrow a path, which leads through all of it.")
             asked = structs.replace(asked, section=None, notes=tuple(notes))
             return asked, await self._view(caller, number, view="raw")
-        wanted = asked.section
-        if wanted is not None and wanted.strip().lower() in _OUTLINE:
-            reading = await self._view.best(caller, number, sections=True)
-            nth = nth_section(reading.sections, wanted)
-            reading = reading if nth is None else structs.replace(reading, nth=nth)
-        else:
-            reading = await self._view.best(caller, number, section=wanted, sections=_reads_on(asked))
+        asked, reading = await self._narrowed(caller, number, asked)
+        if asked.path is not None:
+            return asked, reading
         section = reading.section
         if section is not None and asked.offset is not None and 1 < asked.offset.line < section.line:
             notes.append(f"Line {asked.offset.line} is before section {section.name}, which begins at {section.line}.")
@@ -177,6 +149,36 @@ class ReadArtifact:
             rest = ": path reads the rest, too" if reading.artifact.facts.kind is Kind.JSON else ""
             notes.append(f"The text view ends before the payload does{rest}.")
         return structs.replace(asked, notes=tuple(notes)), reading
+
+    async def _narrowed(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, Reading]:
+        """The text view, narrowed to the section that is asked for: one of its own, or an entry of its outline."""
+        wanted = asked.section
+        if wanted is None:
+            everything = asked.outline or asked.query is not None or _reads_on(asked)
+            return asked, await self._view.best(caller, number, sections=everything)
+        if wanted.strip().lower() in OUTLINE_WORDS:
+            reading = await self._view.best(caller, number, sections=True)
+            names = {name.casefold(): nth for nth, s in enumerate(reading.sections) for name in (s.title, s.name)}
+            nth = names.get(wanted.strip().casefold())
+            if nth is not None:
+                return asked, structs.replace(reading, nth=nth)
+            by_line = (asked.pattern, asked.query) == (None, None)
+            return structs.replace(asked, section=None, outline=by_line), reading
+        try:
+            return asked, await self._view.best(caller, number, section=wanted)
+        except CoatcheckError as error:
+            if error.code is not Code.SECTION_NOT_FOUND:
+                raise
+        reading, entry = await self._outline.entry(await self._view.best(caller, number, sections=True), wanted)
+        if reading.section is not None:
+            return asked, reading
+        if entry.path is None or asked.pattern is not None or asked.query is not None or asked.outline:
+            raise CoatcheckError(
+                Code.SECTION_NOT_FOUND,
+                f"{entry.title} of {reading.artifact.id} has no lines of its own. Leave section out.",
+            )
+        asked = structs.replace(asked, path=entry.path, section=None, offset=None)
+        return asked, await self._view(caller, number, view="raw")
 
     async def _lines(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         at = counted(asked.offset or Position(1), reading)
@@ -205,17 +207,21 @@ class ReadArtifact:
 
     async def _outlined(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
         offset = asked.offset.line if asked.offset is not None and asked.offset.line > 1 else 0
-        got = await self._outline.of(reading, offset=offset, limit=asked.limit, max_tokens=max(room, 64), ways=_WAYS)
+        got = await self._outline.of(
+            reading,
+            offset=offset,
+            limit=min(asked.limit or MAX_VALUES, MAX_VALUES),
+            max_tokens=max(room, 64),
+            ways=_WAYS,
+        )
         if not got.entries:
             return answer(reading, "outline", "", [*got.notices, *clipped(asked.notes)])
         last = [_reached(got), *clipped(asked.notes)]
         return answer(reading, "outline", got.text, last, tokens=got.tokens)  # safe to show already
 
     async def _answering(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
-        if self._passages is None:
-            raise absent_feature("query")
-        got = await self._passages.of(reading, asked.query or "", room)
-        on = ["Read around a passage with offset, or search with pattern."] if got.windows else []
+        got = await self._passages.of(reading, asked.query or "", min(room, _QUERY_TOKENS), concise=True)
+        on = ["Best first. Read around a passage with offset, or search with pattern."] if got.windows else []
         last = [*on, *clipped(asked.notes)]
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last, tokens=got.tokens)  # safe to show already, under lines of ours
@@ -227,7 +233,7 @@ class ReadArtifact:
             reading,
             number,
             path=asked.path or "",
-            limit=min(asked.limit or _MAX_VALUES, _MAX_VALUES),
+            limit=asked.limit or MAX_VALUES,
             max_tokens=room,
             cursor=asked.place,
         )
@@ -237,13 +243,13 @@ class ReadArtifact:
 
 def _reads_on(asked: ReadArguments) -> bool:
     """Whether this is a call that reads from the beginning, without saying what to look for."""
-    return (asked.pattern, asked.query, asked.path, asked.section) == (None, None, None, None)
+    return not asked.outline and (asked.pattern, asked.query, asked.path, asked.section) == (None, None, None, None)
 
 
 def _reached(got: OutlineAnswer) -> str:
     """How the entries of an outline are read: each by what it has."""
     held = (
-        ("section", any(entry.section is not None for entry in got.entries)),
+        ("section", any(entry.section is not None or entry.lines is not None for entry in got.entries)),
         ("path", any(entry.path is not None for entry in got.entries)),
         ("offset and limit by the lines in brackets", any(entry.lines is not None for entry in got.entries)),
     )
@@ -307,5 +313,5 @@ def _named(reading: Reading) -> list[str]:
         shown.append(name)
         room -= len(name) + 2
     all_of = "Sections: " if len(shown) == len(sections) else f"{len(sections)} sections: "
-    more = "" if len(shown) == len(sections) else '; all with section="outline"'
+    more = "" if len(shown) == len(sections) else "; all with outline=true"
     return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{sections[0].name}".']

@@ -2,16 +2,16 @@
 
 from typing import Literal
 
-from coatcheck.core.artifact import Artifact, Kind
+from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.kinds.documents import is_document
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.media.documents import is_document
 
 MAX_TOKENS = 8_000
 DEFAULT_TOKENS = 4_000
 MAX_CHARS = 30_000
 """With 8,000 tokens, below the sizes at which agents' hosts cut a tool result again."""
 ViewName = Literal["raw", "text"]
-_SAME_AS_RAW = frozenset({Kind.COMMAND_OUTPUT, Kind.LOG, Kind.CODE_OR_FILE, Kind.DIFF, Kind.TABLE, Kind.TEXT})
 
 
 def check_budget(max_tokens: int, least: int) -> None:
@@ -26,15 +26,10 @@ def check_budget(max_tokens: int, least: int) -> None:
 
 def text_instead(artifact: Artifact) -> str:
     """What a refusal to read a payload's bytes as text says first of a document, which may have a text view."""
-    return "It is a document: use view=text for its text. " if is_document(artifact.facts.media_type) else ""
-
-
-def is_plain(kind: Kind) -> bool:
-    """Whether a payload of this kind is what a reader reads: its text view is the payload itself."""
-    return kind in _SAME_AS_RAW
+    return "Use view=text for the text of what is in it. " if is_document(artifact.facts.media_type) else ""
 
 
 def is_binary(artifact: Artifact) -> bool:
     """Whether the payload cannot be read as text. An SVG image can."""
-    kind = artifact.facts.kind
-    return kind is Kind.BINARY or (kind is Kind.IMAGE and not artifact.measure.utf8)
+    spec = spec_of(artifact.facts.kind)
+    return not spec.readable and (spec.text_view == "document" or not artifact.measure.utf8)

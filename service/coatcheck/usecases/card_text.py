@@ -19,6 +19,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import may_be_parts
 from coatcheck.core.intake import Intake, sample_ranges
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.view_inputs import view_inputs
 from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView
 from coatcheck.ports.catalog import Found
@@ -67,12 +68,12 @@ class CardText:
 
     def wants(self, facts: Facts, sample: Sample, payload: bytes | None) -> bool:
         """Whether the card of a payload may show its view; None of a payload that is too large to be held."""
-        return payload is not None and _worth_making(facts.kind, sample)
+        return payload is not None and _worth_making(facts, sample)
 
     async def extracted(self, said: Said, facts: Facts, payload: bytes) -> Extracted | None:
         """The text view of a payload whose card `wants` it. May take seconds: no worker thread must wait for it."""
-        media_type, url = said.media_type or facts.media_type, said.url or facts.url
-        return await self._extractor.extract(facts.kind, media_type, url, payload)
+        told = view_inputs(said, facts)
+        return await self._extractor.extract(told.kind, told.media_type, told.source, payload)
 
     def made(self, extracted: Extracted | None, facts: Facts, sample: Sample, *, carded: bool = True) -> Made | None:
         """What was extracted, measured and ready to be kept. For worker threads: it counts tokens.
@@ -83,16 +84,16 @@ class CardText:
             return None
         if not carded and len(extracted.text) > _DENSEST * self._inline_bytes:
             return Made(extracted, None, None)
-        return self._measured(extracted, extracted.text, facts.kind, sample.size)
+        return self._measured(extracted, extracted.text, facts, sample.size)
 
-    def _measured(self, extracted: Extracted, view: bytes, kind: Kind, size: int) -> Made:
+    def _measured(self, extracted: Extracted, view: bytes, facts: Facts, size: int) -> Made:
         intake = Intake(self._tokenizer)
         stored = intake.end(view)
         intake.count()
         m = intake.measure()
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-        shown = shows_text(kind, size, extracted.extractor)
-        text = text_of(intake.sample(), measure, extracted.sections, kind) if shown else None
+        shown = shows_text(facts, size, extracted.extractor)
+        text = text_of(intake.sample(), measure, extracted.sections, facts.kind) if shown else None
         if len(stored) > self._inline_bytes:
             return Made(extracted, text, None)
         blob = Blob(
@@ -130,7 +131,7 @@ class CardText:
                 payload itself is lost, of which it would be made again.
         """
         a = found.artifact
-        if not may_show_text(a.facts.kind, a.measure.size):
+        if not may_show_text(a.facts, a.measure.size):
             return None
         kept = found.text_view
         whole, text = (False, None) if kept is None else await self._read(a, kept)
@@ -141,7 +142,7 @@ class CardText:
 
     async def _read(self, a: Artifact, kept: FoundView) -> tuple[bool, Text | None]:
         """Whether a view's bytes are all there, and what the card is cut from."""
-        if kept.blob is None or not shows_text(a.facts.kind, a.measure.size, kept.view.extractor):
+        if kept.blob is None or not shows_text(a.facts, a.measure.size, kept.view.extractor):
             return True, None
         try:
             content = await self._open.of_view(a.namespace, kept)
@@ -167,7 +168,7 @@ class CardText:
             return None
 
 
-def _worth_making(kind: Kind, sample: Sample) -> bool:
-    if not may_show_text(kind, sample.size):
+def _worth_making(facts: Facts, sample: Sample) -> bool:
+    if not may_show_text(facts, sample.size):
         return False
-    return kind is not Kind.JSON or may_be_parts(sample.head[:_LOOKED_AT])
+    return facts.kind is not Kind.JSON or may_be_parts(sample.head[:_LOOKED_AT])

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from coatcheck.core import ids, parts
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Said, Sample
+from coatcheck.core.artifact import DECLARED, ENGINE, SAMPLE_BYTES, Artifact, Caller, Said, Sample
 from coatcheck.core.card import MIN_BUDGET, Text, may_show_text
 from coatcheck.core.context import Payload
 from coatcheck.core.errors import CoatcheckError, Code
@@ -25,6 +25,7 @@ from coatcheck.core.intake import sample_ranges
 from coatcheck.core.kinds import recognise
 from coatcheck.core.parts import Parted
 from coatcheck.core.redact.mask import Mask
+from coatcheck.core.survey.survey import survey_of
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.draft import cut, redrafted
 from coatcheck.usecases.find import Find
@@ -164,7 +165,7 @@ class StoreAndCard:
         return Carded(id=a.id, text=known.text if budget is not None else None, tokens=known.tokens)
 
     async def _view_of(self, caller: Caller, a: Artifact) -> Text | None:
-        if self._card_text is None or not may_show_text(a.facts.kind, a.measure.size):
+        if self._card_text is None or not may_show_text(a.facts, a.measure.size):
             return None
         with self._p.catalog_outage.watched():
             found = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
@@ -173,7 +174,10 @@ class StoreAndCard:
     def _cut(self, a: Artifact, data: bytes, view: Text | None, budget: int, mask: Mask | None) -> _Known:
         head, tail = sample_ranges(len(data))
         sample = Sample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
-        made = cut(redrafted(a, sample, view), budget=budget, query=None, tokenizer=self._p.tokenizer, mask=mask)
+        survey = survey_of(data, 2 * SAMPLE_BYTES)
+        made = cut(
+            redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._p.tokenizer, mask=mask
+        )
         return _Known(made.text, made.tokens)
 
     async def _stored(self, caller: Caller, data: bytes, said: Said, keep: Keep, budget: int | None) -> Carded:
@@ -209,17 +213,13 @@ class StoreAndCard:
         self._cards.put(key, known, len(known.text) + _ROW_BYTES)
 
 
-_SHOWN: Final = ("media_type", "tool_name", "url", "title", "kind", "failed")
-"""What is said of a payload and shows in its card."""
-
-
 def _own(stored: Said, said: Said) -> Said:
     """What is stored of a payload, as this history speaks of it; the same object where that shows no difference.
 
-    Of an artifact what was said first stays, and that may be said of another call, or be gone with what was deleted
-    since. The card in a history depends on nothing but the history.
+    Of an artifact the last declaration counts, which may be another one than this history's, or be gone with what was
+    deleted since. The card in a history depends on nothing but the history.
     """
-    own = {name: getattr(said, name) for name in _SHOWN}
+    own = {name: getattr(said, name) for name in DECLARED}
     same = all(getattr(stored, name) == value for name, value in own.items())
     return stored if same else structs.replace(stored, **own)
 
@@ -227,7 +227,8 @@ def _own(stored: Said, said: Said) -> Said:
 def _as_said(a: Artifact, said: Said, data: bytes) -> Artifact:
     """The artifact with other words, and what is recognised by these."""
     head, tail = sample_ranges(len(data))
-    facts = recognise(Sample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data)), said)
+    sample = Sample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
+    facts = recognise(sample, said, survey_of(data, 2 * SAMPLE_BYTES))
     return structs.replace(a, said=said, facts=structs.replace(facts, redacted=a.facts.redacted))
 
 
@@ -242,6 +243,7 @@ def _said(payload: Payload, parted: Parted, keep: Keep) -> Said:
         media_type=parted.media_type,
         tool_name=_sayable(payload.tool, _NAME_CHARS),
         tool_call_id=_sayable(payload.call_id, _CALL_CHARS),
+        command=payload.command,
         session=keep.session,
         url=parted.url,
         title=parted.title,

@@ -9,6 +9,7 @@ from coatcheck.core.artifact import Artifact, Caller, Sample
 from coatcheck.core.card import Card
 from coatcheck.core.intake import sample_ranges
 from coatcheck.core.policy import NO_RULES, Rules, said
+from coatcheck.core.survey.survey import unpack_survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.content import OpenContent
@@ -61,17 +62,21 @@ class Describe:
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
         """
-        found = await self._find(caller, number, with_bytes=True, with_view=self._card_text is not None)
+        found = await self._find(
+            caller, number, with_bytes=True, with_view=self._card_text is not None, with_survey=True
+        )
         a = found.artifact
         content = self._open(found)
         head, tail = sample_ranges(a.measure.size)
         sample = Sample(await content.read(*head), await content.read(*tail), a.measure.size)
         text = None if self._card_text is None else await self._card_text.found(found)
+        survey = None if found.survey is None else unpack_survey(found.survey)
         mask = None if self._redacting is None else self._redacting.mask_of(a)
 
         def work() -> Cut:
             tokens = self._budget(a) if budget is None else budget
-            return cut(redrafted(a, sample, text), budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask)
+            draft = redrafted(a, sample, text, survey)
+            return cut(draft, budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask)
 
         made = await in_pool(self._pool, work)
         shown = a if made.facts is None else structs.replace(a, facts=made.facts)

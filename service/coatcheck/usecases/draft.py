@@ -7,20 +7,23 @@ the catalogue commits.
 
 from dataclasses import dataclass
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from coatcheck.core import card, ids
-from coatcheck.core.artifact import ENGINE, Artifact, Facts, Measure, Said, Sample
+from coatcheck.core.artifact import ENGINE, Artifact, EarlierRun, Facts, Measure, Said, Sample
 from coatcheck.core.card import Card, Text
+from coatcheck.core.card.compare import compared
 from coatcheck.core.intake import Intake
 from coatcheck.core.kinds import recognise
-from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.veil import noted, veiled
+from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
-Seen = tuple[Facts, Sample, Plan]
+Seen = tuple[Facts, Sample, Survey | None]
 """What `look` sees."""
 
 
@@ -34,7 +37,8 @@ class Draft:
     measure: Measure
     facts: Facts
     sample: Sample
-    plan: Plan
+    survey: Survey | None = None
+    """What lies between the ends of a payload that the sample does not hold."""
     text: Text | None = None
     """The text view that the card is cut from."""
     namespace: str = ""
@@ -56,12 +60,17 @@ class Cut:
     """What was recognised, as a model may see it; None: as it is."""
 
 
-def look(intake: Intake, said: Said) -> Seen:
-    """Everything a card needs; after the intake's `end`."""
+def look(intake: Intake, said: Said, earlier: EarlierRun | None = None) -> Seen:
+    """Everything a card needs; after the intake's `end`. Compares it with an `earlier` run, if there is one."""
     intake.count()
     sample = intake.sample()
-    facts = recognise(sample, said)
-    return facts, sample, card.plan(sample, facts)
+    survey = intake.survey()
+    facts = recognise(sample, said, survey)
+    if not spec_of(facts.kind).readable:
+        survey = None
+    if earlier is not None:
+        facts = compared(facts, earlier, sample, survey, intake.measure())
+    return facts, sample, survey
 
 
 def drafted(namespace: str, said: Said, measure: Measure, seen: Seen, text: Text | None = None) -> Draft:
@@ -70,12 +79,12 @@ def drafted(namespace: str, said: Said, measure: Measure, seen: Seen, text: Text
     return Draft(ids.render(ids.number(identity)), identity, said, measure, *seen, text, namespace)
 
 
-def redrafted(artifact: Artifact, sample: Sample, text: Text | None = None) -> Draft:
-    """What is there already, as a draft: what was said of it first stays."""
+def redrafted(artifact: Artifact, sample: Sample, text: Text | None = None, survey: Survey | None = None) -> Draft:
+    """What is there already, as a draft: as it is declared now."""
     a = artifact
     identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-    plan = card.plan(sample, a.facts)
-    return Draft(a.id, identity, a.said, a.measure, a.facts, sample, plan, text, a.namespace)
+    facts = a.facts if a.engine == ENGINE else recognise(sample, structs.replace(a.said, kind=a.facts.kind), survey)
+    return Draft(a.id, identity, a.said, a.measure, facts, sample, survey, text, a.namespace)
 
 
 def cut(
@@ -85,11 +94,12 @@ def cut(
     query: str | None,
     tokenizer: Tokenizer,
     stored: bool = True,
+    tools: bool = True,
     mask: Mask | None = None,
 ) -> Cut:
-    """The card of a draft; not `stored`, it says that nothing more can be read."""
+    """The card of a draft; not `stored`, it says that nothing more can be read; without `tools` it names no tool."""
     d = draft
-    veil = None if mask is None else d.veil or behind(mask, d.said, d.facts, d.sample, d.text)
+    veil = None if mask is None else d.veil or behind(mask, d.said, d.facts, d.sample, d.survey, d.text)
     made = card.cut(
         d.id,
         d.said if veil is None else veil.said,
@@ -99,9 +109,10 @@ def cut(
         budget=budget,
         query=query,
         tokenizer=tokenizer,
-        planned=d.plan if veil is None else None,
+        survey=d.survey if veil is None else veil.survey,
         text=d.text if veil is None else veil.text,
         stored=stored,
+        tools=tools,
     )
     inline = None if veil is None or mask is None else _inline(mask, veil)
     count = 0 if inline is None else tokenizer.count(inline)
@@ -118,19 +129,20 @@ class Behind:
     plain: Facts
     """Without it."""
     sample: Sample
+    survey: Survey | None
     text: Text | None
     secrets: bool
     """Whether there are any in the sample."""
 
 
-def behind(mask: Mask, said: Said, facts: Facts, sample: Sample, text: Text | None) -> Behind:
+def behind(mask: Mask, said: Said, facts: Facts, sample: Sample, survey: Survey | None, text: Text | None) -> Behind:
     """The same of a payload as a model may see it; a line of the card says what is masked."""
-    v = veiled(mask, said, facts, sample)
+    v = veiled(mask, said, facts, sample, survey)
     masked = v.masked
     if text is not None:
-        shown, masked = mask.sample(text.sample)
+        shown, masked, _ = mask.sample(text.sample)
         text = replace(text, sample=shown)
-    return Behind(v.said, noted(v.facts, masked), v.facts, v.sample, text, bool(v.masked.count))
+    return Behind(v.said, noted(v.facts, masked), v.facts, v.sample, v.survey, text, bool(v.masked.count))
 
 
 def _inline(mask: Mask, veil: Behind) -> str | None:

@@ -3,8 +3,9 @@
 Also notes that it was read, so that idle expiry moves later, off the request path.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -48,9 +49,15 @@ class Find:
         self._reads = reads
 
     async def __call__(
-        self, caller: Caller, number: int, *, with_bytes: bool = False, with_view: bool = False
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        with_bytes: bool = False,
+        with_view: bool = False,
+        with_survey: bool = False,
     ) -> Found:
-        """The artifact, live at this moment; with its stored bytes and its kept text view where these are asked for.
+        """The artifact, live at this moment; with its stored bytes, its kept text view and its survey as asked for.
 
         Raises:
             CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
@@ -63,7 +70,15 @@ class Find:
                 raise not_found()
             return waiting if self._redacting is None else self._redacting.found(waiting)
         with self._reads.look(now):
-            found = await self._found(caller.namespace, number, now, with_bytes=with_bytes, with_view=with_view)
+            find = partial(
+                self._catalog.find,
+                caller.namespace,
+                number,
+                with_bytes=with_bytes,
+                with_view=with_view,
+                with_survey=with_survey,
+            )
+            found = await self._found(caller.namespace, number, now, find)
             if found is None:
                 raise not_found()
             if isinstance(found, Gone):
@@ -85,18 +100,22 @@ class Find:
             self._reads.note(namespace, number, now)
 
     async def _found(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool, with_view: bool
+        self,
+        namespace: str,
+        number: int,
+        now: datetime,
+        find: Callable[[datetime], Awaitable[Found | Gone | None]],
     ) -> Found | Gone | None:
         """What the row says, unless reads that it does not show yet have kept the artifact alive until now."""
         pending = self._reads.pending(namespace, number)  # first: by the row's answer they may be in the row
-        found = await self._catalog.find(namespace, number, now, with_bytes=with_bytes, with_view=with_view)
+        found = await find(now)
         if pending is None:
             return found
         if isinstance(found, Found):
             return _later(found, pending[1])
         if found is None or found.reason != "expired":
             return found
-        then = await self._catalog.find(namespace, number, pending[0], with_bytes=with_bytes, with_view=with_view)
+        then = await find(pending[0])
         if not isinstance(then, Found):
             return found
         then = _later(then, pending[1])
@@ -112,7 +131,7 @@ def _later(found: Found, read_at: datetime) -> Found:
     expires_at = expiry(a.created_at, read_at, ttl=a.ttl, idle_ttl=a.idle_ttl, pinned=a.pinned)
     if expires_at is None or expires_at <= a.expires_at:
         return found
-    return Found(msgspec.structs.replace(a, expires_at=expires_at), found.inline, found.text_view)
+    return msgspec.structs.replace(found, artifact=msgspec.structs.replace(a, expires_at=expires_at))
 
 
 async def require_seen(catalog: Catalog, shelter: Shelter | None, caller: Caller, number: int, now: datetime) -> None:

@@ -69,6 +69,7 @@ async def _card(ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.
             tool_call_id=_plain(event.call_id, 512),
             session=_plain(event.session, 256),
             url=_plain(event.url, 8192),
+            command=event.command,
             labels=asked.labels,
         ),
         ttl=asked.ttl,

@@ -33,7 +33,7 @@ from coatcheck.core.fulltext import (
     merged,
     to_merge,
 )
-from coatcheck.core.kinds.documents import is_document
+from coatcheck.core.media.documents import is_document
 from coatcheck.ports.catalog import Found
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, TextIndex, Unindexed
 from coatcheck.usecases.asking import is_binary

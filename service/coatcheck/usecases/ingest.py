@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone, Said
-from coatcheck.core.card import Text, may_show_text
+from coatcheck.core.card import Text
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.intake import Intake
@@ -25,10 +25,14 @@ from coatcheck.core.keys import own_key, require_session
 from coatcheck.core.policy import Policy, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.redact.mask import Mask
+from coatcheck.core.survey.survey import pack_survey
+from coatcheck.core.view_inputs import is_plain, view_inputs
 from coatcheck.core.views import Extracted
 from coatcheck.ports.artifacts import Fenced, IdempotencyKey, KeyReused, StoreArtifact, Stored
 from coatcheck.ports.catalog import Found
 from coatcheck.usecases.card_text import CardText, Made
+from coatcheck.usecases.compare import earlier_run
+from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.draft import (
     Cut,
     Draft,
@@ -77,11 +81,14 @@ _TURNS: Final = 3
 class Ingest:
     """The verb."""
 
-    def __init__(self, places: IngestPlaces, card_text: CardText | None = None) -> None:
+    def __init__(
+        self, places: IngestPlaces, card_text: CardText | None = None, open_content: OpenContent | None = None
+    ) -> None:
         """Make the verb; without `card_text` no text views are made, and every card is cut from its payload."""
         self._p = places
         self._card_text = card_text
         self._running = 0
+        self._open = open_content or OpenContent(places.catalog, places.blobs, places.pool)
         self._receipts = Receipts(places)
         self._trust = Trust(places.catalog, places.blobs, places.clock)
         self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage, places.rooms)
@@ -152,12 +159,14 @@ class Ingest:
             if asked.idle_ttl is not UNSET:
                 check_idle_ttl(asked.idle_ttl)
             await reception.taken()
-            ended = reception.intake.size + len(last) >= WORTH_ASKING
+            ended = reception.intake.size + len(last) >= WORTH_ASKING or asked.compare_to is not None
             if ended:
                 await reception.end(last)
                 before = await self._before(caller, reception.intake, asked)
-                if before is not None:
+                if before is not None and asked.key is None and asked.said.beside(before.said) == before.said:
                     return await self._again(caller, before, reception.intake, asked)
+                if before is None and asked.compare_to is not None:
+                    asked = await self._compared(caller, reception.intake, asked)
             return await self._store_and_cut(caller, reception, oversize, asked, last, ended=ended)
 
     async def _store_and_cut(
@@ -171,11 +180,12 @@ class Ingest:
         stored, draft, made, cut = got
         if isinstance(stored, CoatcheckError):
             return await self._refused(caller, reception, asked, draft, made, stored)
-        if self._card_text is not None and stored.created:
+        if self._card_text is not None and (stored.created or stored.redeclared):
             await self._card_text.keep(stored.artifact, made)
-        again = asked.carded and not stored.created
-        text = await self._text_of(caller, stored.artifact, draft.text) if again else draft.text
-        final = self._final(stored.artifact, draft, text)
+        artifact, text = _answered(stored, draft), draft.text
+        if asked.carded and not stored.created:
+            text = await self._kept_of(caller, artifact, draft.text)
+        final = self._final(artifact, draft, text)
         if final is not draft:
             draft, cut = final, await in_pool(self._p.pool, self._cut, final, asked)
         receipt = self._receipts.of(stored, asked, draft, cut)
@@ -195,7 +205,7 @@ class Ingest:
         drafting: asyncio.Future[tuple[bytes, Draft, Made | None]] = loop.create_future()
 
         def work() -> Cut | _Looked:
-            looked = _Looked(b"" if ended else intake.end(last), look(intake, asked.said))
+            looked = _Looked(b"" if ended else intake.end(last), look(intake, asked.said, asked.earlier))
             return looked if self._wants(looked.seen, intake, oversize) else finish(looked, None)
 
         def finish(looked: _Looked, extracted: Extracted | None) -> Cut:
@@ -236,7 +246,7 @@ class Ingest:
         intake = reception.intake
         made: Made | None = None
         stored_bytes = intake.end(last)
-        seen = look(intake, asked.said)
+        seen = look(intake, asked.said, asked.earlier)
         if self._wants(seen, intake, oversize):
             extracted = await self._extracted(asked, seen, intake)
             made = await in_pool(self._p.pool, self._made, asked, extracted, seen)
@@ -270,20 +280,24 @@ class Ingest:
             return None
         return self._card_text.made(extracted, seen[0], seen[1], carded=asked.carded)
 
-    async def _text_of(self, caller: Caller, artifact: Artifact, made: Text | None) -> Text | None:
+    async def _kept_of(self, caller: Caller, artifact: Artifact, text: Text | None) -> Text | None:
         """The view that the card of what was there already is cut from: the one that is kept, or the one made now."""
-        if self._card_text is None or not may_show_text(artifact.facts.kind, artifact.measure.size):
-            return None
         try:
             with self._p.catalog_outage.watched():
                 found = await self._p.catalog.find(
-                    caller.namespace, ids.parse(artifact.id), self._p.clock.now(), with_bytes=True, with_view=True
+                    caller.namespace,
+                    ids.parse(artifact.id),
+                    self._p.clock.now(),
+                    with_bytes=True,
+                    with_view=True,
                 )
-            return await self._card_text.found(found) if isinstance(found, Found) else made
+            if not isinstance(found, Found):
+                return text
+            return None if self._card_text is None else await self._card_text.found(found)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
-            return made
+            return text
 
     async def _kept(
         self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, made: Made | None
@@ -321,9 +335,7 @@ class Ingest:
         return msgspec.structs.replace(self._receipts.of(artifact, asked, draft, cut), stored=False, expires_at=None)
 
     async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
-        """This very artifact, if it is there already and asking costs less than counting its tokens again."""
-        if asked.key is not None:
-            return None
+        """This very artifact, if it is there already."""
         said = asked.said
         wanted = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
         try:
@@ -345,16 +357,26 @@ class Ingest:
     async def _again(self, caller: Caller, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
         """The receipt of what was there already."""
         stored = Stored(artifact, created=False, blob_used=False)
-        text = await self._text_of(caller, artifact, None) if asked.carded else None
-        draft = redrafted(artifact, intake.sample(), text)
+        text = await self._kept_of(caller, artifact, None) if asked.carded else None
+        draft = redrafted(artifact, intake.sample(), text, intake.survey())
         return self._receipts.of(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
+
+    async def _compared(self, caller: Caller, intake: Intake, asked: Offer) -> Offer:
+        """The offer with what the payload is compared with, if there is anything."""
+        said = asked.said
+        identity = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
+        earlier = await earlier_run(self._p, caller, asked, identity, self._open)
+        if earlier is None:
+            return asked
+        said = msgspec.structs.replace(said, compared_to=earlier.id)
+        return msgspec.structs.replace(asked, said=said, earlier=earlier)
 
     @staticmethod
     def _final(artifact: Artifact, draft: Draft, text: Text | None) -> Draft:
-        """The draft, unless something else was there already or its ID had to be probed: what was said first stays."""
-        a = artifact
-        same = (a.id, a.said, a.measure, a.facts) == (draft.id, draft.said, draft.measure, draft.facts)
-        return draft if same and text == draft.text else redrafted(a, draft.sample, text)
+        """The draft, unless its ID had to be probed, or it was there already and keeps something of its own."""
+        a, d = artifact, draft
+        same = (a.id, a.said, a.measure, a.facts, text) == (d.id, d.said, d.measure, d.facts, d.text)
+        return draft if same else redrafted(a, draft.sample, text, draft.survey)
 
     def _cut(self, draft: Draft, asked: Offer, *, stored: bool = True) -> Cut:
         """The card, at the budget and query asked now."""
@@ -364,7 +386,13 @@ class Ingest:
         if budget is None:
             budget = decided(policy_of(self._p.rules(), draft).card_tokens, self._p.card_tokens)
         return cut(
-            draft, budget=budget, query=asked.query, tokenizer=self._p.tokenizer, stored=stored, mask=self._mask(draft)
+            draft,
+            budget=budget,
+            query=asked.query,
+            tokenizer=self._p.tokenizer,
+            stored=stored,
+            tools=asked.tools,
+            mask=self._mask(draft),
         )
 
     def _veiled(self, draft: Draft) -> Draft:
@@ -372,7 +400,7 @@ class Ingest:
         mask = self._mask(draft)
         if mask is None:
             return draft
-        veil = behind(mask, draft.said, draft.facts, draft.sample, draft.text)
+        veil = behind(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
         return replace(draft, facts=veil.plain, veil=veil)
 
     def _mask(self, draft: Draft) -> Mask | None:
@@ -421,6 +449,7 @@ class Ingest:
             pinned=asked.pinned,
             now=self._p.clock.now(),
             key=key,
+            survey=None if draft.survey is None else pack_survey(draft.survey),
             text_view=None if made is None else made.new,
         )
 
@@ -440,6 +469,23 @@ class Ingest:
                 return None
             return Stored(found.artifact, created=record.created, blob_used=False, replayed=True)
         raise gone(found) if isinstance(found, Gone) else not_found()
+
+
+def _answered(stored: Stored, draft: Draft) -> Artifact:
+    """The artifact as the answer shows it: by what this request declares, also where that is not what is stored.
+
+    It is not where the request declares nothing, or is a replay of one before the last. Its card would then cite places
+    of another view than the one that is read, if the kinds have different ones: that card is cut by what is stored.
+    """
+    a = stored.artifact
+    said = draft.said.beside(a.said)
+    if said == a.said:
+        return a
+    facts = draft.facts.beside(a.facts)
+    alike = is_plain(facts.kind) and is_plain(a.facts.kind)
+    if not alike and view_inputs(said, facts) != view_inputs(a.said, a.facts):
+        return a
+    return msgspec.structs.replace(a, said=said, facts=facts)
 
 
 async def _received(reception: Reception, source: AsyncIterator[bytes]) -> bytes:

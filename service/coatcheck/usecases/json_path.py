@@ -14,6 +14,7 @@ from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import cursor as cursors
 from coatcheck.core.jsonpath.collect import collect
+from coatcheck.core.jsonpath.contents import contents, heading
 from coatcheck.core.jsonpath.cursor import Inside
 from coatcheck.core.jsonpath.decode import ODD
 from coatcheck.core.jsonpath.descend import not_json
@@ -26,6 +27,7 @@ from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, Rendered, render
 from coatcheck.core.jsonpath.tally import PATIENCE_SECONDS, Ask
 from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.text.inert import MARK
+from coatcheck.core.text.plural import plural
 from coatcheck.core.window import Extent
 from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget
 from coatcheck.usecases.content import Content
@@ -197,8 +199,10 @@ class ReadJson(Reader):
             at = Inside(start + 1, end if hit.state == "cut" else end - 1, text=True, partial=partial)
         else:
             at = Inside(start, end, text=False, partial=partial)
-        what = f"({hit.kind}, {end - start:,} byte{'' if end - start == 1 else 's'})"
-        part = await self._part(asking, at, "\n".join([title(hit, what), *said(page.notices)]))
+        first = [title(hit, f"({hit.kind}, {plural(end - start, 'byte')})")]
+        if hit.state == "sound" and hit.kind in {"object", "array"}:
+            first = await self._contents(asking, hit, start, end)
+        part = await self._part(asking, at, "\n".join([*first, *said(page.notices)]))
         whole = hit.whole and at.byte + part.used >= at.end
         value = _raw(hit.text, odd=ODD in page.notices) if whole else UNSET
         shown = JsonValue(
@@ -209,6 +213,13 @@ class ReadJson(Reader):
             value=value,
         )
         return _part_answer(asking, at, part, [shown], page.notices, partial=page.partial)
+
+    async def _contents(self, asking: "_Asking", hit: Hit, start: int, end: int) -> list[str]:
+        """What is in an object or array that is too long to be shown whole, as lines."""
+        deadline = self._clock() + self._patience
+        inside = await walk_over(asking.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
+        tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_CHARS // 3
+        return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
 
     async def _none(self, asking: "_Asking", page: Page) -> JsonAnswer:
         """No values, in a sentence."""

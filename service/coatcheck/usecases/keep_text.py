@@ -16,16 +16,17 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.intake import Intake
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.view_inputs import ViewInputs, is_plain, view_inputs
 from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
 from coatcheck.ports.artifacts import Fenced, FoundView, NewView, StoredView, StoreView
 from coatcheck.ports.catalog import Found
 from coatcheck.ports.extractor import Extractor
 from coatcheck.usecases import receive
-from coatcheck.usecases.asking import is_plain
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import not_found
 from coatcheck.usecases.lru import Lru
@@ -33,17 +34,14 @@ from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.receive import BLOCK, Reception, fenced
 
-_MIB: Final = 1024 * 1024
-CUT_SHORT: Final[dict[Kind, int]] = dict.fromkeys((Kind.WEB_PAGE, Kind.CODE_OR_FILE, Kind.TEXT), 8 * _MIB)
-"""Bytes of payload that an extractor is given; the view of a longer one is partial. Ten times the largest page of any
-collection that was measured, and as much text as has thousands of headings."""
-WHOLE: Final[dict[Kind, int]] = {Kind.SEARCH_RESULTS: 32 * _MIB, Kind.JSON: 32 * _MIB, Kind.BINARY: 32 * _MIB}
-"""The same where a part is worth nothing: a longer document has no text view."""
-_OTHERS: Final = 8 * _MIB
 _AT_ONCE: Final = 2
 """Views made at a time, each of which holds a payload and a view in memory."""
 _WITHOUT: Final = 10_000
 """Artifacts remembered that have no text view, so that they are not looked at again and again; some 150 bytes each."""
+
+
+_Key = tuple[str, str, bytes, ViewInputs]
+"""An artifact as it is declared: namespace, ID, digest, and what an extractor is told of it."""
 
 
 class Places(receive.Places, Protocol):
@@ -63,8 +61,8 @@ class KeepText:
         self._open = open_content
         self._extractor = extractor
         self._room = asyncio.Semaphore(_AT_ONCE)
-        self._making: dict[tuple[str, str, bytes], asyncio.Task[FoundView | None]] = {}
-        self._without: Lru[tuple[str, str, bytes], bool] = Lru(_WITHOUT)
+        self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
+        self._without: Lru[_Key, bool] = Lru(_WITHOUT)
 
     async def __call__(self, found: Found) -> FoundView | None:
         """The text view of an artifact that was found `with_bytes`, now kept; None where there is none to be had.
@@ -74,7 +72,7 @@ class KeepText:
                 which may pass; `integrity`; `artifact_not_found` when the artifact went away meanwhile.
         """
         a = found.artifact
-        key = (a.namespace, a.id, a.measure.sha256)
+        key = (a.namespace, a.id, a.measure.sha256, view_inputs(a.said, a.facts))
         if self._without.get(key):
             return None
         making = self._making.get(key)
@@ -102,7 +100,7 @@ class KeepText:
         if left:
             await asyncio.wait(left)
 
-    def _made(self, key: tuple[str, str, bytes], done: "asyncio.Task[FoundView | None]") -> None:
+    def _made(self, key: _Key, done: "asyncio.Task[FoundView | None]") -> None:
         del self._making[key]
         if not done.cancelled() and done.exception() is None and done.result() is None:
             self._without.put(key, value=True, cost=1)
@@ -110,8 +108,9 @@ class KeepText:
     async def _make(self, found: Found) -> FoundView | None:
         a = found.artifact
         content = self._open(found)
-        cap = CUT_SHORT.get(a.facts.kind) or WHOLE.get(a.facts.kind, _OTHERS)
-        if content.size > cap and a.facts.kind not in CUT_SHORT:
+        spec = spec_of(a.facts.kind)
+        cap = spec.view_bytes
+        if content.size > cap and not spec.view_partial:
             return None
         async with self._room:
             made = await self._extracted(found, content, cap)
@@ -123,9 +122,9 @@ class KeepText:
     async def _extracted(self, found: Found, content: Content, cap: int) -> Extracted | None:
         a = found.artifact
         payload = await content.read(0, cap)
-        media_type = a.said.media_type or a.facts.media_type
+        told = view_inputs(a.said, a.facts)
         try:
-            made = await self._extractor.extract(a.facts.kind, media_type, _place(a), payload)
+            made = await self._extractor.extract(told.kind, told.media_type, told.source, payload)
         except CoatcheckError as error:
             detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
@@ -158,7 +157,7 @@ class KeepText:
     async def _commit(self, found: Found, new: NewView) -> StoredView:
         a, now = found.artifact, self._p.clock.now()
         number = ids.parse(a.id)
-        change = StoreView(namespace=a.namespace, number=number, now=now, new=new)
+        change = StoreView(namespace=a.namespace, number=number, now=now, new=new, inputs=view_inputs(a.said, a.facts))
         with self._p.catalog_outage.watched():
             answer = await self._p.catalog.store_view(change)
         if isinstance(answer, Fenced):
@@ -167,14 +166,6 @@ class KeepText:
             waits = self._p.shelter.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
-
-
-def _place(a: Artifact) -> str | None:
-    """The URL of a payload; of plain text, the file's name where its title is one, which tells what it is."""
-    url = a.said.url or a.facts.url
-    title = a.said.title or ""
-    named = is_plain(a.facts.kind) and "." in title.rpartition("/")[2]
-    return title if named else url
 
 
 def _view(made: Extracted, measure: ViewMeasure) -> View:

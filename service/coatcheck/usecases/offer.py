@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import EarlierRun, Said
 from coatcheck.core.card import Card
 from coatcheck.core.views import Extracted
 
@@ -28,6 +28,12 @@ class Offer(Struct, frozen=True, kw_only=True):
     """The text view, where the caller made it already."""
     redacted: str = ""
     """What was masked of it before it was stored, in words."""
+    compare_to: str | None = None
+    """An artifact ID, or `previous`: what it is to be compared with. See `usecases/compare.py`."""
+    earlier: EarlierRun | None = None
+    """What that is, once it is known."""
+    tools: bool = True
+    """False: the model has no tool to read on with, and the card names none."""
     carded: bool = True
     """False: nobody reads the card, and it is not cut."""
     key: str | None = None
@@ -67,4 +73,6 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 def fingerprint(identity: bytes, asked: Offer) -> bytes:
     """What makes a request that request: the artifact's identity and everything asked with it."""
-    return hashlib.sha256(identity + msgspec.json.encode(msgspec.structs.replace(asked, extracted=None))).digest()
+    said = msgspec.structs.replace(asked.said, compared_to=None)  # what `previous` is may be another one by now
+    words = msgspec.structs.replace(asked, said=said, extracted=None, earlier=None)
+    return hashlib.sha256(identity + msgspec.json.encode(words)).digest()

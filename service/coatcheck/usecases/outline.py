@@ -7,18 +7,17 @@ within a time limit and a size. It changes nothing but the note of a read, and k
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.outline.diff import Diff
-from coatcheck.core.outline.languages import language_of
+from coatcheck.core.outline.landmarks import json_entries, scanner_for
 from coatcheck.core.outline.model import Entry, Found, Scanner
+from coatcheck.core.outline.narrow import chosen, section_of
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.render import MIN_TOKENS, Rendered, render
 from coatcheck.core.outline.sections import of_sections
-from coatcheck.core.outline.shape import of_json
-from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
@@ -157,6 +156,17 @@ class Outline(Reader):
         )
         return await self.shown(reading, answer, max_tokens)
 
+    async def entry(self, reading: Reading, wanted: str) -> tuple[Reading, Entry]:
+        """Returns the entry of a view's outline that `wanted` means, and the view narrowed to it, if it has lines.
+
+        Raises:
+            CoatcheckError: `section_not_found`, naming those that may be meant, `integrity`.
+        """
+        found, _ = await self._found(reading)
+        number = chosen(found.entries, wanted, reading.artifact.id)
+        sections, nth = section_of(found.entries, number)
+        return (reading if nth is None else replace(reading, sections=sections, nth=nth)), found.entries[number]
+
     async def _found(self, reading: Reading) -> tuple[Found, int]:
         """The entries, and how many bytes were looked at for them."""
         extent = reading.extent
@@ -174,7 +184,8 @@ class Outline(Reader):
         if kind is Kind.TABLE:
             head = await reading.read(extent.start, extent.start + _HEAD)
             return await in_pool(self._pool, of_table, head, reading.lines.last - reading.lines.first + 1), size
-        scanner = await self._scanner(reading)
+        head = await reading.read(extent.start, extent.start + _HEAD)
+        scanner = scanner_for(kind, _names(reading.artifact), head)
         return (Found([]), size) if scanner is None else await self._scan(reading, scanner)
 
     async def _shape(self, reading: Reading) -> tuple[Found, int]:
@@ -182,20 +193,7 @@ class Outline(Reader):
         size = extent.end - extent.start
         whole = size <= _JSON_WHOLE
         head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD)
-        return await in_pool(self._pool, of_json, head, whole=whole), len(head)
-
-    async def _scanner(self, reading: Reading) -> Scanner | None:
-        artifact, extent = reading.artifact, reading.extent
-        match artifact.facts.kind:
-            case Kind.DIFF:
-                return Diff()
-            case Kind.LOG | Kind.COMMAND_OUTPUT:
-                return Phases()
-            case Kind.CODE_OR_FILE:
-                head = await reading.read(extent.start, extent.start + _HEAD)
-                return Symbols(language_of(_names(artifact), head))
-            case _:
-                return None
+        return await in_pool(self._pool, json_entries, head, whole=whole), len(head)
 
     async def _scan(self, reading: Reading, scanner: Scanner) -> tuple[Found, int]:
         """Feed the lines, until their end, the deadline, or more than is looked at."""
@@ -220,7 +218,7 @@ class Outline(Reader):
         if not whole:
             looked = at - extent.start
             notices.append(f"Only the first {looked:,} of {extent.end - extent.start:,} bytes were looked at.")
-        if reading.artifact.facts.kind in {Kind.LOG, Kind.COMMAND_OUTPUT}:
+        if isinstance(scanner, Phases):
             head = await reading.read(extent.start, extent.start + _HEAD)
             said = times(head, await reading.read(extent.end - _HEAD, extent.end))
             notices += [said] if said else []

@@ -7,6 +7,7 @@ Following `next.cursor` until there is none gives every byte of the artifact exa
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -14,12 +15,13 @@ from msgspec import Struct
 
 from coatcheck.core import cursor as cursors
 from coatcheck.core.artifact import Caller
-from coatcheck.core.clip import Budget, clip
+from coatcheck.core.clip import Budget, Verbatim, clip
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
 from coatcheck.core.hexdump import ROW, clip_dump
 from coatcheck.core.sections import SectionPart, nth_section
+from coatcheck.core.text.seen import Seen, has_hidden, settled
 from coatcheck.core.token_clip import clip_tokens
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import (
@@ -39,8 +41,10 @@ from coatcheck.usecases.places import at_byte, past_end_of, place_of
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.reader import Reader
 from coatcheck.usecases.token_places import TokenPlaces
-from coatcheck.usecases.view import OpenView, Reading
+from coatcheck.usecases.view import OpenView, Reading, writes_over_lines
 
+_SEEN_LIMIT = 1024 * 1024
+"""The same where most bytes are hidden: a longer line of frames is shown in several answers."""
 _BYTES_PER_TOKEN = 5
 _LONGEST_CHAR = 4
 _FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64
@@ -91,7 +95,11 @@ class Next(Struct, frozen=True):
 
 
 class ReadAnswer(Struct, frozen=True, kw_only=True):
-    """A part of an artifact, as text."""
+    """A part of an artifact, as text.
+
+    Lines of the text view are shown as a terminal showed them: without escape sequences, and of a line that was written
+    over with carriage returns only the last frame, after a note of how many bytes it replaced.
+    """
 
     id: str
     view: ViewName
@@ -186,21 +194,27 @@ class Read(Reader):
 
     async def _by_text(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
         stop = reading.extent.end
+        as_seen = unit == "line" and reading.view == "text"
+        frames = as_seen and await writes_over_lines(reading)
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
         while True:
-            most = min(guess, _FETCH_LIMIT, left if unit == "byte" and left is not None else _FETCH_LIMIT)
+            most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
+            most = min(most, left) if unit == "byte" and left is not None else most
             data = await reading.read(start.byte, start.byte + most)
+            hidden = as_seen and has_hidden(data)
             wanted = _until(data, unit, left)
             whole = wanted is not None or start.byte + len(data) == stop
             data = data if wanted is None else data[:wanted]
             by_line = unit == "line"
-            got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=whole, by_line=by_line)
+            last = whole or most == _SEEN_LIMIT
+            show = partial(_seen, frames=frames, ends=last) if hidden else Verbatim
+            got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
             guess *= 4
         shown = data[: got.end]
         end = start.after(shown)
-        cut: Stop = got.cut or ("end" if end.byte == stop else "limit")
+        cut: Stop = got.cut or ("end" if end.byte == stop else "limit" if whole else "max_characters")
         return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
 
     async def _hex(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
@@ -307,6 +321,10 @@ def _check_cursor(at: Cursor, ask: ReadAsk, reading: Reading) -> None:
         )
     if not reading.extent.start <= at.byte < reading.extent.end:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
+
+
+def _seen(data: bytes, *, frames: bool, ends: bool) -> Seen:
+    return Seen(data if ends else data[: settled(data)], frames=frames)
 
 
 def _until(data: bytes, unit: Unit, left: int | None) -> int | None:

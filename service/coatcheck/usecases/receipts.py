@@ -4,13 +4,15 @@ from typing import Final
 
 from msgspec import UNSET
 
-from coatcheck.core.artifact import Artifact, Kind
+from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.policy import Kept, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.read_answer import is_read_answer
 from coatcheck.ports.artifacts import Stored
 from coatcheck.usecases.asking import MAX_TOKENS
+from coatcheck.usecases.compare import PREVIOUS
 from coatcheck.usecases.draft import Cut, Draft, policy_of
 from coatcheck.usecases.ingest_places import IngestPlaces
 from coatcheck.usecases.offer import Notice, Offer, Receipt
@@ -59,7 +61,7 @@ class Receipts:
         if limit is None:
             limit = decided(policy_of(self._p.rules(), draft).inline_tokens, self._p.inline_tokens)
         whole = m.tokens.exact and not m.dropped and draft.sample.whole
-        if not (whole and m.utf8 and draft.facts.kind not in {Kind.IMAGE, Kind.BINARY}):
+        if not (whole and m.utf8 and spec_of(draft.facts.kind).readable):
             return None
         tokens = _inline_tokens(draft, cut)
         if limit > 0 and tokens <= limit:
@@ -70,27 +72,24 @@ class Receipts:
         return text if is_read_answer(text) else None  # a card of it would have to be read again, for ever
 
 
-_KEPT: Final = ("media_type", "tool_name", "url", "title", "kind", "failed")
-"""What may be said of a payload besides its labels; its session and its call are part of which payload it is."""
 _CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
 """What a PATCH changes."""
 
 
 def _not_taken(artifact: Artifact, asked: Offer, life: Kept) -> list[Notice]:
-    """What is said now of a payload that was there already, where something else was said first: that stays."""
-    said, first = asked.said, artifact.said
-    names = [name for name in _KEPT if (now := getattr(said, name)) and now != getattr(first, name)]
+    """What is asked now of a payload that was there already, where something else was asked first: that stays."""
     lost = {
-        "labels": not set(said.labels) <= set(first.labels),
+        "labels": not set(asked.said.labels) <= set(artifact.said.labels),
         "ttl": asked.ttl is not UNSET and life.ttl != artifact.ttl,
         "idle_ttl": asked.idle_ttl is not UNSET and life.idle_ttl != artifact.idle_ttl,
         "pin": asked.pinned and not artifact.pinned,
+        "compare_to": asked.compare_to not in {None, PREVIOUS, artifact.said.compared_to},
     }
-    names += [name for name, is_lost in lost.items() if is_lost]
+    names = [name for name, is_lost in lost.items() if is_lost]
     if not names:
         return []
     how = " PATCH the artifact to change labels, ttl, idle_ttl and pin." if _CHANGED.intersection(names) else ""
-    told = f"It was stored before, and what was said of it first stays. Not taken now: {', '.join(names)}."
+    told = f"It was stored before, and keeps what was said of it first in: {', '.join(names)}."
     return [Notice("said_before", told + how)]
 
 

@@ -16,7 +16,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep import PIECE, Hit, Mark, Scan
-from coatcheck.core.grep_text import CONTEXT_LINE, MATCH_SHOWN, Around, Shown, compose
+from coatcheck.core.grep_text import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, Shown, compose
 from coatcheck.core.patterns import Pattern, compile_pattern, wants_line_feed
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
@@ -28,7 +28,7 @@ from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.places import at_byte, past_end_of, place_of
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import OpenView, Reading
+from coatcheck.usecases.view import OpenView, Reading, writes_over_lines
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 200
@@ -41,8 +41,8 @@ _PATTERNS = 16
 """Compiled patterns kept: 128 MB at the very worst, a few hundred KB usually."""
 _MARKS = 1_000
 """Places of earlier scans kept, about 300 bytes each."""
-_LINE_BYTES = 2 * 1024
-"""Fetched for each line of context; longer ones may be shown by their nearer end."""
+_PATTERN_SHOWN = 200
+"""Characters of a pattern that a sentence repeats."""
 
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
 """A group that ignores case already."""
@@ -82,7 +82,7 @@ class Match(Struct, frozen=True):
 
 
 class SearchWindow(Struct, frozen=True):
-    """A part of a line that is shown verbatim."""
+    """A part of a line that is shown verbatim; of the text view, without escape sequences."""
 
     line: int
     bytes: Extent
@@ -168,7 +168,8 @@ class Search(Reader):
         _check(ask)
         pattern = await self._compiled(ask)
         scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
-        around = await _fetch(reading, scan.hits, ask.context)
+        frames = reading.view == "text" and bool(scan.hits) and await writes_over_lines(reading)
+        around = await _fetch(reading, scan.hits, ask.context, frames=frames)
         budget = Budget(ask.max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
         return await self.shown(reading, _answer(reading, ask, scan, shown), ask.max_tokens)
@@ -248,19 +249,19 @@ def _check(ask: SearchAsk) -> None:
         )
 
 
-async def _fetch(reading: Reading, hits: list[Hit], context: int) -> list[Around]:
+async def _fetch(reading: Reading, hits: list[Hit], context: int, *, frames: bool) -> list[Around]:
     """The bytes around each hit, for as many hits as the longest answer could show."""
-    reach = _LINE_BYTES * (context + 1)
+    reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
     out: list[Around] = []
     least = 0
     for hit in hits:
         first, last = hit.matches[0].start, hit.matches[-1]
-        at = max(hit.line_start, first - MATCH_SHOWN)
-        end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + reach)
+        at = max(hit.line_start, first - LONGEST_LINE)
+        end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + LONGEST_LINE + reach)
         data = await reading.read(at, end)
         before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
         ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
-        out.append(Around(hit, before, at, data, ends, begins))
+        out.append(Around(hit, before, at, data, ends, begins, seen, frames))
         least += min(len(data), last.start - first + 1)
         if least > MAX_CHARS * 4:
             break
@@ -310,7 +311,7 @@ def _nothing(reading: Reading, ask: SearchAsk, scan: Scan) -> str:
     if reading.section is not None:
         lines += f" of section {reading.section.name}"
     pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
-    shown = pattern if len(pattern) <= CONTEXT_LINE else pattern[:CONTEXT_LINE] + "…"
+    shown = pattern if len(pattern) <= _PATTERN_SHOWN else pattern[:_PATTERN_SHOWN] + "…"
     if scan.expired:
         return f'No match for "{shown}" yet: the search ran out of time. Retry the same call; it goes on from there.'
     if scan.count:

@@ -226,7 +226,7 @@ class SearchResults:
         return found.artifact
 
     async def _view_kept(self, found: Found, view: Extracted, notices: list[Notice]) -> None:
-        """Keep the view; what was stored as another kind before keeps its own, or none."""
+        """Keep the view; what is stored as another kind, or has a view of another release, keeps that."""
         kept, kind = found.text_view, found.artifact.facts.kind
         if kept is None and kind is Kind.SEARCH_RESULTS:
             kept = await self._p.keep_text.keep(found, view)
@@ -235,8 +235,8 @@ class SearchResults:
             notices.append(
                 Notice(
                     "stored_as_other",
-                    f"This very payload was stored before as {kind}: sections and ranges of this answer cannot be "
-                    f"read back. Read {found.artifact.id} without a section.",
+                    f"This very payload is stored as {kind}, or with another view: sections and ranges of this answer "
+                    f"cannot be read back. Read {found.artifact.id} without a section.",
                 )
             )
 

@@ -46,7 +46,8 @@ class Sheltered(Struct, frozen=True):
     def cost(self) -> int:
         """Bytes of memory, about."""
         view = self.change.text_view
-        return len(self.stored) + len(self.change.blob.index) + _ROW_BYTES + (0 if view is None else _cost(view))
+        beside = len(self.change.blob.index) + len(self.change.survey or b"")
+        return len(self.stored) + beside + _ROW_BYTES + (0 if view is None else _cost(view))
 
 
 class Shelter:
@@ -108,7 +109,7 @@ class Shelter:
             return None
         view = entry.change.text_view
         kept = None if view is None else FoundView(view.view, view.blob, view.inline)
-        return Found(entry.artifact, entry.change.inline, kept)
+        return Found(entry.artifact, entry.change.inline, kept, entry.change.survey)
 
     def waits(self, entry: Sheltered) -> bool:
         """Whether this very entry still waits."""

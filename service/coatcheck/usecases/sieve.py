@@ -110,7 +110,7 @@ def _named(mask: Mask, said: Said, *, refuse: bool) -> Said:
     clean = said_of(mask, said)
     if clean is said or not refuse:
         return replace(clean, session=said.session)
-    for field in ("title", "url", "tool_name", "tool_call_id", "media_type", "labels"):
+    for field in ("title", "url", "tool_name", "tool_call_id", "media_type", "command", "labels"):
         was = getattr(said, field)
         if was != getattr(clean, field):
             texts = said.labels if field == "labels" else (str(was),)

@@ -12,22 +12,26 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.kinds.documents import is_document
+from coatcheck.core.media.documents import is_document
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.veil import sections_of
 from coatcheck.core.sections import SectionPart, no_section, nth_section, part
+from coatcheck.core.text.seen import writes_over
+from coatcheck.core.view_inputs import is_plain
 from coatcheck.core.views import Section, ViewMeasure
 from coatcheck.core.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import Found
 from coatcheck.usecases.accounts import Ledger
-from coatcheck.usecases.asking import ViewName, is_binary, is_plain
+from coatcheck.usecases.asking import ViewName, is_binary
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.redaction import Redacting
 
+_SOLE_LINE: Final = 8 * 1024
+"""Bytes of a text without LF that tell what its carriage returns mean."""
 _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
 
@@ -242,6 +246,13 @@ class OpenView:
                 sections_end=not view.partial,
             )
         )
+
+
+async def writes_over_lines(reading: Reading) -> bool:
+    r"""Returns whether `\r` in what is read writes over what stands before it in its line, as terminals have it."""
+    if reading.measure.lines > 1:
+        return True
+    return writes_over(await reading.content.read(0, _SOLE_LINE))
 
 
 def _named(view: str | None, section: str | int | None) -> ViewName:

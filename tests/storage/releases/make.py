@@ -21,8 +21,9 @@ from coatcheck.adapters.sql.engine import sqlite_url  # noqa: E402
 from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: E402
 from coatcheck.adapters.sql.sqlite import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
-from coatcheck.core.artifact import Said  # noqa: E402
+from coatcheck.core.artifact import Gone, Kind, Said  # noqa: E402
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
+from coatcheck.ports.catalog import Found  # noqa: E402
 from coatcheck.ports.uploads import BeginUpload  # noqa: E402
 from contract.making import DAY, START, Everything, store, view  # noqa: E402
 from support.postgres import BIN, Server, running_postgres  # noqa: E402
@@ -41,6 +42,8 @@ def changes() -> list[StoreArtifact]:
         store(b"other", namespace="other", said=Said(tool_call_id="5")),
         store(b"<p>page", said=Said(tool_call_id="6"), text_view=view(b"page\n")),
         store(b"# part\n", said=Said(tool_call_id="7"), text_view=view(None)),
+        store(b"run", said=Said(tool_call_id="8", command="make"), survey=b"\x00survey"),
+        store(b"run", said=Said(tool_call_id="8", kind=Kind.LOG, command="make\nall"), survey=b"\x01survey"),
     ]
 
 
@@ -60,8 +63,16 @@ async def fill(catalog: Everything, made: list[StoreArtifact]) -> list[str]:
 
 async def told(catalog: Everything, numbers: list[tuple[str, int]]) -> list[str]:
     """What a catalogue says of these, as JSON."""
-    found = [await catalog.find(*each, START, with_bytes=True, with_view=True) for each in numbers]
-    return [msgspec.json.encode((each, answer)).decode() for each, answer in zip(numbers, found, strict=True)]
+    found = [await catalog.find(*each, START, with_bytes=True, with_view=True, with_survey=True) for each in numbers]
+    return [msgspec.json.encode((each, _said_of(answer))).decode() for each, answer in zip(numbers, found, strict=True)]
+
+
+def _said_of(answer: Found | Gone | None) -> object:
+    """An answer without what releases before did not know."""
+    said = msgspec.to_builtins(answer)
+    if isinstance(answer, Found) and answer.survey is None:
+        del said["survey"]
+    return said
 
 
 def on_sqlite(folder: Path) -> None:

@@ -3,7 +3,7 @@
 Extraction is linear and the same wherever it runs, so that a busy pool changes no view that is small enough for a
 thread; for what is larger the caller comes again. A worker that died may have been killed for no fault of the payload,
 which another one is given; what no worker survives is tried in a simpler way, for pages alone. Documents in formats of
-their own (PDF, workbooks) are opened in a worker or not at all.
+their own, archives and databases are opened in a worker or not at all.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import structs
 
-from coatcheck.adapters.extract.documents import document_type
+from coatcheck.adapters.extract.documents import is_extractable
 from coatcheck.adapters.extract.process import WorkerDied, WorkerLost
 from coatcheck.adapters.extract.wire import Answer, Job, check
 from coatcheck.adapters.extract.workers import Busy, Workers
@@ -112,7 +112,7 @@ class TextExtractor:
 def _taken(kind: Kind, payload: bytes) -> bytes | None:
     """As much of a payload as a view is made of; None where there is none to be made."""
     if kind is Kind.BINARY:
-        return payload if document_type(payload) is not None else None
+        return payload if is_extractable(payload) else None
     if kind not in _KINDS or not payload:
         return None
     if kind is Kind.WEB_PAGE:

@@ -47,7 +47,7 @@ from coatcheck.ports.artifacts import (
     StoreView,
     Touch,
 )
-from coatcheck.ports.catalog import Filter, Found, Page
+from coatcheck.ports.catalog import Filter, Found, Page, Run
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex, Unindexed
 from coatcheck.ports.tidying import (
     CondemnBlob,
@@ -105,6 +105,7 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
     async def store_artifact(self, change: StoreArtifact) -> store.Answer:
         """The one transaction of an ingest."""
         weight = len(change.inline or b"") + len(change.blob.index) + _view_weight(change.text_view)
+        weight += len(change.survey or b"")
         try:
             return await self._change(store.apply_store, change, change.namespace, weight)
         except usage.NamespaceClosing as error:
@@ -151,13 +152,32 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         await self._change(alter.apply_touch, change, None, len(change.reads) * _ROW_BYTES)
 
     async def find(
-        self, namespace: str, number: int, now: datetime, *, with_bytes: bool = False, with_view: bool = False
+        self,
+        namespace: str,
+        number: int,
+        now: datetime,
+        *,
+        with_bytes: bool = False,
+        with_view: bool = False,
+        with_survey: bool = False,
     ) -> Found | Gone | None:
         """The artifact, its tombstone, or None."""
         return await self._ask(
             namespace,
-            lambda conn: reads.find(conn, namespace, number, now, with_bytes=with_bytes, with_view=with_view),
+            lambda conn: reads.find(
+                conn,
+                namespace,
+                number,
+                now,
+                with_bytes=with_bytes,
+                with_view=with_view,
+                with_survey=with_survey,
+            ),
         )
+
+    async def latest_run(self, run: Run, now: datetime) -> int | None:
+        """The number of a run's last artifact."""
+        return await self._ask(run.namespace, lambda conn: reads.latest_run(conn, run, now))
 
     async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
         """The stored bytes of an inline blob."""

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exist
 
 from coatcheck.adapters.sql.changes import usage
 from coatcheck.adapters.sql.changes.bury import is_unused
-from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, views
+from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, surveys, views
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.findings import Finding
@@ -22,6 +22,9 @@ _DROP_STRAYS = delete(inline_bytes).where(_STRAY)
 _LOST: ColumnElement[bool] = ~exists().where(artifacts.c.seq == views.c.artifact_seq).correlate(views)
 _LOST_VIEWS = select(func.count()).select_from(views).where(_LOST)
 _DROP_LOST_VIEWS = delete(views).where(_LOST)
+_LOST_SURVEY: ColumnElement[bool] = ~exists().where(artifacts.c.seq == surveys.c.artifact_seq).correlate(surveys)
+_LOST_SURVEYS = select(func.count()).select_from(surveys).where(_LOST_SURVEY)
+_DROP_LOST_SURVEYS = delete(surveys).where(_LOST_SURVEY)
 _HOLLOW = (
     select(artifacts.c.namespace, artifacts.c.number)
     .outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
@@ -49,6 +52,8 @@ def contradictions(conn: Connection) -> list[Finding]:
         found.append(Finding("stray", "", "", f"{strays:,} rows of stored bytes belong to no blob."))
     if lost := conn.execute(_LOST_VIEWS).scalar_one():
         found.append(Finding("stray", "", "", f"{lost:,} views belong to no artifact."))
+    if lost := conn.execute(_LOST_SURVEYS).scalar_one():
+        found.append(Finding("stray", "", "", f"{lost:,} surveys belong to no artifact."))
     found += [
         Finding("unreferenced", namespace, blob_id, "No artifact and no view uses this live blob.")
         for namespace, blob_id in conn.execute(_UNREFERENCED)
@@ -76,6 +81,7 @@ def _drift(drift: usage.Drift) -> str:
 def repair(conn: Connection, now: datetime) -> None:
     """Bury what nothing uses, drop what belongs to nothing, correct the sums. Only while nobody stores."""
     conn.execute(_DROP_LOST_VIEWS)
+    conn.execute(_DROP_LOST_SURVEYS)
     conn.execute(_BURY, {"now": now})
     conn.execute(_DROP_STRAYS)
     usage.correct(conn)

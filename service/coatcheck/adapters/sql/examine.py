@@ -16,7 +16,7 @@ from coatcheck.adapters.sql import contradictions
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.snapshot import explained
-from coatcheck.adapters.sql.tables import artifacts, inline_bytes, views
+from coatcheck.adapters.sql.tables import artifacts, inline_bytes, surveys, views
 from coatcheck.core.errors import Code
 from coatcheck.core.findings import Examined, Finding
 
@@ -84,7 +84,7 @@ def _contradictions(conn: Connection) -> list[Finding]:
     broken: dict[str, int] = {}
     for row in conn.exec_driver_sql("PRAGMA foreign_key_check"):
         table = str(row[0])
-        if table not in {inline_bytes.name, views.name}:  # told above
+        if table not in {inline_bytes.name, surveys.name, views.name}:  # told above
             broken[table] = broken.get(table, 0) + 1
     found += [
         Finding("dangling", "", "", f"{count:,} rows of the table {table} point at rows that are not there.")

@@ -162,10 +162,10 @@ class _Look:
         return before if ready else min(before, frontier)
 
     def _rows(self, seqs: list[int]) -> list[Row[Any]]:
-        return listing.of_rows(self._conn, self._namespace, self._where, self._now, seqs, STATE[-1])
+        return listing.of_rows(self._conn, self._namespace, self._where, self._now, seqs, *STATE[-2:])
 
     def _is_true(self, row: Row[Any]) -> bool:
-        mark = print_of(row.number, row.created_at, row.labels, row.extractor)
+        mark = print_of(row.number, row.created_at, row.labels, row.declared_at, row.extractor)
         return mark in self._proposed[row.seq]
 
     def _ask(self, question: Prepared, **values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - parameters

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     Connection,
     Integer,
+    LargeBinary,
     Select,
     Text,
     and_,
     bindparam,
     literal_column,
     null,
+    or_,
     select,
     tuple_,
     union_all,
@@ -23,13 +27,22 @@ from sqlalchemy import (
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.bury import NOW, is_live
 from coatcheck.adapters.sql.prepared import Prepared
-from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, inline_bytes, tombstones, uploads, views
+from coatcheck.adapters.sql.tables import (
+    artifacts,
+    blobs,
+    idempotency_keys,
+    inline_bytes,
+    surveys,
+    tombstones,
+    uploads,
+    views,
+)
 from coatcheck.adapters.sql.types import Many, UtcDateTime
-from coatcheck.adapters.sql.words import among, by_now
+from coatcheck.adapters.sql.words import among, by_now, contains_text
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.views import TEXT
 from coatcheck.ports.artifacts import KeyRecord
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import Found, Run
 from coatcheck.ports.tidying import DeadBlob
 
 _WIDTH = rows.WIDTH
@@ -39,7 +52,7 @@ _VIEW_BLOBS = blobs.alias("view_blobs")
 _VIEW_BYTES = inline_bytes.alias("view_bytes")
 
 
-def _find(*, with_bytes: bool, with_view: bool) -> Select[Any]:
+def _find(*, with_bytes: bool, with_view: bool, with_survey: bool) -> Select[Any]:
     # Artifact and tombstone in one statement: a re-post between two would show neither.
     anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
     here = anchor.outerjoin(
@@ -49,6 +62,10 @@ def _find(*, with_bytes: bool, with_view: bool) -> Select[Any]:
     if with_bytes:
         here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
         stored = inline_bytes.c.stored
+    survey: ColumnElement[Any] = null()
+    if with_survey:
+        here = here.outerjoin(surveys, surveys.c.artifact_seq == artifacts.c.seq)
+        survey = surveys.c.data
     view: list[ColumnElement[Any]] = []
     if with_view:
         here = (
@@ -74,6 +91,7 @@ def _find(*, with_bytes: bool, with_view: bool) -> Select[Any]:
         artifacts.c.tool_name,
         artifacts.c.session,
         stored,
+        survey,
         tombstones.c.reason,
         tombstones.c.at,
         tombstones.c.tool_name,
@@ -83,10 +101,32 @@ def _find(*, with_bytes: bool, with_view: bool) -> Select[Any]:
 
 
 _FIND = {
-    (with_bytes, with_view): Prepared(_find(with_bytes=with_bytes, with_view=with_view))
-    for with_bytes in (False, True)
-    for with_view in (False, True)
+    (with_bytes, with_view, with_survey): Prepared(
+        _find(with_bytes=with_bytes, with_view=with_view, with_survey=with_survey)
+    )
+    for with_bytes, with_view, with_survey in product((False, True), repeat=3)
 }
+_LOOKED_AT = 1_000
+"""Artifacts of a session among which an earlier run is looked for, the newest first."""
+_RECENT = (
+    select(artifacts)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.session == bindparam("session", type_=Text()))
+    .order_by(artifacts.c.seq.desc())
+    .limit(_LOOKED_AT)
+    .subquery("recent")
+)
+_COMMAND = bindparam("command", type_=Text())
+_LATEST = (
+    select(_RECENT.c.number)
+    .where(
+        or_(_RECENT.c.expires_at.is_(None), _RECENT.c.expires_at > NOW),
+        _RECENT.c.identity != bindparam("but", type_=LargeBinary()),
+        _RECENT.c.tool_name.is_not_distinct_from(bindparam("tool_name", type_=Text())),
+        contains_text(_RECENT.c.said, _COMMAND) == bindparam("has_command", type_=Boolean()),
+    )
+    .order_by(_RECENT.c.seq.desc())
+    .limit(1)
+)
 _STORED = (
     select(inline_bytes.c.stored)
     .join_from(blobs, inline_bytes, inline_bytes.c.blob_seq == blobs.c.seq)
@@ -133,19 +173,41 @@ _MOST_NAMES = 500
 
 
 def find(
-    conn: Connection, namespace: str, number: int, now: datetime, *, with_bytes: bool, with_view: bool
+    conn: Connection,
+    namespace: str,
+    number: int,
+    now: datetime,
+    *,
+    with_bytes: bool,
+    with_view: bool,
+    with_survey: bool,
 ) -> Found | Gone | None:
     """The artifact, its tombstone, or None."""
-    row = _FIND[with_bytes, with_view].rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
-    live, expires_at, tool_name, session, stored, reason, at, *buried_and_view = row[_WIDTH:]
+    statement = _FIND[with_bytes, with_view, with_survey]
+    row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
+    live, expires_at, tool_name, session, stored, survey, reason, at, *buried_and_view = row[_WIDTH:]
     buried, view = buried_and_view[:2], buried_and_view[2:]
     if row[0] is None:
         return None if reason is None else rows.gone(number, reason, at, *buried)
     if not live:
         return rows.gone(number, "expired", expires_at, tool_name, session)
-    if not view or view[0] is None:
-        return Found(rows.artifact(row), stored)
-    return Found(rows.artifact(row), stored, rows.found_view(view[:-1], view[-1]))
+    kept = rows.found_view(view[:-1], view[-1]) if view and view[0] is not None else None
+    return Found(rows.artifact(row), stored, kept, survey)
+
+
+def latest_run(conn: Connection, run: Run, now: datetime) -> int | None:
+    """The number of a run's last artifact."""
+    wanted = {
+        "namespace": run.namespace,
+        "session": run.session,
+        "tool_name": run.tool_name,
+        "command": rows.command_in_said(run.command),
+        "has_command": run.command is not None,
+        "but": run.but,
+        "now": now,
+    }
+    found: int | None = conn.execute(_LATEST, wanted).scalar()
+    return found
 
 
 def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, FromClause
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Measure, Said
+from coatcheck.core.view_inputs import ViewInputs, view_inputs
 from coatcheck.core.views import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
@@ -96,6 +97,11 @@ def blob(columns: Sequence[Any]) -> Blob:
     )
 
 
+def inputs_of(said: str, facts: str) -> ViewInputs:
+    """What an extractor is told of the artifact with these columns."""
+    return view_inputs(_said.decode(said), _facts.decode(facts))
+
+
 def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
     """The view from VIEW_COLUMNS and the columns of its blob, which are NULL where it has none of its own."""
     name, extractor, partial, measure, sections, *own = columns
@@ -124,9 +130,26 @@ def encode_said(said: Said) -> str:
     return encode(msgspec.structs.replace(said, labels=()) if said.labels else said)
 
 
+def command_in_said(command: str | None) -> str:
+    """The text that `encode_said` writes for this command and for no other; without one, for any command."""
+    return '"command":' if command is None else f'"command":{_encoder.encode(command).decode()}'
+
+
 def encode_labels(labels: tuple[str, ...]) -> str | None:
     """The labels as a JSON array, or None for none."""
     return _encoder.encode(labels).decode() if labels else None
+
+
+def declared_columns(said: Said, facts: Facts) -> dict[str, Any]:
+    """The columns of an artifact that follow from what was declared and recognised, labels and session aside."""
+    return {
+        "said": encode_said(said),
+        "facts": encode(facts),
+        "tool_name": said.tool_name,
+        "kind": facts.kind.value,
+        # A payload's own URL may hold what no text column takes.
+        "url": (said.url or facts.url or "").replace("\0", "") or None,
+    }
 
 
 def digest(sha256: bytes) -> int:

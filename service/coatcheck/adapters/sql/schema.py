@@ -26,7 +26,7 @@ from coatcheck.adapters.sql.postgres_line import Session, is_postgres, open_engi
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.core.errors import CoatcheckError, Code
 
-REVISION = "0001"
+REVISION = "0002"
 """The revision that this release works with. A test holds it to the newest migration."""
 
 T = TypeVar("T")

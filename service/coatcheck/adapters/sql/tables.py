@@ -93,6 +93,7 @@ artifacts = Table(
     Column("labels", Text),  # a JSON array; NULL when there are none
     Column("measure", Text, nullable=False),  # JSON
     Column("facts", Text, nullable=False),  # JSON
+    Column("declared_at", UtcDateTime),  # when `said` was replaced; NULL: it is what the first request declared
 )
 Index("uq_artifacts_namespace_number", artifacts.c.namespace, artifacts.c.number, unique=True)
 Index("ix_artifacts_namespace_seq", artifacts.c.namespace, artifacts.c.seq)
@@ -132,6 +133,20 @@ Index(
     views.c.blob_seq,
     sqlite_where=views.c.blob_seq.is_not(None),
     postgresql_where=views.c.blob_seq.is_not(None),
+)
+
+surveys = Table(  # apart, so that lists and counts read small rows
+    "surveys",
+    metadata,
+    Column(
+        "artifact_seq",
+        RowNumber,
+        ForeignKey("artifacts.seq", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("namespace", Text, nullable=False),  # its artifact's
+    Column("data", LargeBinary, nullable=False),
 )
 
 uploads = Table(
@@ -360,6 +375,14 @@ removed_views = Table(
         for column in views.c
         if column.name not in {"artifact_seq", "name"}
     ),
+)
+
+removed_surveys = Table(
+    "removed_surveys",
+    metadata,
+    Column("removed_seq", RowNumber, ForeignKey("removed.seq", ondelete="CASCADE"), primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
 )
 
 # Rehearsals, for an hour, and what came of them.

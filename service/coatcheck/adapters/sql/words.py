@@ -1,4 +1,4 @@
-"""What the databases say in words of their own: `has_label`, `among`, `by_now`."""
+"""What the databases say in words of their own: `has_label`, `among`, `contains_text`, `by_now`."""
 
 from typing import Any
 
@@ -35,6 +35,16 @@ class among(GenericFunction[bool]):  # noqa: N801 - as above
     def self_group(self, against: OperatorType | None = None) -> Any:
         # A condition by itself: `… = 1`, which SQLite would get otherwise, keeps it from its index.
         return self
+
+
+class contains_text(GenericFunction[bool]):  # noqa: N801 - as above
+    """True when the second argument stands in the first, letter for letter. SQLite's LIKE knows no capitals."""
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, text: ColumnElement[Any], part: ColumnElement[Any]) -> None:
+        super().__init__(text, part)
 
 
 class by_now(GenericFunction[Any]):  # noqa: N801 - as above
@@ -77,6 +87,16 @@ def _sqlite_among(element: among, compiler: SQLCompiler, **options: Any) -> str:
 def _postgresql_among(element: among, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
     value, many = _parts(element, compiler, options)
     return f"{value} = ANY ({many})"
+
+
+@compiles(contains_text, "sqlite")
+def _sqlite_contains(element: contains_text, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
+    return f"(instr({', '.join(_parts(element, compiler, options))}) > 0)"
+
+
+@compiles(contains_text, "postgresql")
+def _postgresql_contains(element: contains_text, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
+    return f"(strpos({', '.join(_parts(element, compiler, options))}) > 0)"
 
 
 @compiles(by_now, "sqlite")

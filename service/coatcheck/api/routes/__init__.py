@@ -52,10 +52,10 @@ from coatcheck.api.routes.hooks import claude_code_hook
 from coatcheck.api.routes.ingest import store, store_batch, store_raw
 from coatcheck.api.routes.json import read_json
 from coatcheck.api.routes.metrics import metrics
+from coatcheck.api.routes.passages import find_passages
 from coatcheck.api.routes.reading import outline_artifact, read_artifact, search_artifact
 from coatcheck.api.routes.search_results import budget_search_results, verify_citations
 from coatcheck.api.routes.tools import call_tool, get_tools
-from coatcheck.api.routes.windows import find_windows
 
 __all__ = ["CONTENT_PATH", "METRICS_PATH", "ROUTES"]
 
@@ -70,7 +70,7 @@ ROUTES: Final[list[HTTPRouteHandler]] = [
     get_card,
     read_artifact,
     search_artifact,
-    find_windows,
+    find_passages,
     read_json,
     outline_artifact,
     delete_session,

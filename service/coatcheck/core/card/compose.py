@@ -1,45 +1,44 @@
-"""Cutting a card: spend a budget on what a reader needs most, and never a token more.
+"""Cuts a card: spends a budget on what a reader needs most, and never a token more.
 
 Pure: the same payload, words, query and budget give the same card, byte for byte. The first line with the ID and the
 next call survive at every budget; everything else shrinks. The final text is counted whole, so the bound holds for
 every content, whatever the sums before it said.
 """
 
+from bisect import bisect_left
 from typing import Final
 
-from coatcheck.core.artifact import ENGINE, Facts, Kind, Marker, Measure, Said, Sample
+from coatcheck.core.artifact import ENGINE, Facts, Marker, Measure, Said, Sample
 from coatcheck.core.card import render
-from coatcheck.core.card.excerpts import Excerpts
-from coatcheck.core.card.fixed import Fixed, FixedLines
+from coatcheck.core.card.excerpts import excerpt, omissions, regions_of, runs_of
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
-from coatcheck.core.card.text import Text, plan_text
+from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call
+from coatcheck.core.card.own_lines import OwnLines, OwnLinesBuilder
+from coatcheck.core.card.text import Text
+from coatcheck.core.choose.select import Selection
+from coatcheck.core.choose.units import Units
+from coatcheck.core.choose.worth import OUTCOME, Worth, worth_of
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.kinds import CUTTERS
-from coatcheck.core.kinds.cutter import Plan
-from coatcheck.core.kinds.documents import is_document
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.media.documents import is_document
+from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
 FAILED: Final = Marker("error", "reported by the tool")
 """What the provider's result said, as data."""
 MIN_BUDGET: Final = 64
 MAX_BUDGET: Final = 8192
-
-_PAGE_LINES: Final = 200
 _QUERY: Final = 200
 """Characters of a query that are looked at."""
-_TRIES: Final = 6
-_REWRITTEN: Final = frozenset({Kind.JSON, Kind.WEB_PAGE, Kind.SEARCH_RESULTS})
-"""Kinds whose text view, which the tool reads, may be another text than the payload that a card was cut from."""
-
-
-def plan(sample: Sample, facts: Facts) -> Plan:
-    """What the excerpts of every card of a payload are chosen from. Needs no sizes; the same at every budget."""
-    return CUTTERS[facts.kind].plan(sample, facts)
+_FACTS: Final = 0.8
+"""Of the tokens behind the names, the most that facts get beside excerpts."""
+_DENSE: Final = 16
+"""Bytes a token stands for at most in a payload that is tried whole."""
 
 
 def cut(
     artifact_id: str,
-    said: Said,
+    declared: Said,
     measure: Measure,
     facts: Facts,
     sample: Sample,
@@ -47,24 +46,26 @@ def cut(
     budget: int,
     query: str | None,
     tokenizer: Tokenizer,
-    planned: Plan | None = None,
+    survey: Survey | None = None,
     text: Text | None = None,
     stored: bool = True,
+    tools: bool = True,
 ) -> tuple[Card, str, int]:
-    """The card of a payload, its text, and how many tokens the text is.
+    """Returns the card of a payload, its text, and how many tokens the text is.
 
     Args:
         artifact_id: the ID a reader will use.
-        said: what the caller said of the payload.
+        declared: what the caller said of the payload.
         measure: its sizes.
         facts: what `recognise` found.
         sample: its ends, or all of it.
         budget: 64 to 8,192 tokens; the text is never more, in the tokenizer's encoding.
-        query: if given, excerpts are the passages that answer it before what the kind would choose.
+        query: if given, what answers it is worth more.
         tokenizer: what counts.
-        planned: what `plan` answered, where the caller had time to ask before the sizes were known.
+        survey: what was found between the ends of a payload that is not all in the sample.
         text: its text view, if excerpts, what is left out and the next call are to be in that.
         stored: whether the payload can be read further; otherwise the card says that it cannot.
+        tools: whether the reader has the declared tool; otherwise the card names none.
 
     Raises:
         CoatcheckError: `invalid_request` for a budget out of bounds.
@@ -74,19 +75,9 @@ def cut(
             Code.INVALID_REQUEST,
             f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
         )
-    return _Cutting(
-        artifact_id,
-        said,
-        measure,
-        facts,
-        sample,
-        planned or plan(sample, facts),
-        budget,
-        query,
-        tokenizer,
-        text=text,
-        stored=stored,
-    ).run()
+    words = " ".join(query.split())[:_QUERY] if query else None
+    cutting = _Cutting(artifact_id, declared, measure, facts, sample, survey, text, budget, tokenizer)
+    return cutting.run(words or None, stored=stored, tools=tools)
 
 
 class _Cutting:
@@ -95,155 +86,212 @@ class _Cutting:
     def __init__(
         self,
         artifact_id: str,
-        said: Said,
+        declared: Said,
         measure: Measure,
         facts: Facts,
         sample: Sample,
-        planned: Plan,
-        budget: int,
-        query: str | None,
-        tokenizer: Tokenizer,
-        *,
+        survey: Survey | None,
         text: Text | None,
-        stored: bool,
+        budget: int,
+        tokenizer: Tokenizer,
     ) -> None:
         self._id = artifact_id
-        self._stored = stored
-        self._said = said
+        self._declared = declared
         self._measure = measure
         self._facts = facts
         self._budget = budget
+        self._brief = budget < render.BRIEF
         self._tokenizer = tokenizer
         self._text = text
-        self._plan = planned if text is None else plan_text(facts.kind, planned)
+        self._spec = spec_of(facts.kind)
         self._shown = measure if text is None else text.sizes()
         """Of the view that excerpts are cut from."""
-        seen = sample if text is None else text.sample
-        words = " ".join(query.split())[:_QUERY] if query else None
-        self._excerpts = Excerpts(
-            seen,
-            seen if text is None else text.evidence,
-            self._shown,
-            self._plan,
-            words or None,
-            tokenizer,
-            brief=budget < render.BRIEF,
-            view="raw" if text is None else "text",
+        self._sample = sample if text is None else text.evidence
+        self._survey = survey if text is None else None
+        self._readable = self._spec.readable or text is not None
+        self._own = OwnLinesBuilder(
+            declared, measure, facts, budget, tokenizer, None if text is None else text.measure, text=self._readable
         )
-        self._fixed = FixedLines(said, measure, facts, self._plan, budget, tokenizer, text)
-        self._readable = facts.kind not in {Kind.IMAGE, Kind.BINARY}
-        self._shows = self._readable and measure.size > 0 and self._plan.ends
+        self._stored = self._tools = True
+        self._chosen: _Chosen | None = None
+        listed = self._spec.readable and self._spec.facts_only and facts.shape
+        self._excerpted = self._readable and measure.size > 0 and not listed
+        self._facts_share = (
+            self._spec.facts_share if listed or not self._excerpted else min(_FACTS, self._spec.facts_share)
+        )
 
-    def run(self) -> tuple[Card, str, int]:
-        """Fixed lines, then excerpts with what is left, then a recount; shrink until it fits."""
-        measure = self._shown
-        everything = Omission(
-            bytes=ByteRange(0, measure.size), lines=LineRange(1, measure.lines), whole_lines=measure.lines
-        )
-        last = self._last(self._next([everything]), lost=not self._stored)
-        if self._readable and measure.size:
-            last = render.rest([], [everything], measure) + last
+    def run(self, query: str | None, *, stored: bool, tools: bool) -> tuple[Card, str, int]:
+        """Own lines, then excerpts with what is left, then a recount; what is worth least goes until it fits."""
+        self._stored, self._tools = stored, tools
+        own = self._own.first(self._id, stored=stored)
+        everything = self._everything()
+        last = self._last([], [everything] if self._readable and self._measure.size else [], Rest())[0]
         most = self._budget - self._tokenizer.count(f"\n{last}")
-        fixed = self._fixed.first(self._id, room=self._budget, excerpts=self._shows, stored=self._stored)
-        self._fixed.build(fixed, most, text=self._readable)
-        kept = self._fixed.kept(most - fixed.cost)
-        excerpts = self._choose(most - fixed.cost - kept, fill=not kept)
-        if kept:
-            self._fixed.add_hints(fixed, excerpts, kept)
-            excerpts = self._choose(most - fixed.cost, more=True)
-        before = fixed.cost
-        if self._fixed.add_markers(fixed, excerpts, most) and excerpts:
-            more = fixed.cost - before - self._excerpts.spare()
-            excerpts = self._excerpts.shrink(more) if more > 0 else excerpts
-        for _ in range(_TRIES + len(fixed.lines)):
-            card, text = self._assemble(fixed, excerpts)
+        self._own.build(own, most, self._facts_share)
+        room = most - own.cost
+        self._chosen = chosen = self._choose(room, query) if self._excerpted else None
+        while True:
+            card, text = self._assemble(own, chosen)
             count = self._tokenizer.count(text)
             if count <= self._budget:
                 return card, text, count
-            if excerpts:
-                excerpts = self._excerpts.shrink(count - self._budget + 2)
-            elif not fixed.drop():
-                break
-        return self._smallest()
+            if chosen is not None and chosen.worth is None:  # made inert, it is longer than it was
+                self._chosen = chosen = self._choose(room, query, whole=False)
+            elif chosen is None or not chosen.drop(count - self._budget):
+                chosen = None
+                if not own.drop():
+                    return self._smallest()
+
+    def _everything(self) -> Omission:
+        m = self._shown
+        return Omission(bytes=ByteRange(0, m.size), lines=LineRange(1, m.lines), whole_lines=m.lines)
 
     def _smallest(self) -> tuple[Card, str, int]:
         """ID and next call: what fits into 64 tokens for every payload."""
-        card, text = self._assemble(self._fixed.first(self._id, room=0, excerpts=False, stored=self._stored), [])
+        self._brief = True
+        card, text = self._assemble(self._own.first(self._id, smallest=True, stored=self._stored), None)
         return card, text, self._tokenizer.count(text)
 
-    def _choose(self, room: int, *, more: bool = False, fill: bool = True) -> list[Excerpt]:
-        return self._excerpts.choose(room, more=more, fill=fill) if self._shows else []
-
-    def _next(self, omitted: list[Omission]) -> NextCall | None:
-        if not omitted or not self._stored:
+    def _choose(self, room: int, query: str | None, *, whole: bool = True) -> "_Chosen | None":
+        if room <= 0:
             return None
-        arguments: dict[str, str | int] = {"artifact_id": self._id}
-        largest = max(omitted, key=lambda gap: gap.bytes.end - gap.bytes.start)
-        inside = not self._excerpts.starts_line(largest.bytes.start)
-        if inside and not largest.whole_lines:  # its line's number would only show again what stands before the gap
-            begins = self._excerpts.line_start(largest.bytes.start)
-            if begins is None or (self._text is None and self._facts.kind in _REWRITTEN):
-                return NextCall("read_artifact", {**arguments, "pattern": "…"})
-            place = f"{largest.lines.first}+{largest.bytes.start - begins}"
-            return NextCall("read_artifact", {**arguments, "offset": place})
-        arguments["offset"] = largest.lines.first + inside
-        if self._budget >= render.BRIEF and self._text is None:  # lines of a text are paragraphs: the reader knows best
-            arguments["limit"] = _PAGE_LINES
-        return NextCall("read_artifact", arguments)
+        tokens = self._shown.tokens
+        regions = regions_of(self._sample, self._shown.lines, () if self._survey is None else self._survey.fragments)
+        units = Units(regions)
+        if not len(units):
+            return None
+        for shape, count in () if self._survey is None else self._survey.counts:
+            if shape in units.count:
+                units.count[shape] = max(units.count[shape], count)
+        if (
+            whole
+            and self._sample.whole
+            and tokens.exact
+            and tokens.count <= room - 4
+            and self._shown.size <= room * _DENSE
+        ):
+            return _Chosen(units, None, None)
+        density = min(8.0, max(1.5, self._shown.size / max(tokens.count, 1)))
+        worth = worth_of(
+            units, room * density, self._spec.weights, self._shown.lines, query=query, compared=self._facts.novelty
+        )
+        return _Chosen(units, worth, Selection(units, worth, room, self._tokenizer))
 
-    def _document(self) -> NextCall | None:
-        """The call that reads the text of a payload that is none itself, such as a PDF document."""
-        document = self._stored and is_document(self._facts.media_type)
-        return NextCall("read_artifact", {"artifact_id": self._id}) if document else None
+    def _assemble(self, own: OwnLines, chosen: "_Chosen | None") -> tuple[Card, str]:
+        excerpts = [] if chosen is None else self._excerpts(chosen)
+        if self._readable and self._measure.size:
+            omitted = omissions(excerpts, self._shown)
+        else:
+            omitted = [self._everything()] if self._measure.size else []
+        rest = self._rest(chosen) if omitted else Rest()
+        last, following = self._last(excerpts, omitted if self._readable else [], rest)
+        lines = [*own.lines, *render.excerpt_lines(excerpts, self._shown), last]
+        return self._card(own, excerpts, omitted, following), "\n".join(lines)
 
-    def _last(self, next_call: NextCall | None, *, lost: bool) -> str:
+    def _excerpts(self, chosen: "_Chosen") -> list[Excerpt]:
+        dropped_at = self._measure.dropped_at if self._measure.dropped else None
+        regions = regions_of(self._sample, self._shown.lines, () if self._survey is None else self._survey.fragments)
+        runs = runs_of(chosen.units, chosen.places, dropped_at)
+        view = "raw" if self._text is None else "text"
+        return [excerpt(chosen.units, run, regions, self._sample.masked, view) for run in runs]
+
+    def _rest(self, chosen: "_Chosen | None") -> Rest:
+        return chosen.rest() if chosen is not None and self._sample.whole else Rest()
+
+    def _last(self, excerpts: list[Excerpt], omitted: list[Omission], rest: Rest) -> tuple[str, NextCall | None]:
+        """Returns the last line, and the call that it names."""
         if not self._measure.size:
-            return render.empty_line()
-        if lost:
-            return render.lost_line(brief=self._budget < render.BRIEF)
+            return render.empty_line(), None
         if not self._readable:
-            return render.unreadable_line(self._id if self._document() else None)
-        if next_call is None:
-            return render.end_line(self._measure, text=self._text is not None)
-        return render.next_line(next_call, searchable=self._budget >= render.BRIEF)
+            return self._last_of_bytes()
+        if not omitted:
+            return render.end_line(self._measure, text=self._text is not None), None
+        told = render.left_out(excerpts, omitted, self._measure, "" if self._brief else rest.words)
+        if not self._stored:
+            return f"{told} {render.lost_line(brief=self._brief)}", None
+        if not self._tools:
+            return f"{told} {render.kept_line()}", None
+        shown = "\n".join(each.text for each in excerpts)
+        section = next((title for title in self._facts.sections if title not in shown), None)
+        limited = self._text is None and not self._brief
+        start = None if self._chosen is None else self._chosen.line_start(longest_of(omitted).bytes.start)
+        following = next_call(
+            self._id, omitted, rest, section=section, path=self._facts.path, limited=limited, line_start=start
+        )
+        return f"{told} {render.next_line(following, brief=self._brief)}", following
 
-    def _assemble(self, fixed: Fixed, excerpts: list[Excerpt]) -> tuple[Card, str]:
-        measure = self._shown
-        omitted = self._excerpts.omitted(excerpts)
-        next_call = self._next(omitted) if self._readable else self._document()
-        lines = list(fixed.lines)
-        lines += render.excerpt_lines(excerpts, omitted, measure, brief=self._budget < render.BRIEF)
-        told = omitted and self._readable and len(lines) > 1
-        lost = not self._stored and (bool(omitted) or not self._readable)
-        last = self._last(next_call, lost=lost)
-        lines.append(render.rest(excerpts, omitted, measure) + last if told else last)
-        return self._card(fixed, excerpts, omitted, next_call), "\n".join(lines)
+    def _last_of_bytes(self) -> tuple[str, NextCall | None]:
+        if not self._stored:
+            return render.lost_line(brief=self._brief), None
+        readable = self._tools and is_document(self._facts.media_type)
+        document = NextCall(TOOL, {"artifact_id": self._id}) if readable else None
+        return render.unreadable_line(document), document
 
-    def _card(self, fixed: Fixed, excerpts: list[Excerpt], omitted: list[Omission], next_call: NextCall | None) -> Card:
-        said, facts, measure = self._said, self._facts, self._measure
+    def _card(
+        self, own: OwnLines, excerpts: list[Excerpt], omitted: list[Omission], following: NextCall | None
+    ) -> Card:
+        declared, facts, measure = self._declared, self._facts, self._measure
         return Card(
             id=self._id,
             kind=facts.kind,
             media_type=facts.media_type,
-            title=said.title or facts.title,
-            url=said.url or facts.url,
-            canonical_url=facts.url if said.url else None,
-            tool_name=said.tool_name,
-            tool_call_id=said.tool_call_id,
+            title=declared.title or facts.title,
+            url=declared.url or facts.url,
+            canonical_url=facts.url if declared.url else None,
+            tool_name=declared.tool_name,
+            tool_call_id=declared.tool_call_id,
+            command=declared.command,
+            compared_to=declared.compared_to,
             size=measure.size,
             chars=measure.chars,
             lines=measure.lines,
             tokens=measure.tokens,
             text=None if self._text is None else self._text.measure,
             sha256=None if self._readable else measure.sha256.hex(),
-            markers=(FAILED, *facts.markers) if said.failed else facts.markers,
-            shape=fixed.shape,
-            hints=fixed.hints,
+            markers=(FAILED, *facts.markers) if declared.failed else facts.markers,
+            shape=own.facts,
             excerpts=excerpts,
             omitted=omitted,
             redacted=facts.redacted,
             dropped=measure.dropped,
             dropped_at=measure.dropped_at,
-            next=next_call,
+            next=following,
             engine=ENGINE,
         )
+
+
+class _Chosen:
+    """What a card shows of a text: all of it, or a selection."""
+
+    def __init__(self, units: Units, worth: Worth | None, selection: Selection | None) -> None:
+        self.units = units
+        self.worth = worth
+        self._selection = selection
+        self._finder: RestFinder | None = None
+
+    def rest(self) -> Rest:
+        """What is left out that matters; nothing where everything is shown."""
+        if self.worth is None:
+            return Rest()
+        flags = self.worth.flags if self.worth.weights is OUTCOME else {}  # a document only speaks of failures
+        self._finder = self._finder or RestFinder(self.units, flags)
+        return self._finder.without(self.places)
+
+    @property
+    def places(self) -> list[int]:
+        """Numbers of the units that are shown."""
+        return list(range(len(self.units))) if self._selection is None else self._selection.places
+
+    def line_start(self, offset: int) -> int | None:
+        """Where the line begins that goes on at `offset`, the end of a shown unit; None where that is not known."""
+        units = self.units
+        place = bisect_left(units.end, offset)
+        if place == len(units) or units.end[place] != offset or units.closes[place]:
+            return None
+        while not units.opens[place] and units.follows(place):
+            place -= 1
+        return units.start[place] if units.opens[place] else None
+
+    def drop(self, tokens: int) -> bool:
+        """Shows so many tokens less; False when nothing is left."""
+        return self._selection is not None and self._selection.drop(tokens)

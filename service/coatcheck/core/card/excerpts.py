@@ -1,108 +1,107 @@
 """Excerpts and omissions: which parts of a payload a card shows, and what that leaves out; together, all of it."""
 
-from typing import Literal, final
+from itertools import pairwise
+from typing import Literal
 
 from coatcheck.core.artifact import Measure, Sample
-from coatcheck.core.card.choose import Chooser, shown
-from coatcheck.core.card.model import ByteRange, Excerpt, Omission
-from coatcheck.core.card.places import Places
-from coatcheck.core.card.terms import spots_for
-from coatcheck.core.kinds.cutter import Plan, Spot
-from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.card.model import ByteRange, Excerpt, LineRange, Omission
+from coatcheck.core.choose.units import Units
+from coatcheck.core.redact.filler import reveal
+from coatcheck.core.survey.region import Region
+from coatcheck.core.text.inert import inert
+from coatcheck.core.text.terminal import overwrites, visible
+
+_BLANKS = 2
+"""Empty lines between two shown ones that cost less to show than to pass over."""
+Run = tuple[int, int]
+"""Numbers of the first and the last unit of an excerpt."""
 
 
-@final
-class Excerpts:
-    """Chooses for one card, any number of times with different room."""
+def regions_of(sample: Sample, lines: int, fragments: tuple[Region, ...] = ()) -> list[Region]:
+    """Returns what is at hand of a payload, in order: its two ends, and what its survey kept of the middle.
 
-    def __init__(
-        self,
-        sample: Sample,
-        evidence: Sample,
-        measure: Measure,
-        plan: Plan,
-        query: str | None,
-        tokenizer: Tokenizer,
-        *,
-        brief: bool,
-        view: Literal["raw", "text"] = "raw",
-    ) -> None:
-        """Make it; `evidence` is the part of the sample that excerpts are chosen from, from its start on."""
-        self._measure = measure
-        self._plan = plan
-        self._view: Literal["raw", "text"] = view
-        self._masked = sample.masked
-        self._places = Places(sample, measure)
-        self._chooser = Chooser(evidence, self._places, measure.tokens, tokenizer, brief=brief)
-        self._chosen: list[Spot] = []
-        self._room = 0
-        self._extra = spots_for(query, evidence) if query and plan.ends else ()
+    Args:
+        sample: the ends, or all of it.
+        lines: of the whole payload.
+        fragments: whole lines, or pieces of long ones; those that an end has already are left out.
+    """
+    if sample.whole:
+        return [Region(0, 1, sample.head)] if sample.head else []
+    head, tail = sample.head, sample.tail
+    cut = head.rfind(b"\n") + 1 or len(head)
+    out = [Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n"))]
+    begin = tail.find(b"\n") + 1
+    data = tail[begin:]
+    start = sample.size - len(data)
+    out += [each for each in fragments if each.start >= cut and each.start + len(each.data) <= start]
+    if data:
+        line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
+        out.append(Region(start, line, data, begins=begin > 0))
+    return out
 
-    def choose(self, room: int, *, more: bool = False, fill: bool = True) -> list[Excerpt]:
-        """Excerpts for about `room` tokens, the lines between them included.
 
-        Args:
-            room: tokens.
-            more: go on from those chosen last.
-            fill: spend what is left over on longer ones; not worth it where more will be chosen.
-        """
-        self._room = room
-        if not self._plan.ends:
-            return []
-        self._chosen = self._chooser.choose(self._plan, room, self._extra, self._chosen if more else None, fill=fill)
-        return [self._excerpt(spot) for spot in self._split(self._chosen)]
+def runs_of(units: Units, places: list[int], dropped_at: int | None = None) -> list[Run]:
+    """Returns chosen units joined to excerpts: those that stand together, and those with only blank lines between.
 
-    def shrink(self, by: int) -> list[Excerpt]:
-        """The excerpts chosen last for `by` tokens less. Asked often enough, none are left."""
-        self._chosen = self._chooser.shrink(self._chosen, by)
-        return [self._excerpt(spot) for spot in self._split(self._chosen)]
+    No excerpt runs across `dropped_at`, the place where bytes of an oversized payload were dropped.
+    """
+    runs: list[Run] = []
+    for place in places:
+        if runs and _joined(units, runs[-1][1], place) and not _split(units, runs[-1][0], place, dropped_at):
+            runs[-1] = (runs[-1][0], place)
+        else:
+            runs.append((place, place))
+    return runs
 
-    def spare(self) -> int:
-        """About how many tokens of the room that was given are not used."""
-        return self._room - self._chooser.cost(self._chosen)
 
-    def omitted(self, excerpts: list[Excerpt]) -> list[Omission]:
-        """What the excerpts do not show."""
-        edges = [0, *(edge for e in excerpts for edge in (e.bytes.start, e.bytes.end)), self._measure.size]
-        pairs = zip(edges[::2], edges[1::2], strict=True)
-        return [self._omission(start, end) for start, end in pairs if end > start]
+def _joined(units: Units, last: int, place: int) -> bool:
+    if place - last > _BLANKS + 1:
+        return False
+    between = range(last + 1, place)
+    return all(units.follows(at) for at in (*between, place)) and not any(units.text[at].strip() for at in between)
 
-    def line_start(self, offset: int) -> int | None:
-        """Where the line begins that this edge of an excerpt lies in; None where that is not known."""
-        return self._places.line_start(offset)
 
-    def starts_line(self, offset: int) -> bool:
-        """Whether a line begins at this edge of an excerpt."""
-        return self._places.starts_line(offset)
+def _split(units: Units, first: int, place: int, dropped_at: int | None) -> bool:
+    return dropped_at is not None and units.start[first] < dropped_at < units.end[place]
 
-    def _split(self, spots: list[Spot]) -> list[Spot]:
-        """No excerpt runs across the place where bytes were dropped: what meets there never stood together."""
-        at = self._measure.dropped_at if self._measure.dropped else 0
-        whole: list[Spot] = []
-        for spot in spots:
-            whole += [Spot(spot.start, at), Spot(at, spot.end)] if spot.start < at < spot.end else [spot]
-        return whole
 
-    def _excerpt(self, spot: Spot) -> Excerpt:
-        data = self._places.slice(spot.start, spot.end)
-        text = shown(data, self._masked)
-        start = not self._places.starts_line(spot.start)
-        end = not self._places.starts_line(spot.end)
-        return Excerpt(
-            text=text,
-            view=self._view,
-            bytes=ByteRange(spot.start, spot.end),
-            lines=self._places.lines(spot.start, spot.end),
-            exact=_same(text, data),
-            cut=_cut(start=start, end=end),
-        )
+def excerpt(
+    units: Units, run: Run, regions: list[Region], masked: tuple[str, ...], view: Literal["raw", "text"]
+) -> Excerpt:
+    """Returns an excerpt: text as a model may read it, with its exact place."""
+    first, last = run
+    start, end = units.start[first], units.end[last]
+    region = next(each for each in reversed(regions) if each.start <= start)
+    data = region.data[start - region.start : end - region.start]
+    seen = visible(data, frames=overwrites(region.data))
+    text = (data if seen == data.replace(b"\r\n", b"\n") else seen).decode("utf-8", "replace")
+    text = inert(reveal(text, masked) if masked else text)
+    opens, closes = units.opens[first], units.closes[last]
+    return Excerpt(
+        text=text,
+        view=view,
+        bytes=ByteRange(start, end),
+        lines=LineRange(units.line[first], units.line[last]),
+        exact=_same(text, data),
+        cut="" if opens and closes else "both" if not opens and not closes else "end" if opens else "start",
+    )
 
-    def _omission(self, start: int, end: int) -> Omission:
-        lines = self._places.lines(start, end)
-        whole = lines.last - lines.first + 1
-        whole -= not self._places.starts_line(start)
-        whole -= not self._places.starts_line(end)
-        return Omission(bytes=ByteRange(start, end), lines=lines, whole_lines=max(0, whole))
+
+def omissions(excerpts: list[Excerpt], measure: Measure) -> list[Omission]:
+    """Returns the ranges that no excerpt shows, in order."""
+    edges: list[tuple[int, int, bool]] = [(0, 1, True)]
+    for each in excerpts:
+        edges.append((each.bytes.start, each.lines.first, each.cut not in {"start", "both"}))
+        whole = each.cut not in {"end", "both"}
+        edges.append((each.bytes.end, each.lines.last + whole, whole))
+    edges.append((measure.size, measure.lines + 1, True))
+    out: list[Omission] = []
+    for (start, first, opens), (end, next_line, closes) in list(pairwise(edges))[::2]:
+        if end > start:
+            last = max(first, next_line - closes)
+            whole = last - first + 1 - (not opens) - (not closes and (last > first or opens))
+            out.append(Omission(bytes=ByteRange(start, end), lines=LineRange(first, last), whole_lines=max(0, whole)))
+    return out
 
 
 def _same(text: str, data: bytes) -> bool:
@@ -110,9 +109,3 @@ def _same(text: str, data: bytes) -> bool:
         return text == data.decode()
     except UnicodeDecodeError:
         return False
-
-
-def _cut(*, start: bool, end: bool) -> Literal["", "start", "end", "both"]:
-    if start and end:
-        return "both"
-    return "start" if start else "end" if end else ""

@@ -11,8 +11,8 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 
 _FIRST: Final = re.compile(
-    r"\[(art_[0-9]{18}) · [a-z_]{1,40} · (?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\]"
-    r"(?=\r?\n|\Z)"
+    r"\[(art_[0-9]{18}) · [a-z_]{1,40}(?: · [0-9a-z,~ ]{1,60})? · "
+    r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
 )
 MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
 """Characters of the longest text that is taken for a card: of the largest budget, and of blanks, 32 to a token."""

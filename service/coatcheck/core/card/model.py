@@ -63,6 +63,10 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     canonical_url: str | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
+    command: str | None = None
+    """What was run, or the tool's arguments in short."""
+    compared_to: str | None = None
+    """ID of the earlier artifact that this one was compared with."""
     size: int
     chars: int
     lines: int
@@ -74,7 +78,6 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
     """As much of the shape as the text shows."""
-    hints: tuple[str, ...] = ()
     excerpts: list[Excerpt] = field(default_factory=list[Excerpt])
     omitted: list[Omission] = field(default_factory=list[Omission])
     redacted: str = ""

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Kind, Measure, Sample
-from coatcheck.core.kinds.cutter import Plan
+from coatcheck.core.artifact import Facts, Kind, Measure, Sample
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.media.documents import is_document
 from coatcheck.core.views import LINKS, Section, ViewMeasure
 
 TEXT_BYTES: Final = 2 * 1024**2
 """Payloads up to this have their text view made before their card is cut, in about 60 ms for each MiB."""
-_KINDS: Final = frozenset({Kind.WEB_PAGE, Kind.SEARCH_RESULTS, Kind.JSON})
 _EXTRACTORS: Final = ("markup-removed", "markup-dropped", "search-results", "parts")
 
 
@@ -48,20 +48,14 @@ def text_of(sample: Sample, measure: ViewMeasure, sections: tuple[Section, ...],
     return Text(sample, measure, last.start if last is not None and links else sample.size)
 
 
-def may_show_text(kind: Kind, size: int) -> bool:
-    """Whether the card of a payload may be cut from its text view."""
-    return kind in _KINDS and 0 < size <= TEXT_BYTES
+def may_show_text(facts: Facts, size: int) -> bool:
+    """Returns whether the card of a payload may be cut from its text view."""
+    spec = spec_of(facts.kind)
+    document = spec.text_view != "document" or is_document(facts.media_type)
+    return spec.card_view and document and 0 < size <= TEXT_BYTES
 
 
-def shows_text(kind: Kind, size: int, extractor: str) -> bool:
-    """The same, once it is known who made the view: JSON that was only indented is shown as it is."""
-    return may_show_text(kind, size) and extractor.startswith(_EXTRACTORS)
-
-
-def plan_text(kind: Kind, planned: Plan) -> Plan:
-    """What to show of a text view: a page from its opening on, parts from both ends, results by their list alone."""
-    if kind is Kind.WEB_PAGE:
-        return Plan(shape=0.05, hints=0.0, tail=0.0)
-    if kind is Kind.JSON:
-        return Plan(shape=0.0, hints=0.1, tail=0.4)
-    return planned
+def shows_text(facts: Facts, size: int, extractor: str) -> bool:
+    """Returns the same, once it is known who made the view: JSON that was only indented is shown as it is."""
+    made = spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
+    return may_show_text(facts, size) and made

@@ -11,6 +11,7 @@ from typing import Final, Literal, final
 from msgspec import Struct, field
 
 from coatcheck.core.context import signs
+from coatcheck.core.context.command import command_of
 from coatcheck.core.context.counting import MEDIA, Counter, escaped
 from coatcheck.core.context.inner import MAX_DEPTH, parsed
 from coatcheck.core.context.model import Call, Index, Media, Output, Piece
@@ -54,6 +55,8 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     """The payload, as ingest takes it: text, one part, or a list of parts."""
     tool: str | None
     call_id: str | None
+    command: str | None = None
+    """The arguments of its call in short, where it is a call's output."""
     failed: bool
     media: Media | None = None
     tokens: int
@@ -195,11 +198,16 @@ class _Search:
                 content=content,
                 tool=tool,
                 call_id=output.call_id,
+                command=self._command(output),
                 failed=output.failed,
                 tokens=tokens,
                 saves=tokens - self._policy.card_tokens if saves is None else saves,
             )
         )
+
+    def _command(self, output: Output) -> str | None:
+        call = self._calls.get(id(output))
+        return command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
 
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
         if self._policy.media == "keep" or reason is not None:
@@ -217,6 +225,7 @@ class _Search:
                 content=[media.part],
                 tool=tool,
                 call_id=output.call_id,
+                command=self._command(output),
                 failed=output.failed,
                 media=media,
                 tokens=MEDIA,

@@ -36,6 +36,8 @@ class Payload(Struct, frozen=True, kw_only=True):
     """As ingest takes it: text or a list of parts."""
     tool: str | None
     call_id: str | None
+    command: str | None
+    """The arguments of its call in short."""
     failed: bool
     places: tuple[Place, ...]
     tokens: int
@@ -143,6 +145,7 @@ def _payload(index: Index, one: Candidate, number: int, left_out: bool) -> Paylo
         content=one.content,
         tool=one.tool if one.tool is None or is_utf8(one.tool) else None,
         call_id=one.call_id if one.call_id is None or is_utf8(one.call_id) else None,
+        command=one.command,
         failed=one.failed,
         places=one.places,
         tokens=one.tokens,

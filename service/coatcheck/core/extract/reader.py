@@ -7,7 +7,7 @@ is one near. Decides nothing about which text matters.
 import html
 from typing import Final
 
-from coatcheck.core.extract.beside import judged
+from coatcheck.core.extract.boilerplate import judge
 from coatcheck.core.extract.tags import href, pieces, without_broken, words
 
 _INLINE: Final = words(
@@ -28,25 +28,29 @@ _CLOSES: Final = 64
 class Element:
     """An element that is or was open, and what it holds."""
 
-    __slots__ = ("aside", "first", "good", "last", "liked", "links", "name", "parent", "prose", "score")
+    __slots__ = ("chars", "first", "last", "linked", "name", "parent", "prose", "score", "verdict", "weight")
 
-    def __init__(self, name: str, parent: "Element | None", first: int, *, aside: int, liked: float) -> None:
+    def __init__(self, name: str, parent: "Element | None", first: int, verdict: int, weight: float) -> None:
         self.name = name
         self.parent = parent
         self.first = first
+        """The number of its first block, and of the one after its last."""
         self.last = first
-        self.aside = aside
-        """0, or how surely it is beside the text: PERHAPS, BESIDE."""
-        self.liked = liked
+        self.verdict = verdict
+        """See `boilerplate.py`."""
+        self.weight = weight
+        """What its tag name and attributes add to its score."""
         self.score = 0.0
+        self.chars = 0
         self.prose = 0
-        self.good = 0
-        self.links = 0
+        """Of its characters, those in blocks that read as prose."""
+        self.linked = 0
+        """Of its characters, those in links."""
 
     @property
-    def density(self) -> float:
-        """The share of its characters that are links."""
-        return self.links / self.prose if self.prose else 0.0
+    def link_density(self) -> float:
+        """The share of its characters that are links, from 0 to 1."""
+        return self.linked / self.chars if self.chars else 0.0
 
 
 class Block:
@@ -72,11 +76,12 @@ class Reader:
     """Goes through a page once."""
 
     def __init__(self) -> None:
-        root = Element("", None, 0, aside=0, liked=0.0)
+        root = Element("", None, 0, 0, 0.0)
         self.elements = [root]
         self.blocks: list[Block] = []
         self.partial = False
         """More tags than are looked at."""
+        self.title = ""
         self._open = [root]
         self._block = Block()
         self._judged: dict[tuple[str, str], tuple[int, float]] = {}
@@ -139,9 +144,8 @@ class Reader:
             parent = self._open[-1]
         known = self._judged.get((name, rest))
         if known is None:
-            known = self._judged[name, rest] = judged(name, rest)
-        aside, liked = known
-        element = Element(name, parent, len(self.blocks), aside=max(aside, parent.aside), liked=liked)
+            known = self._judged[name, rest] = judge(name, rest)
+        element = Element(name, parent, len(self.blocks), *known)
         self._open.append(element)
         self.elements.append(element)
         if name in _NOTED or name in _HEADINGS:
@@ -226,6 +230,7 @@ class Reader:
             return
         raw = "".join(block.parts)
         if raw.isspace() or self._open[-1].name == "title":  # of which the card has a line of its own
+            self.title = self.title or html.unescape(raw.strip())
             block.parts.clear()  # and what its tag said of it stays
             if self._link is not None:
                 self._link = (self._link[0], 0)

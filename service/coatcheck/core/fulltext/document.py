@@ -26,12 +26,12 @@ def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
     """The keys of a document, sorted, each once.
 
     Args:
-        artifact: title, URLs, names, labels and hints are taken from it.
+        artifact: title, URLs, names, command, labels and hints are taken from it.
         texts: the payload's text, or its two ends, in UTF-8 as far as it goes, or in UTF-16 with its mark. Of
             UTF-16 that is not whole, the second end is lost.
     """
     said, facts = artifact.said, artifact.facts
-    spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, *said.labels, *facts.hints)
+    spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, said.command, *said.labels)
     keys: set[int] = set()
     seen: set[str] = set()
     encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
@@ -47,16 +47,23 @@ def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
     return _sorted(list(keys))
 
 
-def fingerprint(number: int, created_at: datetime, labels: str | None, view: str | None) -> int:
+def fingerprint(
+    number: int, created_at: datetime, labels: str | None, view: str | None, declared_at: datetime | None = None
+) -> int:
     """Which state of which artifact a document was made from, as 63 bits.
 
-    A row's place may be taken by another artifact, its labels may change, and a view may come later: an answer of the
-    index counts only while this is still so.
+    A row's place may be taken by another artifact, its labels may change, a view may come later, and it may be declared
+    anew: an answer of the index counts only while this is still so.
     """
-    moment = (created_at - _EPOCH) // timedelta(microseconds=1)
-    text = f"{number}\0{moment}\0{labels or ''}\0{view or ''}"
+    text = f"{number}\0{_moment(created_at)}\0{labels or ''}\0{view or ''}"
+    if declared_at is not None:
+        text += f"\0{_moment(declared_at)}"
     digest = hashlib.blake2b(text.encode(), digest_size=8, person=b"document").digest()
     return int.from_bytes(digest, "big") >> 1
+
+
+def _moment(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _sorted(keys: list[int]) -> NDArray[np.uint64]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext.words import MAX_WORD, Chunk, gram_key, pair_key, read, runs, word_key
-from coatcheck.core.windows.stopwords import ASKING, PARTICLES, STOPWORDS
+from coatcheck.core.passages.stopwords import ASKING, PARTICLES, STOPWORDS
 
 MAX_QUERY_CHARS: Final = 1_000
 MAX_QUERY_TERMS: Final = 64

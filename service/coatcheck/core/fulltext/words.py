@@ -16,7 +16,7 @@ from typing import Final
 import regex
 from msgspec import Struct
 
-from coatcheck.core.windows.fold import fold
+from coatcheck.core.passages.fold import fold
 
 KEY_BITS: Final = 40
 MAX_WORD: Final = 128

@@ -9,13 +9,14 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind, Said, Sample
 from coatcheck.core.kinds.lines import LOOK, Lines, chosen, look
-from coatcheck.core.kinds.magic import identify
 from coatcheck.core.kinds.markup import is_page
 from coatcheck.core.kinds.results import results
-from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.kinds.search_tool import is_search_tool
 from coatcheck.core.kinds.searched import listed, searched
 from coatcheck.core.kinds.tabular import tabular
-from coatcheck.core.kinds.values import Reading, read_json
+from coatcheck.core.media import identify
+from coatcheck.core.structure.json_values import Reading, read_json
+from coatcheck.core.text.scan import Scan
 
 _BY_MEDIA_TYPE: Final = {
     "text/html": Kind.WEB_PAGE,
@@ -43,11 +44,6 @@ _DECISIVE: Final = frozenset({Kind.JSON, Kind.TABLE, Kind.WEB_PAGE, Kind.DIFF})
 " speaks."""
 _CODE_TYPE: Final = re.compile(
     r"text/(?:x-(?!log)|javascript|css|typescript|yaml|rust)|application/(?:x-)?(?:python|sh)"
-)
-_SEARCH_TOOL: Final = re.compile(
-    r"(?:web|news|internet|google|bing|brave|tavily|exa|duckduckgo|ddg|serp)\w{0,12}[-_.]?search"
-    r"|search[-_.]?(?:web|results|engine)|^search$|tavily|serper",
-    re.IGNORECASE,
 )
 _FILE_TOOL: Final = re.compile(
     r"read[-_]?(?:text[-_]?)?file|file[-_]?read|view[-_]?file|^(?:read|cat|view|open)$|get[-_]file", re.IGNORECASE
@@ -122,7 +118,7 @@ def _structured(sample: Sample, head: bytes, tool: str) -> Kind | None:
     if start in {b"{", b"["}:
         reading = read_json(sample.head, whole=sample.whole)
         if reading is not None and (_much(reading) or (_OBJECT.match(head) and reading.events >= _BEGUN)):
-            found = searched(reading.value) or bool(_SEARCH_TOOL.search(tool) and results(reading.value))
+            found = searched(reading.value) or bool(is_search_tool(tool) and results(reading.value))
             return Kind.SEARCH_RESULTS if found else Kind.JSON
     if _changes(sample, head):
         return Kind.DIFF
@@ -156,7 +152,7 @@ _SOON_LINES: Final = 60
 
 
 def _by_lines(head: bytes, sample: Sample, tool: str) -> Kind:
-    if _SEARCH_TOOL.search(tool) and head.count(b"http") > 1:
+    if is_search_tool(tool) and head.count(b"http") > 1:
         return Kind.SEARCH_RESULTS
     if b"http" in head and listed(head):
         return Kind.SEARCH_RESULTS

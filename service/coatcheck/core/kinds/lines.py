@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.artifact import Sample
-from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.text.scan import Scan
 
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
 _STAMP: Final = Scan(

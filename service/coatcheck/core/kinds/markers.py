@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from coatcheck.core.artifact import Marker, Sample
-from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.text.scan import Scan
 
 _ENDS: Final = 4096
 _MAX_MARKERS: Final = 8

@@ -7,7 +7,7 @@ full of them.
 import re
 from typing import Final
 
-from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.text.scan import Scan
 
 _START: Final = re.compile(
     rb"\A(?:\xef\xbb\xbf)?\s*(?:(?><\?xml[^>]{0,200}>)\s*|(?><!--.{0,4000}?-->)\s*){0,3}<(?:!doctype\s+html|html\b|head\b"

@@ -10,8 +10,8 @@ from urllib.parse import urljoin, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
-from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Plan, Spot
+from coatcheck.core.artifact import Said, Sample
+from coatcheck.core.kinds.description import Description
 
 _PARSED: Final = 64 * 1024
 _LONGEST_TAG: Final = 16 * 1024
@@ -98,32 +98,25 @@ def _parsable(data: bytes) -> bytes | None:
     return None if longest > _LONGEST_TAG or part.count(b"<") > 4_000 else part  # noqa: PLR2004 - heads have hundreds
 
 
-class PageCutter:
-    """HTML: title, canonical URL, description."""
+def describe_page(sample: Sample, declared: Said) -> Description:
+    """Returns title, canonical URL and description, from the head alone.
 
-    def describe(self, sample: Sample, said: Said) -> Description:
-        """From the head alone. A relative canonical URL is resolved against the URL the caller gave."""
-        part = _parsable(blank_opaque(sample.head[: 4 * _PARSED]))
-        if part is None:
-            return Description()
-        meta = _Meta(part)
-        shape: list[str] = []
-        if meta.published and len(meta.published) <= 40:  # noqa: PLR2004 - a date, not a text
-            day = _DAY.match(meta.published)
-            shape.append(f"Published: {day.group() if day else meta.published}")
-        textless = sample.size > _DESCRIBED or len(_TEXT.findall(sample.head)) < _TEXTS
-        if textless and meta.description and meta.description != meta.title:
-            shape.append(f"Description: {meta.description}")
-        url = _resolve(meta.canonical, said.url)
-        language = meta.language.strip()[:20] if meta.language else None
-        return Description(shape=tuple(shape), title=meta.title, url=url, language=language or None)
-
-    def plan(self, sample: Sample, facts: Facts) -> Plan:
-        """Of a page without a text view, the markup from where its text seems to begin."""
-        del facts
-        start = _TEXT.search(sample.head)
-        wanted = (Spot(start.start(), len(sample.head)),) if start else ()
-        return Plan(shape=0.3, hints=0.0, tail=0.0, spots=0.9, wanted=wanted)
+    A relative canonical URL is resolved against the URL that the caller gave.
+    """
+    part = _parsable(blank_opaque(sample.head[: 4 * _PARSED]))
+    if part is None:
+        return Description()
+    meta = _Meta(part)
+    facts: list[str] = []
+    if meta.published and len(meta.published) <= 40:  # noqa: PLR2004 - a date, not a text
+        day = _DAY.match(meta.published)
+        facts.append(f"Published: {day.group() if day else meta.published}")
+    textless = sample.size > _DESCRIBED or len(_TEXT.findall(sample.head)) < _TEXTS
+    if textless and meta.description and meta.description != meta.title:
+        facts.append(f"Description: {meta.description}")
+    url = _resolve(meta.canonical, declared.url)
+    language = meta.language.strip()[:20] if meta.language else None
+    return Description(facts=tuple(facts), title=meta.title, url=url, language=language or None)
 
 
 def _resolve(canonical: str | None, base: str | None) -> str | None:

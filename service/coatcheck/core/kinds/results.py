@@ -2,9 +2,9 @@
 
 from typing import Final, cast
 
-from coatcheck.core.artifact import Facts, Said, Sample
-from coatcheck.core.kinds.cutter import Description, Plan, plural
-from coatcheck.core.kinds.values import read_json
+from coatcheck.core.artifact import Said, Sample
+from coatcheck.core.kinds.description import Description, plural
+from coatcheck.core.structure.json_values import read_json
 
 _LISTS: Final = (
     "results",
@@ -21,6 +21,8 @@ _LISTS: Final = (
 _URLS: Final = ("url", "link", "href", "uri", "source_url")
 _TITLES: Final = ("title", "name", "heading")
 _TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body", "raw_content")
+_SHARE: Final = 0.3
+"""Of a list, the records that must be results: some providers mix pages with pictures."""
 _SHOWN: Final = 20
 _TITLE: Final = 120
 _URL: Final = 300
@@ -34,7 +36,7 @@ def results(value: object, depth: int = 0) -> list[dict[str, object]] | None:
     if isinstance(value, list):
         records = [cast("dict[str, object]", item) for item in cast("list[object]", value) if isinstance(item, dict)]
         good = [record for record in records if _first(record, _URLS) and _first(record, _TITLES)]
-        enough = bool(good) and len(good) * 2 >= len(cast("list[object]", value))
+        enough = bool(good) and len(good) >= _SHARE * len(cast("list[object]", value))
         return good if enough and any(_first(record, _TEXTS) for record in good) else None
     if isinstance(value, dict) and depth < 3:  # noqa: PLR2004 - providers nest twice
         members = cast("dict[str, object]", value)
@@ -66,31 +68,23 @@ def _word_end(text: str, size: int) -> int:
     return blank if blank > 0 else size
 
 
-class ResultsCutter:
-    """Web and site search."""
-
-    def describe(self, sample: Sample, said: Said) -> Description:
-        """One line per result, so that a reader can choose; URLs whole, because it may want to fetch them."""
-        del said
-        reading = read_json(sample.head, whole=sample.whole)
-        found = results(reading.value) if reading is not None else None
-        if not found:
-            return Description()
-        lines = [f"{plural(len(found), 'result')}:"]
-        texts = [" ".join(_first(record, _TEXTS)[: _MORE * 2].split()) for record in found[:_SHOWN]]
-        for rank, record in enumerate(found[:_SHOWN], 1):
-            url = _clip(_first(record, _URLS), _URL)
-            lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {url}")
-        cuts = [_word_end(text, _TEXT) for text in texts]
-        for rank, (text, cut) in enumerate(zip(texts, cuts, strict=True), 1):
-            if text:
-                lines.append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
-        for rank, (text, cut) in enumerate(zip(texts, cuts, strict=True), 1):
-            if cut < len(text):
-                lines.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
-        return Description(shape=tuple(lines))
-
-    def plan(self, sample: Sample, facts: Facts) -> Plan:
-        """The list and the results' own words are the card; raw ends where the format was not understood."""
-        del sample
-        return Plan(shape=1.0, hints=0.0, ends=False) if facts.shape else Plan(tail=0.35, hints=0.0)
+def describe_results(sample: Sample, declared: Said) -> Description:
+    """Returns a line for each result, so that a reader can choose; URLs whole, because it may want to fetch them."""
+    del declared
+    reading = read_json(sample.head, whole=sample.whole)
+    found = results(reading.value) if reading is not None else None
+    if not found:
+        return Description()
+    lines = [f"{plural(len(found), 'result')}:"]
+    texts = [" ".join(_first(record, _TEXTS)[: _MORE * 2].split()) for record in found[:_SHOWN]]
+    for rank, record in enumerate(found[:_SHOWN], 1):
+        url = _clip(_first(record, _URLS), _URL)
+        lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {url}")
+    cuts = [_word_end(text, _TEXT) for text in texts]
+    for rank, (text, cut) in enumerate(zip(texts, cuts, strict=True), 1):
+        if text:
+            lines.append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
+    for rank, (text, cut) in enumerate(zip(texts, cuts, strict=True), 1):
+        if cut < len(text):
+            lines.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
+    return Description(facts=tuple(lines))

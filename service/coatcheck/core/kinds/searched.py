@@ -92,6 +92,8 @@ _BESIDE: Final = frozenset(
         "schema",
     ]
 )
+_SHARE: Final = 0.3
+"""Of a list, the records that must be results: some providers mix pages with pictures."""
 _MOST_BESIDE: Final = 0.25
 """The share of a record's members that may be of another world."""
 
@@ -131,7 +133,7 @@ def _holds_results(members: dict[str, object]) -> bool:
 def _results(values: list[object], least: int = 2) -> bool:
     records = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
     good = sum(map(_result, records))
-    return good >= least and good * 2 >= len(values)
+    return good >= least and good >= _SHARE * len(values)
 
 
 def _result(record: dict[str, object]) -> bool:

@@ -1,30 +1,52 @@
-"""The files of a diff and their hunks, each with the lines that it adds and removes."""
+"""The files of a diff and their hunks, with the lines that each adds and removes, and the commits that they belong to.
+
+The log of Git is a diff with commits and, perhaps, no files.
+"""
 
 import re
+from collections.abc import Iterable
 from typing import Final, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
 from coatcheck.core.text.plural import plural
+from coatcheck.core.text.scan import Scan
 from coatcheck.core.window import Place
 
-_MARKS: Final = Scan(r"^(?:diff --git |diff --cc |diff -r |Index: |--- |\+\+\+ |@@ )")
-_GIT: Final = re.compile(rb"diff --(?:git|cc) (?:a/.{1,500} b/)?(.{1,500})")
-_PATH: Final = re.compile(rb"(?:---|\+\+\+) (?:[ab]/)?([^\t\r\n]{1,500})")
+_MARKS: Final = Scan(
+    r"^(?:diff --git |diff --cc |diff --combined |diff -r |Index: |--- |\+\+\+ |@@ |-- $|rename to |copy to "
+    r"|[*|/\\ ]{0,40}commit [0-9a-f]{7,64}\b|From [0-9a-f]{40} )"
+)
+_COMBINED: Final = re.compile(rb"diff --(?:cc|combined) (.+)")
+_GIT: Final = re.compile(rb"diff --git (.+)")
+_PATH: Final = re.compile(rb"(?:---|\+\+\+) ([^\t\r\n]{1,500})")
+_RENAMED: Final = re.compile(rb"(?:rename|copy) to (.{1,500})")
 _HUNK: Final = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_COMMIT: Final = re.compile(rb"(?:[*|/\\ ]{0,40}commit|From) ([0-9a-f]{7,64})")
+_SUBJECT: Final = re.compile(rb"^(?:[*|/\\ ]{0,40}    |Subject: (?:\[PATCH[^\]\n]*\] )?)(\S[^\n]*)", re.MULTILINE)
+_HEADER: Final = 4_000
+"""Bytes after a commit's line in which its subject is looked for."""
+_HASH: Final = 12
+"""Digits of a commit's hash in its title."""
+_ESCAPE: Final = re.compile(rb'\\([0-7]{3}|["\\abfnrtv])')
+_ESCAPED: Final = dict(zip(b'"\\abfnrtv', b'"\\\a\b\f\n\r\t\v', strict=True))
 
 
 @final
 class Diff:
-    """A Scanner. A `---` or `+++` line inside a hunk, by the hunk's own counts, is a line of it and names no file."""
+    """A Scanner. A line inside a hunk, by the hunk's own counts, names no file and begins nothing."""
 
     def __init__(self) -> None:
         self._starts: list[Start] = []
-        self._counts: list[list[int]] = []
-        self._hunk_ends = 0
+        self._counts: list[list[int] | None] = []
+        self._wanted = (0, 0)
+        """Lines that the open hunk has of the old file and of the new."""
+        self._open = False
+        """The last entry is a hunk that is not complete."""
         self._named = False
+        self._untitled = False
+        """The last entry is a commit without its subject."""
 
     @property
     def full(self) -> bool:
@@ -34,73 +56,146 @@ class Diff:
     def feed(self, data: bytes, place: Place) -> None:
         """See Scanner."""
         counted, here = 0, place
+        if self._untitled:
+            self._title(data, 0)
         for start, end, *_ in _MARKS.lines(data):
             self._count(data, counted, start)
             here, counted = here.after(data[counted:start]), start
             if self.full:
                 return
-            self._mark(data[start:end], here)
+            self._mark(data[start:end].rstrip(b"\r\n"), here)
+            if self._untitled:
+                self._title(data, end)
         self._count(data, counted, len(data))
 
     def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
         """See Scanner."""
         entries = reaching(self._starts, end, ends_line=ends_line)
-        totals: list[list[int]] = [[0, 0, 0] for _ in entries]
+        hunks = [0] * len(entries)
         file = 0
         for number, entry in enumerate(entries):
+            counts, whole = self._counts[number], self._counts[file]
             if entry.what == "file":
                 file = number
-            else:
-                totals[file][2] += 1
-            for at in (file, number) if entry.what == "hunk" else ():
-                totals[at][0] += self._counts[number][0]
-                totals[at][1] += self._counts[number][1]
-        return [
-            replace(entry, detail=_detail(total, hunks=entry.what == "file"))
-            for entry, total in zip(entries, totals, strict=True)
-        ]
+            elif entry.what == "hunk" and counts is not None and whole is not None and file != number:
+                hunks[file] += 1
+                whole[0] += counts[0]
+                whole[1] += counts[1]
+        return [self._counted(entry, counts, n) for entry, counts, n in zip(entries, self._counts, hunks, strict=True)]
+
+    @staticmethod
+    def _counted(entry: Entry, counts: list[int] | None, hunks: int) -> Entry:
+        if counts is None:
+            return entry
+        said = f"+{counts[0]} -{counts[1]}"
+        detail = f"{plural(hunks, 'hunk')}, {said}" if entry.what == "file" else said
+        return replace(entry, detail=detail, added=counts[0], removed=counts[1])
 
     def _count(self, data: bytes, start: int, end: int) -> None:
-        """Count the lines of a hunk up to the next mark; its own first line is none of them."""
-        if self._starts and self._starts[-1].what == "hunk" and end > start:
-            low = max(start - 1, 0)
-            first = start == 0
-            self._counts[-1][0] += data.count(b"\n+", low, end) + (first and data.startswith(b"+"))
-            self._counts[-1][1] += data.count(b"\n-", low, end) + (first and data.startswith(b"-"))
+        """Count the lines of the open hunk up to the next mark; its own first line is none of them."""
+        counts = self._counts[-1] if self._counts else None
+        if not self._open or end <= start or counts is None:
+            return
+        low = max(start - 1, 0)
+        for kind, sign in enumerate((b"+", b"-", b"\\")):
+            counts[kind] += data.count(b"\n" + sign, low, end) + (start == 0 and data.startswith(sign))
+        counts[3] += data.count(b"\n", start, end)
+
+    def _complete(self) -> bool:
+        """Whether the open hunk has all the lines that it announced; it counts its own first line, too."""
+        counts = self._counts[-1]
+        if counts is None:
+            return True
+        added, removed, odd, lines = counts
+        lines -= odd + 1
+        return lines - added >= self._wanted[0] and lines - removed >= self._wanted[1]
 
     def _mark(self, line: bytes, here: Place) -> None:
-        hunk = _HUNK.match(line)
+        if self._open and line.startswith((b"--", b"++")) and not self._complete():
+            return
+        self._open = False
+        hunk, commit = _HUNK.match(line), _COMMIT.match(line)
         if hunk is not None:
-            self._hunk_ends = here.newlines + 1 + max(int(hunk[1] or 1), int(hunk[2] or 1))
             self._begin("hunk", titled(line), here)
-            self._named = False
+            self._wanted = int(hunk[1] or 1), int(hunk[2] or 1)
+            self._open, self._named = True, False
+        elif commit is not None:
+            self._begin("commit", commit[1][:_HASH].decode(), here)
+            self._untitled, self._named = True, False
         elif line.startswith((b"--- ", b"+++ ")):
             self._path(line, here)
-        elif (named := _GIT.match(line)) is not None or line.startswith((b"diff ", b"Index: ")):
-            self._begin("file", titled(named[1] if named else line), here)
+        elif (renamed := _RENAMED.match(line)) is not None:
+            self._rename(_unquoted(renamed[1]))
+        elif (combined := _COMBINED.match(line)) is not None:
+            self._begin("file", titled(_unquoted(combined[1])), here, "combined")
+            self._named = True
+        elif line.startswith((b"diff ", b"Index: ")):
+            named = _GIT.match(line)
+            self._begin("file", titled(_now(named[1]) if named else line.partition(b" ")[2]), here)
             self._named = True
 
     def _path(self, line: bytes, here: Place) -> None:
         """A `---` begins a file where no `diff` line did; a `+++` gives it the name that it has now."""
-        if here.newlines < self._hunk_ends:
-            return
         path = _PATH.match(line)
-        name = None if path is None or path[1].strip() == b"/dev/null" else titled(path[1])
+        name = None if path is None or path[1].strip() == b"/dev/null" else _without_side(_unquoted(path[1]))
         if line.startswith(b"--- ") and not self._named:
-            self._begin("file", name or "", here)
+            self._begin("file", titled(name or b""), here)
             self._named = True
-        elif name and self._starts and self._starts[-1].what == "file" and line.startswith(b"+++ "):
-            self._starts[-1] = replace(self._starts[-1], title=name)
+        elif name and line.startswith(b"+++ "):
+            self._rename(name)
 
-    def _begin(self, what: str, title: str, here: Place) -> None:
+    def _rename(self, name: bytes) -> None:
+        if self._starts and self._starts[-1].what == "file":
+            self._starts[-1] = replace(self._starts[-1], title=titled(name))
+
+    def _title(self, data: bytes, at: int) -> None:
+        """Complete a commit's title by its subject; a commit without one keeps its hash."""
+        found = _SUBJECT.search(data, at, at + _HEADER)
+        if found is not None and (following := _MARKS.find(data, at)) is not None and following[0] < found.start():
+            found = None
+        if found is not None or at + _HEADER < len(data):
+            self._untitled = False
+        if found is not None:
+            hash_ = self._starts[-1].title.encode()
+            self._starts[-1] = replace(self._starts[-1], title=titled(hash_ + b" " + found[1]))
+
+    def _begin(self, what: str, title: str, here: Place, how: str = "") -> None:
+        deep = 1 if any(start.what == "commit" for start in self._starts[:1]) else 0
+        self._untitled = False
         if what == "hunk":
-            self._starts.append(Start("hunk", title, 2, here))
+            self._starts.append(Start("hunk", title, 2 + deep, here))
+        elif what == "commit":
+            self._starts.append(Start("commit", title, 1, here))
         else:
-            self._hunk_ends = 0
-            self._starts.append(Start("file", title, 1, here))
-        self._counts.append([0, 0])
+            self._starts.append(Start("file", title, 1 + deep, here))
+        self._counts.append(None if what == "commit" or how else [0, 0, 0, 0])
 
 
-def _detail(total: list[int], *, hunks: bool) -> str:
-    counts = f"+{total[0]} -{total[1]}"
-    return f"{plural(total[2], 'hunk')}, {counts}" if hunks else counts
+def by_size(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns the files of a diff, those with the most added and removed lines first; equals stay in their order."""
+    files = [entry for entry in entries if entry.what == "file"]
+    return sorted(files, key=lambda entry: -((entry.added or 0) + (entry.removed or 0)))
+
+
+def _now(names: bytes) -> bytes:
+    """Returns the file's name, of the two on a `diff --git` line; where they differ, a later line says the new one."""
+    if names.endswith(b'"'):
+        return _without_side(_unquoted(names[names.rfind(b' "', 0, -1) + 1 :]))
+    half = len(names) // 2
+    if len(names) % 2 and names[half : half + 1] == b" ":
+        old, new = _without_side(names[:half]), _without_side(names[half + 1 :])
+        if old == new:
+            return new
+    return _without_side(names.rpartition(b" b/")[2] or names)
+
+
+def _without_side(path: bytes) -> bytes:
+    return path[2:] if path[:2] in {b"a/", b"b/"} else path
+
+
+def _unquoted(path: bytes) -> bytes:
+    """A path without the quotes and escapes that Git writes around unusual characters."""
+    path = path.rstrip()
+    if not (len(path) > 1 and path[:1] == path[-1:] == b'"'):
+        return path
+    return _ESCAPE.sub(lambda m: bytes([_ESCAPED[m[1][0]] if len(m[1]) == 1 else int(m[1], 8) & 0xFF]), path[1:-1])

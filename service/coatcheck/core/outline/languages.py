@@ -6,14 +6,18 @@ can be made to crash the process, as its documentation says, and parsers for a d
 dozen authors. A pattern takes a call for a definition now and then; an outline can bear that.
 """
 
+import re
 from typing import Final
 
-_NUMBER: Final = r"(?:[ ]{0,7}[0-9]{1,7}(?:[:|\t]|→)[ ]?)?"
-"""What `cat -n`, grep -n and editors put before a line."""
+PREFIX: Final = (
+    r"(?:[ ]{0,7}(?P<counted>[0-9]{1,7})(?:[:|][ ]?|\t|→)"
+    r"|(?P<path>[^\s:\"'(){},;=]+)[:-](?P<number>[0-9]{1,7})[:-])?"
+)
+"""What `cat -n`, editors and grep put before a line: its number, or a path and its number."""
 
 
 def _either(*patterns: str) -> str:
-    return "|".join(rf"^{_NUMBER}{pattern}" for pattern in patterns)
+    return rf"^{re.sub(r'[?]P<[a-z]+>', '?:', PREFIX)}(?:{'|'.join(patterns)})"
 
 
 def _any_of(words: str) -> str:
@@ -26,6 +30,7 @@ def _before(words: str, least: str = "*") -> str:
 
 
 _IN: Final = r"[ \t]*"
+_WORD: Final = r"(?:\w|[^\x00-\x7f])+"
 _ARGUMENTS: Final = r"\([^)]{0,300}\) *(?::[^=]{0,80})?"
 _VALUE: Final = rf"(?:function|{_ARGUMENTS}=>|[\w$]+ *=>)"
 _MEMBER_WORDS: Final = "async static get set public private protected readonly override"
@@ -71,7 +76,7 @@ _ANY_THINGS: Final = (
 )
 
 PATTERNS: Final[dict[str, str]] = {
-    "python": _either(rf"{_IN}(?:async +)?(?:def|class) +\w"),
+    "python": _either(rf"{_IN}(?:(?:async +)?def +{_WORD} *[\[(]|class +{_WORD} *[\[(:])"),
     "script": _either(*_SCRIPT),
     "go": _either(r"func +(?:\([^)]{0,200}\) *)?\w", r"type +\w"),
     "rust": _either(
@@ -90,7 +95,10 @@ PATTERNS: Final[dict[str, str]] = {
     "elixir": _either(rf"{_IN}(?:defmodule|defp?|defmacrop?|defprotocol|defimpl) +[\w.:]"),
     "settings": _either(r"\[\[?[^\[\]\n]{1,120}\]\]? *$"),
     "yaml": _either(r"(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
-    "any": _either(rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +[\w$<(]"),
+    "any": _either(
+        rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +(?:\([^)\n]{{0,80}}\) *)?[\w$.:<]+"
+        r" *(?:[(<:{\[=;]|$|(?:extends|implements|for|is|where) )"
+    ),
 }
 """`any` is for source whose language is not known."""
 
@@ -111,6 +119,8 @@ _ENDINGS: Final[dict[str, str]] = {
     "settings": "toml ini cfg conf properties",
     "yaml": "yaml yml",
 }
+_GREP: Final = re.compile(rb"([^\s:]{1,300}\.[A-Za-z0-9]{1,8})[:-][0-9]{1,7}[:-]")
+"""What grep puts before a line of a file whose name has an ending."""
 _BY_ENDING: Final = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
 _SHEBANGS: Final = {
     "python": "python",
@@ -126,7 +136,8 @@ _NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete"])
 
 def language_of(names: tuple[str | None, ...], head: bytes) -> str:
     """The language that a file's name, a URL or the first line gives away; `any` when nothing does."""
-    for name in names:
+    grep = _GREP.match(head)
+    for name in (*names, None if grep is None else grep[1].decode("utf-8", "replace")):
         plain = (name or "").partition("?")[0].partition("#")[0].rsplit("/", 1)[-1].strip().lower()
         found = _BY_ENDING.get(plain.rpartition(".")[2]) if "." in plain else None
         if found is not None:

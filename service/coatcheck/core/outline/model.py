@@ -12,7 +12,9 @@ MAX_ENTRIES: Final = 5_000
 TITLE_CHARS: Final = 120
 """Characters of a title that is cut from a line."""
 
-What = Literal["heading", "result", "part", "symbol", "file", "hunk", "phase", "column", "rows", "value"]
+What = Literal[
+    "heading", "result", "part", "symbol", "commit", "file", "hunk", "phase", "cell", "column", "rows", "value"
+]
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -32,6 +34,10 @@ class Entry(Struct, frozen=True, kw_only=True):
     detail: str | None = None
     """Types, counts: one line, inert."""
     url: str | None = None
+    added: int | None = None
+    """Lines that a file of a diff, or a hunk, adds."""
+    removed: int | None = None
+    """Lines that it removes."""
 
 
 class Found(Struct, frozen=True):

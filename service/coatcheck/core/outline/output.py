@@ -3,8 +3,8 @@
 import re
 from typing import Final, final
 
-from coatcheck.core.kinds.scan import Scan
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
+from coatcheck.core.text.scan import Scan
 from coatcheck.core.window import Place
 
 _STAMP: Final = r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,18}(?:Z|[+-][0-9:]{4,6})?\]? +)?"

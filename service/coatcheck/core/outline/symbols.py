@@ -1,23 +1,28 @@
 """The definitions of a source file: every line that begins one, nested by indentation.
 
 A definition reaches to the next of its level or above. It knows no scopes: a nested one is one that stands further in.
+Lines may be numbered, or carry a file's name and a line number, as tools print them; comments and strings that span
+lines define nothing.
 """
 
 import re
 from typing import Final, final
 
-from coatcheck.core.kinds.scan import Scan
-from coatcheck.core.outline.languages import PATTERNS, is_definition
+from msgspec.structs import replace
+
+from coatcheck.core.outline.languages import PATTERNS, PREFIX, is_definition
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
+from coatcheck.core.outline.regions import Regions
+from coatcheck.core.text.scan import Scan
 from coatcheck.core.window import Place
 
 _LINE: Final = 600
 """Bytes of a line above which it is no definition; generated code is full of longer ones."""
 _TAB: Final = 4
 _DEEPEST: Final = 8
-_NUMBER: Final = re.compile(rb"[ ]{0,7}[0-9]{1,7}(?:[:|\t]|\xe2\x86\x92)[ ]?")
+_PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
-_TRAIL: Final = " {:=("
+_TRAIL: Final = b" \t\r\n{:=("
 _SCANS: dict[str, Scan] = {}
 
 
@@ -29,7 +34,9 @@ class Symbols:
         if language not in _SCANS:
             _SCANS[language] = Scan(PATTERNS[language])
         self._scan = _SCANS[language]
+        self._regions = Regions(language)
         self._starts: list[Start] = []
+        self._details: list[str | None] = []
         self._indents: list[int] = []
 
     @property
@@ -40,28 +47,47 @@ class Symbols:
     def feed(self, data: bytes, place: Place) -> None:
         """See Scanner."""
         counted, here = 0, place
+        regions = iter(self._regions.of(data))
+        region = next(regions, None)
         for start, end, *_ in self._scan.lines(data):
             if self.full:
                 return
-            if end - start > _LINE:
+            while region is not None and region[1] <= start:
+                region = next(regions, None)
+            if end - start > _LINE or (region is not None and region[0] <= start):
                 continue
             line = data[start:end]
-            numbered = _NUMBER.match(line)
-            code = line[numbered.end() :] if numbered else line
-            title = titled(code).rstrip(_TRAIL)
+            prefix = _PREFIX.match(line)
+            code = line[prefix.end() :] if prefix else line
+            title = titled(code.rstrip(_TRAIL))
             if not is_definition(title):
                 continue
             here, counted = here.after(data[counted:start]), start
             indent = _INDENT.match(code)
             level = self._level(len(indent[0].expandtabs(_TAB)) if indent else 0)
             self._starts.append(Start("symbol", title, level, here))
+            self._details.append(_origin(prefix, here.newlines + 1))
 
     def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
         """See Scanner."""
-        return reaching(self._starts, end, ends_line=ends_line)
+        entries = reaching(self._starts, end, ends_line=ends_line)
+        return [
+            entry if detail is None else replace(entry, detail=detail)
+            for entry, detail in zip(entries, self._details, strict=True)
+        ]
 
     def _level(self, indent: int) -> int:
         while self._indents and self._indents[-1] >= indent:
             self._indents.pop()
         self._indents.append(indent)
         return min(len(self._indents), _DEEPEST)
+
+
+def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
+    """Where a line says that it comes from, unless that is where it stands."""
+    if prefix is None or not prefix[0]:
+        return None
+    path, number = prefix["path"], int(prefix["number"] or prefix["counted"])
+    if path is not None:
+        return titled(path + b":" + str(number).encode())
+    return None if number == line else f"line {number:,} of its file"

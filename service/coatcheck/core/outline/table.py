@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from coatcheck.core.kinds.table import columns
 from coatcheck.core.outline.model import Entry, Found, titled
+from coatcheck.core.structure.delimited import columns
 from coatcheck.core.text.plural import plural
 from coatcheck.core.window import LineExtent
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Sample
 from coatcheck.core.redact.filler import Secret, fill, marker, merged, reveal, rules_in
 from coatcheck.core.redact.find import Finder
+from coatcheck.core.survey.region import Region
 from coatcheck.core.tokens import Tokenizer
 
 _EDGE: Final = 1024
@@ -93,18 +94,21 @@ class Mask:
         """Markers in place of fillers."""
         return reveal(text, self.names, brief=brief)
 
-    def sample(self, sample: Sample) -> tuple[Sample, Masked]:
-        """A sample as it may be looked at, and what is masked in it.
+    def sample(self, sample: Sample, fragments: tuple[Region, ...] = ()) -> tuple[Sample, Masked, tuple[Region, ...]]:
+        """A sample and fragments of what lies between its ends as they may be looked at, and what is masked in them.
 
         What may be a secret that its inner ends cut off is masked as well. A function of the sample alone, so that the
         same payload gives the same card however it was read.
         """
         head = self._part(sample.head, begins=True, ends=sample.whole)
         tail = self._part(sample.tail, begins=False, ends=True) if sample.tail else b""
-        if (head, tail) == (sample.head, sample.tail):
-            return sample, NOTHING
-        counts = Counter([*rules_in(head), *rules_in(tail)])
-        return replace(sample, head=head, tail=tail, masked=self.names), self._masked(counts)
+        parts = tuple(
+            replace(each, data=self._part(each.data, begins=each.begins, ends=each.ends)) for each in fragments
+        )
+        if (head, tail, parts) == (sample.head, sample.tail, fragments):
+            return sample, NOTHING, fragments
+        counts = Counter([*rules_in(head), *rules_in(tail), *(rule for each in parts for rule in rules_in(each.data))])
+        return replace(sample, head=head, tail=tail, masked=self.names), self._masked(counts), parts
 
     def _masked(self, counts: Counter[int]) -> Masked:
         named = Counter({self.names[n]: count for n, count in counts.items() if n < len(self.names)})

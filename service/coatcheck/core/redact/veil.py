@@ -4,12 +4,15 @@ What a kind recognises is recognised again in the masked sample where there are 
 cut in the middle of one would show the half. Lines and names are looked through as they are besides.
 """
 
+from itertools import islice
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Facts, Marker, Said, Sample
 from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.mask import NOTHING, Mask, Masked
+from coatcheck.core.survey.survey import Survey
 from coatcheck.core.views import TITLE_CHARS, Section
 
 
@@ -19,18 +22,20 @@ class Veiled(Struct, frozen=True):
     said: Said
     facts: Facts
     sample: Sample
+    survey: Survey | None
     masked: Masked
-    """In the sample."""
+    """In the sample and the survey."""
 
 
-def veiled(mask: Mask, said: Said, facts: Facts, sample: Sample) -> Veiled:
+def veiled(mask: Mask, said: Said, facts: Facts, sample: Sample, survey: Survey | None = None) -> Veiled:
     """What a card of a payload may be cut from. Where there are no secrets, all of it is what it was."""
-    seen, masked = mask.sample(sample)
+    seen, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
+    survey = None if survey is None else replace(survey, fragments=fragments)
     clean = said_of(mask, said)
     if masked.count:
-        again = recognise(seen, replace(clean, kind=facts.kind))
+        again = recognise(seen, replace(clean, kind=facts.kind), survey)
         facts = replace(again, kind=facts.kind, redacted=facts.redacted)
-    return Veiled(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, masked)
+    return Veiled(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, survey, masked)
 
 
 def noted(facts: Facts, masked: Masked) -> Facts:
@@ -51,7 +56,7 @@ def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
 
 def said_of(mask: Mask, said: Said) -> Said:
     """What a caller said, masked. The session stays: it is an address, and no card shows it."""
-    names = ("title", "url", "tool_name", "tool_call_id", "media_type")
+    names = ("title", "url", "tool_name", "tool_call_id", "media_type", "command")
     values = tuple(getattr(said, name) or "" for name in names)
     clean = mask.lines((*values, *said.labels))
     if clean == (*values, *said.labels):
@@ -65,18 +70,22 @@ def facts_of(mask: Mask, facts: Facts, *, hidden: bool = False) -> Facts:
     names = ("title", "url", "media_type", "language")
     values = tuple(getattr(facts, name) or "" for name in names)
     markers = tuple(part for marker in facts.markers for part in (marker.name, marker.value))
-    texts = (*values, *facts.shape, *facts.hints, *markers)
+    texts = (*values, *facts.shape, *facts.sections, *facts.comparison, *markers)
     clean = tuple(map(mask.reveal, texts)) if hidden else texts
     clean = mask.lines(clean)
     if clean == texts:
         return facts
-    at, shape, hints = len(names), len(facts.shape), len(facts.hints)
-    parts = clean[at + shape + hints :]
+    rest = iter(clean)
+    named, shape, sections, comparison, parts = (
+        tuple(islice(rest, size))
+        for size in (len(names), len(facts.shape), len(facts.sections), len(facts.comparison), len(markers))
+    )
     return replace(
         facts,
-        **{name: new or None for name, new in zip(names, clean, strict=False)},
-        shape=clean[at : at + shape],
-        hints=clean[at + shape : at + shape + hints],
+        **{name: new or None for name, new in zip(names, named, strict=True)},
+        shape=shape,
+        sections=sections,
+        comparison=comparison,
         markers=tuple(Marker(name, value) for name, value in zip(parts[::2], parts[1::2], strict=True)),
     )
 

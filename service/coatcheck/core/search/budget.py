@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coatcheck.core.passages import terms_of
+from coatcheck.core.passages.scan import Finder
 from coatcheck.core.search import frame
 from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
 from coatcheck.core.search.counted import Counted
@@ -26,8 +28,6 @@ from coatcheck.core.search.view import Body, Laid
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.windows import terms_of
-from coatcheck.core.windows.scan import Finder
 
 _ANSWER: Final = 400
 """Tokens of one of the provider's own answers at most, and a quarter of the total for all."""

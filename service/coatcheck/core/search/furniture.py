@@ -17,9 +17,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.kinds.scan import Scan
+from coatcheck.core.passages.units import units
+from coatcheck.core.text.scan import Scan
 from coatcheck.core.window import decode
-from coatcheck.core.windows.units import units
 
 _LINK: Final = re.compile(r"!?\[([^\]\n]{0,400})\]\([^()\n]{0,2000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)")
 _LINKED: Final = 3

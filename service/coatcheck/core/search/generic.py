@@ -12,7 +12,7 @@ _NODES: Final = 10_000
 _DEPTH: Final = 8
 _JUDGED: Final = 40
 """Items of a list by which it is judged."""
-_LEAST: Final = 0.5
+_LEAST: Final = 0.3
 """Of a list's items must be results."""
 
 

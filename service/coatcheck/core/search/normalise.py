@@ -9,7 +9,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coatcheck.core.kinds.values import read_json
 from coatcheck.core.search.generic import best_list
 from coatcheck.core.search.listing import read_listing
 from coatcheck.core.search.markup import one_line
@@ -50,6 +49,7 @@ from coatcheck.core.search.values import (
     text_of,
 )
 from coatcheck.core.search.wrappers import unwrapped
+from coatcheck.core.structure.json_values import read_json
 
 _WARNED: Final = 300
 """Characters of a provider's own warning."""

@@ -12,9 +12,9 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
+from coatcheck.core.passages.scan import Finder
 from coatcheck.core.search.model import Result
 from coatcheck.core.search.view import Laid
-from coatcheck.core.windows.scan import Finder
 
 _SITE: Final = re.compile(r"(?<!\S)site:\s?([^\s\"']{1,200})", re.IGNORECASE)
 _PHRASE: Final = re.compile(r"\"([^\"\n]{2,200})\"|[“„«]([^”“»\n]{2,200})[”“»]")

@@ -1,7 +1,7 @@
 """The passages of one result's text that answer the query best, within a budget; all of a text that fits.
 
-Ranking and windows are those of core/windows: units are rated by the query's terms, the best are taken and grow to
-windows of 200 to 300 tokens, which merge where they meet and stand in the order of the text. Furniture is never shown.
+Ranking and choice are those of core/passages: units are rated by the query's terms, the best are taken and grow to
+passages of 150 tokens, which merge where they meet and stand in the order of the text. Furniture is never shown.
 A text with none of the terms shows its beginning. Every passage is an exact range of the view.
 """
 
@@ -13,15 +13,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.clip import Budget
+from coatcheck.core.passages import Layout, Part, Ranking, Rated, Scanner, Terms, compose, regions, weigh
+from coatcheck.core.passages.scan import Finder
+from coatcheck.core.passages.units import units
 from coatcheck.core.search.furniture import Ranges
 from coatcheck.core.search.view import Body
 from coatcheck.core.text.excerpt import fit_head, fit_text
 from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Place, Window, decode, window
-from coatcheck.core.windows import Part, Ranking, Rated, Scanner, Terms, compose, regions, weigh
-from coatcheck.core.windows.scan import Finder
-from coatcheck.core.windows.units import units
 
 _WHOLE: Final = 8
 """Bytes for each token of the budget, within which a text may fit whole and is tried."""
@@ -72,7 +72,7 @@ class Passages:
 
     def __init__(self, asked: Terms, finder: Finder | None, tokenizer: Tokenizer, *, places: bool) -> None:
         """Cut with a line above each passage that says where it stands (`places`), or with marks of what is missing."""
-        self._places = places
+        self._layout: Layout = "ordered" if places else "marked"
         self._asked = asked
         self._finder = finder
         self._tokenizer = tokenizer
@@ -135,7 +135,7 @@ class Passages:
 
     def _composed(self, rated: list[Rated], parts: list[Part], budget: Budget, body: Body) -> Cut:
         whole = Extent(body.place.byte, body.place.byte + len(body.data))
-        made = compose(rated, parts, whole, budget, self._tokenizer, "", places=self._places)
+        made = compose(rated, parts, whole, budget, self._tokenizer, "", layout=self._layout)
         quotes = tuple(_quote(each.text, each.window, body.place, exact=each.exact) for each in made.passages)
         return Cut(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
 

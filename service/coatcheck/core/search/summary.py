@@ -12,6 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.passages import Ranking, Scanner, terms_of, weigh
+from coatcheck.core.passages.units import units
 from coatcheck.core.search.actions import action_line
 from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
 from coatcheck.core.search.short import short
@@ -20,8 +22,6 @@ from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Window, decode, window
-from coatcheck.core.windows import Ranking, Scanner, terms_of, weigh
-from coatcheck.core.windows.units import units
 
 POINTS: Final = 6
 """Sentences at most."""

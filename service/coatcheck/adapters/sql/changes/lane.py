@@ -2,8 +2,8 @@
 
 What it answers and leaves behind is what `apply_store` would, one change after the other: the changes of a group wait
 for the same commit, so that any order of them is a true one. What is not simple (an idempotency key, a tombstone or
-an expired row in the way, condemned bytes, a twin in the group, a change that a deletion may outdo) goes one by one,
-after the others.
+an expired row in the way, condemned bytes, a twin in the group, a change that a deletion may outdo, another declaration
+of what is there) goes one by one, after the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, literal_column, null, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes import fold, store, usage, views
+from coatcheck.adapters.sql.changes import fold, store, surveys, usage, views
 from coatcheck.adapters.sql.changes.place import PROBES, Numberer
 from coatcheck.adapters.sql.changes.room import no_room
 from coatcheck.adapters.sql.changes.texts import wait_for_index
@@ -196,7 +196,8 @@ def _answer_those_there(
         artifact = found.get(seq)
         view = fold.view_of(changes[at])
         heals = view is not None and _content(view) in lost
-        if artifact is not None and not artifact.blob.condemned and not heals:
+        plain = artifact is not None and not artifact.blob.condemned and not store.redeclares(changes[at], artifact)
+        if artifact is not None and plain and not heals:
             answers[at] = Stored(artifact, created=False, blob_used=False)
 
 
@@ -217,6 +218,7 @@ def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]
     kept = _Kept(known, iter([blob_seq for blob_seq, _ in seqs]))
     artifact_rows: list[dict[str, Any]] = []
     view_rows: list[dict[str, Any]] = []
+    survey_rows: list[dict[str, Any]] = []
     for each, (_, seq) in zip(new, seqs, strict=False):
         change = each.change
         held, blob, used = kept.settle(fold.payload_of(change))
@@ -226,6 +228,8 @@ def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]
             view = fold.view_of(change)
             view_seq = None if view is None else kept.settle(view).seq
             view_rows.append(views.view_row(change.namespace, change.text_view, seq, view_seq))
+        if change.survey is not None:
+            survey_rows.append(surveys.survey_row(change.namespace, seq, change.survey))
         answers[each.at] = Stored(artifact, created=True, blob_used=used)
     _ADD_BLOB.many(conn, kept.blob_rows)
     _ADD_INLINE.many(conn, kept.inline_rows)
@@ -233,6 +237,7 @@ def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]
     artifact_rows.sort(key=_by_number)
     _ADD_ARTIFACT.many(conn, artifact_rows)
     _ADD_VIEW.many(conn, view_rows)
+    surveys.ADD.many(conn, survey_rows)
     if new:
         added = sum(row["stored_size"] for row in kept.blob_rows)
         usage.count(conn, new[0].change.namespace, bytes_=added, artifacts=len(artifact_rows))

@@ -1,4 +1,4 @@
-"""What an undo needs of the artifacts that a transaction removes: their rows and those of their views, as they were.
+"""What an undo needs of the artifacts that a transaction removes: their rows, views and surveys, as they were.
 
 Kept only until the sweep may take the bytes. It buries nothing itself and brings nothing back.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql.prepared import Prepared
-from coatcheck.adapters.sql.tables import artifacts, removed, removed_views, views
+from coatcheck.adapters.sql.tables import artifacts, removed, removed_surveys, removed_views, surveys, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.adapters.sql.words import among, by_now
 
@@ -38,6 +38,15 @@ _VIEWS = Prepared(
     select(views.c.artifact_seq, *(views.c[name] for name in _OF_VIEW)).where(among(views.c.artifact_seq, _SEQS))
 )
 _KEEP_VIEW = Prepared(insert(removed_views), columns=["removed_seq", *_OF_VIEW])
+# Only beside the rows of removals that this transaction has made: another artifact may have had the same row before.
+_KEEP_SURVEYS = Prepared(
+    insert(removed_surveys).from_select(
+        ["removed_seq", "namespace", "data"],
+        select(removed.c.seq, surveys.c.namespace, surveys.c.data)
+        .join_from(removed, surveys, surveys.c.artifact_seq == removed.c.artifact_seq)
+        .where(among(removed.c.seq, _SEQS)),
+    )
+)
 _OVER = (
     select(removed.c.seq)
     .where(removed.c.removed_at <= by_now(bindparam("now", type_=UtcDateTime)))
@@ -49,7 +58,7 @@ _FORGET = delete(removed).where(removed.c.seq.in_(select(_OVER.cte("over_now")))
 
 
 def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_id: str | None) -> None:
-    """Keep artifacts that are about to be removed, with their views. The caller holds their rows."""
+    """Keep artifacts that are about to be removed, with their views and surveys. The caller holds their rows."""
     if not seqs:
         return
     kept = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
@@ -58,6 +67,7 @@ def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_
     _KEEP_VIEW.many(
         conn, [{"removed_seq": places[row[0]]} | dict(zip(_OF_VIEW, row[1:], strict=True)) for row in found]
     )
+    _KEEP_SURVEYS.run(conn, {"seqs": list(places.values())})
 
 
 def forget(conn: Connection, before: datetime, limit: int) -> int:

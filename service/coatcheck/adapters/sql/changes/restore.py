@@ -14,8 +14,17 @@ from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit, usage
 from coatcheck.adapters.sql.changes.fold import Ours, bury_ours, settle, take_intent
 from coatcheck.adapters.sql.changes.texts import wait_for_index
-from coatcheck.adapters.sql.tables import artifacts, blobs, removed, removed_views, tombstones, views
-from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.adapters.sql.tables import (
+    artifacts,
+    blobs,
+    removed,
+    removed_surveys,
+    removed_views,
+    surveys,
+    tombstones,
+    views,
+)
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.audit import AuditLine
 from coatcheck.core.expiry import expiry
@@ -35,6 +44,12 @@ _REMOVED = (
 _COPIED = [column.name for column in artifacts.c if not column.primary_key]
 _OF_VIEW = [column.name for column in views.c if column.name != "artifact_seq"]
 _VIEWS = select(removed_views).where(removed_views.c.removed_seq == bindparam("row"))
+_BRING_SURVEY = insert(surveys).from_select(
+    ["artifact_seq", "namespace", "data"],
+    select(bindparam("seq", type_=RowNumber), removed_surveys.c.namespace, removed_surveys.c.data).where(
+        removed_surveys.c.removed_seq == bindparam("row")
+    ),
+)
 _HERE = (artifacts.c.namespace == bindparam("space")) & (artifacts.c.number == bindparam("at"))
 _THERE = select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS).join_from(artifacts, blobs).where(_HERE)
 _ADD = insert(artifacts).returning(artifacts.c.seq)
@@ -64,6 +79,7 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> Stored | Fenced 
     seq: int = conn.execute(_ADD, values).scalar_one()
     usage.count(conn, change.namespace, artifacts=1)
     _bring_views(conn, change, seq, {blob_id: each.seq for blob_id, each in settled.items()})
+    conn.execute(_BRING_SURVEY, {"seq": seq, "row": change.seq})
     conn.execute(_UNBURY, here)
     conn.execute(_DONE, {"row": change.seq})
     wait_for_index(conn, change.namespace, [seq])

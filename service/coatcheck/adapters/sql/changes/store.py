@@ -23,7 +23,9 @@ from coatcheck.adapters.sql.changes.fold import (
     without_seq,
 )
 from coatcheck.adapters.sql.changes.place import Numberer, Place, find_place
+from coatcheck.adapters.sql.changes.redeclare import redeclare
 from coatcheck.adapters.sql.changes.room import no_room
+from coatcheck.adapters.sql.changes.surveys import add_survey
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.changes.unsettled import Unsettled
 from coatcheck.adapters.sql.changes.views import add_view
@@ -115,7 +117,7 @@ def _place_and_store(conn: Connection, change: StoreArtifact, number: Numberer) 
     for _ in range(_LOOKS):
         place = find_place(conn, change, number)
         if place.seq is not None and _is_live(place.expires_at, change):
-            answer = _there(conn, change, place.seq, created=False)
+            answer = _posted_again(conn, change, place.seq)
         else:
             answer = _outdone(change, place) or _create(conn, change, place)
         if answer is not None:
@@ -142,6 +144,22 @@ def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) 
         return None
     used = settle(conn, payload_of(change)).used
     return Stored(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
+
+
+def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> Stored | None:
+    """What is there already, declared as this change does. None: it was deleted meanwhile."""
+    answer = _there(conn, change, seq, created=False)
+    if answer is None or not redeclares(change, answer.artifact):
+        return answer
+    if not redeclare(conn, change, seq, answer.artifact):
+        return None
+    artifact = rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0])
+    return Stored(artifact, created=False, blob_used=answer.blob_used, redeclared=True)
+
+
+def redeclares(change: StoreArtifact, there: Artifact) -> bool:
+    """Whether a change declares something else of an artifact that is there. What comes late never does."""
+    return change.unless_buried_since is None and change.said.following(there.said) is not there.said
 
 
 def _outdone(change: StoreArtifact, place: Place) -> Gone | None:
@@ -213,6 +231,7 @@ def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | N
     wait_for_index(conn, change.namespace, [seq])
     if change.text_view is not None:
         add_view(conn, change, change.text_view, seq)
+    add_survey(conn, change, seq)
     if place.blob_seq is not None and place.blob_seq != blob_seq:
         left.append(place.blob_seq)
     if left:
@@ -237,7 +256,7 @@ def _revived(conn: Connection, change: StoreArtifact, seq: int) -> Stored | None
             "expires_at": expiry(created_at, change.now, ttl=ttl, idle_ttl=change.idle_ttl, pinned=change.pinned),
         },
     )
-    return _there(conn, change, seq, created=False)
+    return _posted_again(conn, change, seq)
 
 
 def _note_expiry(conn: Connection, change: StoreArtifact, place: Place) -> None:
@@ -276,17 +295,13 @@ def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
 
 def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
     """Its row, without its place in the order of arrival."""
-    said, facts = change.said, change.facts
+    said = change.said
     return {
         "namespace": change.namespace,
         "number": number,
         "identity": change.identity,
         "blob_seq": blob_seq,
         "session": said.session,
-        "tool_name": said.tool_name,
-        "kind": facts.kind.value,
-        # A payload's own URL may hold what no text column takes.
-        "url": (said.url or facts.url or "").replace("\0", "") or None,
         "created_at": change.now,
         "read_at": change.now,
         "expires_at": artifact.expires_at,
@@ -294,8 +309,8 @@ def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_se
         "idle_ttl": change.idle_ttl,
         "pinned": change.pinned,
         "engine": change.engine,
-        "said": rows.encode_said(said),
         "labels": rows.encode_labels(said.labels),
         "measure": rows.encode(change.measure),
-        "facts": rows.encode(facts),
+        "declared_at": None,
+        **rows.declared_columns(said, change.facts),
     }

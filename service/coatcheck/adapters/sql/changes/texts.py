@@ -42,7 +42,13 @@ _OF_VIEW = (
     .correlate(artifacts)
     .scalar_subquery()
 )
-STATE = (artifacts.c.number, artifacts.c.created_at, artifacts.c.labels, _OF_VIEW.label("extractor"))
+STATE = (
+    artifacts.c.number,
+    artifacts.c.created_at,
+    artifacts.c.labels,
+    artifacts.c.declared_at,
+    _OF_VIEW.label("extractor"),
+)
 """What a fingerprint is made of."""
 _ROWS = (artifacts.c.namespace == _NAMESPACE) & among(artifacts.c.seq, _SEQS)
 STATES = Prepared(select(artifacts.c.seq, *STATE).where(_ROWS))
@@ -75,9 +81,11 @@ def wait_for_index(conn: Connection, namespace: str, seqs: Sequence[int]) -> Non
     _WAIT[conn.dialect.name].run(conn, {"namespace": namespace, "seqs": list(seqs)})
 
 
-def print_of(number: int, created_at: datetime, labels: str | None, extractor: str | None) -> int:
+def print_of(
+    number: int, created_at: datetime, labels: str | None, declared_at: datetime | None, extractor: str | None
+) -> int:
     """The fingerprint of STATE."""
-    return fingerprint(number, created_at, labels, extractor)
+    return fingerprint(number, created_at, labels, extractor, declared_at)
 
 
 def apply_index(conn: Connection, change: IndexDocuments) -> int:

@@ -18,7 +18,7 @@ from coatcheck.ports.artifacts import Fenced, FoundView, NewView, StoreArtifact,
 
 # Views of one artifact are kept one after the other, also by different replicas; and none while it is being buried.
 _ARTIFACT = Prepared(
-    select(artifacts.c.seq, artifacts.c.expires_at)
+    select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.said, artifacts.c.facts)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update(key_share=True)
 )
@@ -36,16 +36,18 @@ def apply_store_view(conn: Connection, change: StoreView) -> StoredView | Fenced
     if ours is not None and not take_intent(conn, ours):
         return Fenced()
     answer = _keep(conn, change)
-    if ours is not None and not (answer is not None and answer.blob_used):
+    if ours is not None and not (isinstance(answer, StoredView) and answer.blob_used):
         bury_ours(conn, ours)
     return answer
 
 
-def _keep(conn: Connection, change: StoreView) -> StoredView | None:
+def _keep(conn: Connection, change: StoreView) -> StoredView | Fenced | None:
     there = _ARTIFACT.rows(conn, {"namespace": change.namespace, "number": change.number})
     if not there or (there[0][1] is not None and there[0][1] <= change.now):
         return None
-    seq = there[0][0]
+    seq, _, said, facts = there[0]
+    if change.inputs is not None and change.inputs != rows.inputs_of(said, facts):
+        return Fenced()
     kept = _kept(conn, seq, change.new.view.name)
     if kept is not None:
         return _there(conn, change, seq, kept)

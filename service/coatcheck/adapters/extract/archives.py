@@ -1,0 +1,217 @@
+"""ZIP archives, tar archives and compressed files as text, for a worker process: their payloads are hostile.
+
+Members are read in a stream as far as bounds let. Nothing is written to a file, no name is used as a path, no link
+is followed, and no archive inside another is opened.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable
+from typing import IO, Any, Final, Self, cast, final
+
+from typing_extensions import Buffer, override
+
+from coatcheck.adapters.extract.members import SHOWN_BYTES, Member, MemberReader, written
+from coatcheck.adapters.extract.view_writer import ViewWriter
+from coatcheck.core.extract.sections import one_line
+from coatcheck.core.media import identify
+from coatcheck.core.media.archives import Entry, described, is_plausible, sized, zip_format
+from coatcheck.core.media.documents import TAR
+from coatcheck.core.views import Extracted
+
+_EXTRACTOR: Final = "archive 1"
+_MEMBERS: Final = 20_000
+"""Members that are listed; an archive of more has a partial view."""
+_NAMED: Final = 20
+"""Files that the summary names."""
+_HEADER_BYTES: Final = 1024 * 1024
+"""Bytes of an extended header of a tar, which is read into memory whole."""
+_BLOCK: Final = 64 * 1024
+_ENDS: Final = 8
+"""Reads behind the end of a stream, after which its reader is taken to go on for ever."""
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Methods whose unpacking can be stopped at any byte."""
+_ENCRYPTED: Final = 1
+_NAME: Final = 8
+_MORE: Final = 4
+"""Flags of a gzip header (RFC 1952): a name, and a field before it."""
+_EXTENDED: Final = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
+
+def extract_zip(payload: bytes, until: float) -> Extracted | None:
+    """Returns the text view of a ZIP archive; None where its directory is broken, or too large.
+
+    Args:
+        payload: the archive, whole.
+        until: processor time of this process, in seconds, after which the view is to be done.
+    """
+    if payload.count(b"PK\1\2") > _MEMBERS:  # more than one for each entry of a directory, which is read whole
+        return None
+    writer = ViewWriter(until)
+    reader = MemberReader(writer)
+    try:
+        with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+            infos = archive.infolist()
+            entries = [Entry(info.filename, info.file_size, info.compress_size) for info in infos]
+            members = [
+                _zip_member(archive, info, entry, reader)
+                for info, entry in zip(infos, entries, strict=True)
+                if not info.is_dir()
+            ]
+    except Exception:  # noqa: BLE001 - whatever an archive does to its reader, there is no view of it
+        return None
+    special = zip_format(entries) or identify(payload[:4096])
+    name = special.name if special is not None else "ZIP archive"
+    summary = described(name, entries, exact=is_plausible(entries, len(payload)), names=_NAMED)
+    return written(writer, summary, members, _EXTRACTOR)
+
+
+def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: Entry, reader: MemberReader) -> Member:
+    if info.flag_bits & _ENCRYPTED:
+        return Member(entry, "encrypted")
+    if info.compress_type not in _METHODS:
+        return Member(entry, "compressed by another method than deflate")
+    return reader.read(entry, lambda: archive.open(info))
+
+
+def _tar(source: IO[bytes], name: str, until: float) -> Extracted | None:
+    """Returns the text view of a tar archive, which is read from its beginning to its end."""
+    writer = ViewWriter(until)
+    reader = MemberReader(writer)
+    header = _header_type()
+    entries: list[Entry] = []
+    members: list[Member] = []
+    try:
+        with tarfile.open(
+            fileobj=source, mode="r|", tarinfo=header, encoding="utf-8", errors="replace", bufsize=_BLOCK
+        ) as archive:
+            for info in archive:
+                entry = Entry(f"{info.name}/" if info.isdir() else info.name, info.size if info.isreg() else 0)
+                entries.append(entry)
+                if not info.isdir():
+                    members.append(_tar_member(archive, info, entry, reader))
+                if len(entries) == _MEMBERS or writer.late:
+                    break
+    except Exception:  # noqa: BLE001 - whatever an archive does to its reader, the members before are whole
+        writer.partial = True
+    if not entries:
+        return None
+    writer.partial = writer.partial or not header.ended
+    return written(writer, described(name, entries, exact=header.ended, names=_NAMED), members, _EXTRACTOR)
+
+
+def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, reader: MemberReader) -> Member:
+    if info.isreg():
+        return reader.read(entry, lambda: cast("IO[bytes]", archive.extractfile(info)))
+    return Member(entry, f"link to {info.linkname}" if info.issym() or info.islnk() else "device")
+
+
+class _Header(tarfile.TarInfo):
+    """A header of a tar's member. It says whether the end of the archive was reached."""
+
+    ended = False
+
+
+def _header_type() -> type[_Header]:
+    """Returns the type of the headers of one archive."""
+
+    class Header(_Header):
+        @classmethod
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+            try:
+                info = super().frombuf(buf, encoding, errors)
+            except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+                cls.ended = True
+                raise
+            if info.type in _EXTENDED and info.size > _HEADER_BYTES:
+                raise tarfile.HeaderError("an extended header is too large")
+            return info
+
+    return Header
+
+
+_STREAMS: Final[dict[str, tuple[str, Callable[[IO[bytes]], Any]]]] = {
+    TAR: ("", lambda source: source),
+    "application/gzip": ("gzip", gzip.open),
+    "application/x-bzip2": ("bzip2", bz2.open),
+    "application/x-xz": ("xz", lzma.open),
+}
+
+
+@final
+class _Unpacked(io.RawIOBase):
+    """What a file holds, unpacked. It ends where the file is broken, or when the time is over.
+
+    Raises EOFError to who reads behind the end again and again, as `tarfile` does for a member of any size.
+    """
+
+    def __init__(self, source: Any, until: float) -> None:  # noqa: ANN401 - one of _STREAMS
+        self._source = source
+        self._until = until
+        self._ends = 0
+        self.size = 0
+        self.broken = False
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        data = b""
+        try:
+            self.broken = self.broken or time.process_time() > self._until
+            data = b"" if self.broken else bytes(self._source.read1(memoryview(buffer).nbytes))
+        except Exception:  # noqa: BLE001 - whatever a stream does to its reader, what came before is whole
+            self.broken = True
+        self._ends += not data
+        if self._ends > _ENDS:
+            raise EOFError
+        memoryview(buffer)[: len(data)] = data
+        self.size += len(data)
+        return len(data)
+
+
+def extract_stream(payload: bytes, media_type: str, until: float) -> Extracted | None:
+    """Returns the text view of a tar archive, packed or not, or of another compressed file; None where it is broken.
+
+    Args:
+        payload: the file, whole.
+        media_type: one of `core.media.documents.STREAMS`.
+        until: processor time of this process, in seconds, after which the view is to be done.
+    """
+    name, opened = _STREAMS[media_type]
+    raw = _Unpacked(opened(io.BytesIO(payload)), until)
+    source = io.BufferedReader(raw, _BLOCK)
+    inner = identify(source.peek())
+    if inner is not None and inner.media_type == TAR:
+        return _tar(source, f"tar archive ({name})" if name else "tar archive", until)
+    title = (_gzip_name(payload) if media_type == "application/gzip" else "") or "content"
+    writer = ViewWriter(until)
+    member = MemberReader(writer, SHOWN_BYTES).read(Entry(title, 0), lambda: source)
+    if raw.broken and not raw.size:
+        return None
+    whole = not source.read(1) and not raw.broken
+    writer.partial = writer.partial or raw.broken
+    writer.put(f"{name} data: {title}, {'' if whole else 'at least '}{sized(raw.size)} unpacked")
+    writer.put("")
+    writer.begin(title)
+    writer.put(f"## {one_line(title)}")
+    writer.put(f"[{member.note or 'nothing'}: not shown]" if member.text is None else member.text)
+    return writer.done(_EXTRACTOR)
+
+
+def _gzip_name(payload: bytes) -> str:
+    """Returns the name of the file that a gzip header may give (RFC 1952); empty where there is none."""
+    plain = payload[3] & (_NAME | _MORE) == _NAME
+    return payload[10:512].partition(b"\0")[0].decode("latin-1") if plain else ""

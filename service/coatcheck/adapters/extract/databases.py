@@ -1,0 +1,191 @@
+"""SQLite databases as text, for a worker process: each table with its columns, its count of rows and the first ones.
+
+A database is hostile: it is opened in memory, for reading only, and nothing that it defines is run. Views and virtual
+tables are named and not read, triggers never fire, generated columns are not computed, no function is called.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.adapters.extract.view_writer import ViewWriter, cell
+from coatcheck.core.extract.sections import one_line
+from coatcheck.core.media.archives import counted
+from coatcheck.core.views import Extracted
+
+_EXTRACTOR: Final = "sqlite 1"
+_ROWS: Final = 50
+"""Rows that are shown of a table."""
+_CELL: Final = 200
+"""Characters that are shown of a value."""
+_COLUMNS: Final = 40
+"""Columns that the summary names of a table."""
+_SUMMARISED: Final = 100
+"""Tables in the summary, and names in its other lists."""
+_TEXT_BYTES: Final = 4096
+"""Bytes of a text that are taken from SQLite."""
+_VALUE_BYTES: Final = 32 * 1024 * 1024
+_STEPS: Final = 1_000
+"""Instructions of SQLite between two looks at the clock."""
+_COUNTING: Final = 0.7
+"""Share of the time after which no more rows are counted."""
+_JOURNAL: Final = slice(18, 20)
+"""Where the header says how changes are written: 2 is to a second file, which a database in memory cannot have."""
+_PLAIN: Final = 0
+"""What `table_xinfo` says of a column that is neither hidden nor generated."""
+
+
+class _Table(Struct):
+    name: str
+    columns: list[str]
+    """Each with its type."""
+    stored: list[str]
+    """Names of those whose values are in the table."""
+    rows: int | None = None
+    """How many there are, if they could be counted."""
+
+    def described(self, most: int) -> str:
+        """Returns `id INTEGER, name TEXT`, at most so many of them."""
+        more = f", … ({len(self.columns)} columns)" if len(self.columns) > most else ""
+        return ", ".join(self.columns[:most]) + more
+
+
+def extract_database(payload: bytes, until: float) -> Extracted | None:
+    """Returns the text view of a SQLite database; None where its schema cannot be read.
+
+    Args:
+        payload: the database file, whole.
+        until: processor time of this process, in seconds, after which the view is to be done.
+    """
+    writer = ViewWriter(until)
+    with closing(sqlite3.connect(":memory:", isolation_level=None, cached_statements=0)) as connection:
+        try:
+            _open(connection, payload)
+            _stop_at(connection, until)
+            objects = _objects(connection)
+        except (sqlite3.Error, MemoryError):
+            return None
+        tables = [_table(connection, name) for name in objects["table"]]
+        _stop_at(connection, until - (1 - _COUNTING) * max(0.0, until - time.process_time()))
+        for table in tables:
+            table.rows = _count(connection, table.name)
+        _stop_at(connection, until)
+        for line in _summary(objects, tables):
+            writer.put(line)
+        for table in tables:
+            if not _put_table(connection, table, writer):
+                break
+    return writer.done(_EXTRACTOR)
+
+
+def _open(connection: sqlite3.Connection, payload: bytes) -> None:
+    """Open a database in memory, so that nothing of it can be changed or run."""
+    for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "temp_store=MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+    second = payload[_JOURNAL] == b"\2\2"
+    connection.deserialize(payload[: _JOURNAL.start] + b"\1\1" + payload[_JOURNAL.stop :] if second else payload)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.text_factory = _text
+    connection.set_authorizer(_authorized)
+
+
+def _text(data: bytes) -> str:
+    return data[:_TEXT_BYTES].decode("utf-8", "replace") + "…" * (len(data) > _TEXT_BYTES)
+
+
+def _authorized(action: int, first: str | None, second: str | None, _: str | None, inside: str | None) -> int:
+    """Allow reading of tables, their columns, and counting; nothing that a view or a trigger asks for."""
+    allowed = inside is None and (
+        action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
+        or (action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo")
+        or (action == sqlite3.SQLITE_FUNCTION and second == "count")
+    )
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+def _stop_at(connection: sqlite3.Connection, seconds: float) -> None:
+    """Interrupt what is asked of the database when the processor time of this process reaches so many seconds."""
+    connection.set_progress_handler(lambda: time.process_time() > seconds, _STEPS)
+
+
+def _objects(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    """Returns the names of tables, virtual tables, views, triggers and indexes; SQLite's own are left out."""
+    objects: dict[str, list[str]] = {"table": [], "virtual table": [], "view": [], "trigger": [], "index": []}
+    for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+        virtual = kind == "table" and str(statement).upper().startswith("CREATE VIRTUAL")
+        if kind in objects and isinstance(name, str) and not name.lower().startswith("sqlite_"):
+            objects["virtual table" if virtual else kind].append(name)
+    return objects
+
+
+def _table(connection: sqlite3.Connection, name: str) -> _Table:
+    table = _Table(name, [], [])
+    try:
+        for _, column, kind, _, _, _, hidden in connection.execute(f"PRAGMA table_xinfo({_quoted(name)})"):
+            generated = " generated" if hidden != _PLAIN else ""
+            table.columns.append(f"{one_line(column)} {one_line(kind)}".rstrip() + generated)
+            if not generated:
+                table.stored.append(column)
+    except sqlite3.Error:
+        table.stored.clear()
+    return table
+
+
+def _quoted(name: str) -> str:
+    """Returns a name as SQL has it. In double quotes, one that does not exist would be taken for a text."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _count(connection: sqlite3.Connection, name: str) -> int | None:
+    """Returns the count of a table's rows, each of which is visited; None where that takes too long, or breaks."""
+    try:  # count(*) would read only what pages say of themselves, and cannot be interrupted
+        return int(connection.execute(f"SELECT count(1) FROM {_quoted(name)} NOT INDEXED").fetchone()[0])  # noqa: S608
+    except sqlite3.Error:
+        return None
+
+
+def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterator[str]:
+    counts = [counted(len(names), kind) for kind, names in objects.items() if names or kind == "table"]
+    yield f"SQLite database: {', '.join(counts)}"
+    for table in tables[:_SUMMARISED]:
+        rows = "" if table.rows is None else f"; {counted(table.rows, 'row')}"
+        yield f"{one_line(table.name)}: {table.described(_COLUMNS)}{rows}"
+    if len(tables) > _SUMMARISED:
+        yield f"… and {counted(len(tables) - _SUMMARISED, 'table')} more"
+    for kind in ("virtual table", "view", "trigger"):
+        names = [one_line(name) for name in objects[kind][:_SUMMARISED]]
+        if names:
+            yield f"{kind.capitalize()}s: {', '.join(names)}{', …' if len(objects[kind]) > _SUMMARISED else ''}"
+
+
+def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter) -> bool:
+    """Write a table's section. Returns False when there is no more room or time."""
+    writer.put("")
+    writer.begin(table.name)
+    shown = ""
+    if table.rows is not None:
+        shown = f"{counted(table.rows, 'row')}{f', the first {_ROWS}' if table.rows > _ROWS else ''}"
+    lines = [f"## {one_line(table.name)}", f"Columns: {table.described(len(table.columns))}"]
+    lines += [f"Rows: {shown}"] if shown else []
+    lines.append("\t".join(map(one_line, table.stored)))
+    columns = ", ".join(map(_quoted, table.stored))
+    try:
+        if table.stored:
+            rows = connection.execute(f"SELECT {columns} FROM {_quoted(table.name)} NOT INDEXED LIMIT {_ROWS}")  # noqa: S608
+            lines.extend("\t".join(map(_shown, row)) for row in rows)
+    except (sqlite3.Error, MemoryError):
+        writer.partial = True
+        lines.append("[the rows after these cannot be read]")
+    return all(writer.put(line) for line in lines)
+
+
+def _shown(value: object) -> str:
+    """Returns a value on one line; of binary data, how much it is."""
+    if isinstance(value, bytes):
+        return f"[{counted(len(value), 'byte')}]"
+    return "NULL" if value is None else cell(str(value), _CELL)

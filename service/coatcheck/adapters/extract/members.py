@@ -1,0 +1,100 @@
+"""The text view of an archive: a list of its files, then the text of each that is text, under its name.
+
+Text is taken within bounds for each file and for all; a file that is no text is described by its header.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import IO, Final, final
+
+from msgspec import Struct
+
+from coatcheck.adapters.extract.view_writer import ViewWriter
+from coatcheck.core.artifact import Sample
+from coatcheck.core.extract.charset import decoded
+from coatcheck.core.extract.sections import one_line
+from coatcheck.core.media import describe, identify
+from coatcheck.core.media.archives import Entry
+from coatcheck.core.views import MAX_SECTIONS, Extracted
+
+MEMBER_BYTES: Final = 1024 * 1024
+"""Bytes that are shown of one file of many."""
+SHOWN_BYTES: Final = 8 * 1024 * 1024
+"""Bytes that are shown of all."""
+_HEAD: Final = 4096
+_DESCRIBED: Final = 256 * 1024
+_NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Member(Struct, frozen=True):
+    """A file of an archive as its view shows it."""
+
+    entry: Entry
+    note: str = ""
+    """What it is where it is no text, or why it is not shown."""
+    text: str | None = None
+
+
+@final
+class MemberReader:
+    """Reads files of one archive until SHOWN_BYTES or the time are used up."""
+
+    def __init__(self, writer: ViewWriter, each: int = MEMBER_BYTES) -> None:
+        """Make it; `each` is the most bytes that are shown of one file."""
+        self._writer = writer
+        self._each = each
+        self._left = SHOWN_BYTES
+
+    def read(self, entry: Entry, opened: Callable[[], IO[bytes]]) -> Member:
+        """Returns a file with its text, or with what it is; `opened` opens it, and may raise whatever it likes."""
+        if self._left <= 0 or self._writer.late:
+            self._writer.partial = True
+            return Member(entry)
+        try:
+            return self._read(entry, opened())
+        except Exception:  # noqa: BLE001 - whatever an archive does to its reader; its other files may be whole
+            self._writer.partial = True
+            return Member(entry, "" if self._writer.late else "cannot be read")
+
+    def _read(self, entry: Entry, source: IO[bytes]) -> Member:
+        head = source.read(_HEAD)
+        known = identify(head)
+        if known is not None or (_NO_TEXT.search(head) and not head.startswith(_UTF_16)):
+            data = head + source.read(_DESCRIBED)
+            whole = not source.read(1)
+            name = known.name if known is not None else "binary data"
+            return Member(entry, describe(Sample(data, b"", len(data)), None).lines[0] if known and whole else name)
+        most = min(self._each, self._left)
+        data = head + source.read(max(0, most + 1 - len(head)))
+        text = decoded(data[:most], None).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+        self._left -= min(len(data), most)
+        if len(data) <= most:
+            return Member(entry, text=text)
+        self._writer.partial = True
+        return Member(entry, text=f"{text}\n[cut: this was the beginning, {most} bytes]")
+
+
+def written(writer: ViewWriter, summary: Sequence[str], members: Sequence[Member], extractor: str) -> Extracted | None:
+    """Returns the view of an archive: the summary, the list, the files that were read.
+
+    Args:
+        writer: with nothing written.
+        summary: its first lines.
+        members: all files that are known.
+        extractor: what made the view.
+    """
+    for line in (*summary, "", "Bytes\tName"):
+        writer.put(line)
+    for each in members:
+        writer.put("\t".join((str(each.entry.size), one_line(each.entry.name), *((each.note,) if each.note else ()))))
+    shown = [each for each in members if each.text is not None or each.note]
+    if len(shown) > MAX_SECTIONS:
+        shown = [each for each in shown if each.text is not None]
+    for each in shown:
+        writer.put("")
+        writer.begin(each.entry.name)
+        text = f"[{one_line(each.note)}: not shown]" if each.text is None else each.text
+        if not writer.put(f"## {one_line(each.entry.name)}") or not writer.put(text):
+            break
+    return writer.done(extractor)

@@ -1,0 +1,64 @@
+"""A text view being written, within bounds of size, time and sections."""
+
+import time
+from typing import Final, final
+
+from coatcheck.core.extract.sections import Start, one_line, sections
+from coatcheck.core.views import MAX_SECTIONS, Extracted
+
+TEXT_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of text that are taken of one document."""
+_CELL: Final = 2_000
+"""Characters of a cell."""
+
+
+@final
+class ViewWriter:
+    """Gathers lines under titles. Sections are named `p1`, `p2`, … in the order of `begin`."""
+
+    def __init__(self, until: float) -> None:
+        """Make it; `until` is the processor time of this process, in seconds, after which nothing more is taken."""
+        self._until = until
+        self._parts: list[bytes] = []
+        self._starts: list[Start] = []
+        self._size = 0
+        self._lines = 0
+        self.partial = False
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return time.process_time() > self._until
+
+    def begin(self, title: str) -> None:
+        """Start the section with this title; beyond MAX_SECTIONS the text goes on in the last one."""
+        if len(self._starts) < MAX_SECTIONS:
+            self._starts.append(Start(one_line(title), 1, self._size, self._lines + 1))
+        else:
+            self.partial = True
+
+    def put(self, text: str) -> bool:
+        """Take text and end its line. Returns False, and takes nothing, when there is no more room or time."""
+        data = f"{text.rstrip()}\n".encode("utf-8", "replace")
+        if self._size + len(data) > TEXT_BYTES or self.late:
+            self.partial = True
+            return False
+        self._parts.append(data)
+        self._size += len(data)
+        self._lines += data.count(b"\n")
+        return True
+
+    def done(self, extractor: str) -> Extracted | None:
+        """Returns the view; None when nothing was written."""
+        if not self._parts:
+            return None
+        found = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
+        return Extracted(text=b"".join(self._parts), sections=found, extractor=extractor, partial=self.partial)
+
+
+def cell(value: object, chars: int = _CELL) -> str:
+    """Returns a value of a table on one line, in at most so many characters; whole numbers without a point."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact so far
+        return str(int(value))
+    text = " ".join(str(value).split())
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"

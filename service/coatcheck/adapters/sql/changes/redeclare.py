@@ -1,0 +1,53 @@
+"""What is declared of an artifact that is there already, replaced by what a repeated request declares of it.
+
+In the row and around it: what was recognised, the survey, and the text view where an extractor would be told something
+else. Labels, expiry and the comparison with an earlier artifact stay. It decides nothing: `Said.following` does.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, update
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes.bury import hold, release
+from coatcheck.adapters.sql.changes.surveys import add_survey, drop_survey
+from coatcheck.adapters.sql.changes.texts import wait_for_index
+from coatcheck.adapters.sql.changes.views import add_view
+from coatcheck.adapters.sql.tables import artifacts, views
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.view_inputs import view_inputs
+from coatcheck.core.views import TEXT
+from coatcheck.ports.artifacts import StoreArtifact
+
+_NAMES = ("said", "facts", "tool_name", "kind", "url", "engine", "declared_at")
+_DECLARE = (
+    update(artifacts)
+    .where(artifacts.c.seq == bindparam("row"))
+    .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _NAMES})
+)
+_DROP_VIEW = (
+    delete(views).where(views.c.artifact_seq == bindparam("row"), views.c.name == TEXT).returning(views.c.blob_seq)
+)
+
+
+def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
+    """Declare the artifact of a row anew. False: the row was deleted meanwhile, and nothing is changed."""
+    if not hold(conn, seq):
+        return False
+    said = change.said.following(there.said)
+    facts = change.facts.beside(there.facts)
+    columns = rows.declared_columns(said, facts)
+    conn.execute(_DECLARE, {"row": seq, "engine": change.engine, "declared_at": change.now, **columns})
+    drop_survey(conn, seq)
+    add_survey(conn, change, seq)
+    if view_inputs(said, facts) != view_inputs(there.said, there.facts):
+        _replace_view(conn, change, seq)
+    wait_for_index(conn, change.namespace, [seq])
+    return True
+
+
+def _replace_view(conn: Connection, change: StoreArtifact, seq: int) -> None:
+    left: list[Any] = [blob_seq for (blob_seq,) in conn.execute(_DROP_VIEW, {"row": seq}) if blob_seq is not None]
+    if change.text_view is not None:
+        add_view(conn, change, change.text_view, seq)
+    release(conn, left, change.now)

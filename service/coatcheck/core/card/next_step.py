@@ -1,0 +1,129 @@
+"""What a card leaves out that matters most, in words, and the one call that is most likely to help."""
+
+import re
+from collections import Counter
+from typing import Final, final
+
+from msgspec import Struct
+
+from coatcheck.core.card.model import NextCall, Omission
+from coatcheck.core.choose.units import Units
+from coatcheck.core.survey.lexicon import BENIGN, SURE
+from coatcheck.core.text.inert import one_line
+
+TOOL: Final = "read_artifact"
+_PAGE: Final = 200
+"""Lines of the next part, where nothing better than reading on is known."""
+_NAMED: Final = 3
+"""Words of failure that a card counts."""
+_LOOKED: Final = 12
+"""Words of failure that are counted for it."""
+_LIKE: Final = 10
+"""Lines alike from which they are named."""
+_SHARE: Final = 0.2
+"""Of what is left out, the share that lines alike must have to be named."""
+_SHOWN: Final = 40
+"""Characters of a line that others are like."""
+_WORD: Final = re.compile(
+    rb"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b"
+    rb"|\b(?:[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[\xe2][\x9c][\x97\x98\x96]"
+)
+
+
+class Rest(Struct, frozen=True):
+    """What is left out that matters."""
+
+    failures: tuple[tuple[str, int], ...] = ()
+    """Words of failure with how many lines that contain them are left out, most frequent first."""
+    like: tuple[str, int] | None = None
+    """The beginning of a line, and how many lines that differ from it in digits only are left out."""
+
+    @property
+    def words(self) -> str:
+        """The same in words; empty where there is nothing to say."""
+        parts = [f"{count} more {word}" for word, count in self.failures]
+        if self.like is not None:
+            parts.append(f"{self.like[1]} like “{self.like[0]}”")
+        return ", ".join(parts)
+
+
+@final
+class RestFinder:
+    """Says what is left out of a text that is at hand whole, for any choice of what is shown."""
+
+    def __init__(self, units: Units, flags: dict[int, int]) -> None:
+        """Counts all units once.
+
+        Args:
+            units: all of them.
+            flags: what the units state that stand for their shape.
+        """
+        self._units = units
+        words = Counter[bytes]()
+        for place, stated in flags.items():
+            if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
+                words[found[0]] += units.count[units.shape[place]]
+        lines = units.count.items()
+        self._words = {word: sum([n for shape, n in lines if word in shape]) for word, _ in words.most_common(_LOOKED)}
+        self._most = max(lines, key=lambda item: (item[1], item[0]), default=(b"", 0))
+
+    def without(self, shown: list[int]) -> Rest:
+        """Returns what is left out when the units with these numbers are shown."""
+        units = self._units
+        shapes = [units.shape[place] for place in shown]
+        left = [(sum([word in shape for shape in shapes]) - count, word) for word, count in self._words.items()]
+        named = [(one_line(word.decode("utf-8", "replace")), -count) for count, word in sorted(left) if count]
+        shape, count = self._most
+        count -= shapes.count(shape)
+        like = None
+        if count >= max(_LIKE, _SHARE * (len(units) - len(shown))) and shape.strip():
+            example = one_line(units.text[units.shape.index(shape)][: _SHOWN * 4].decode("utf-8", "replace"))
+            like = (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
+        return Rest(tuple(named[:_NAMED]), like)
+
+
+def longest_of(omitted: list[Omission]) -> Omission:
+    """Returns the gap of most lines; of those inside a line, the one of most bytes."""
+    return max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
+
+
+def next_call(
+    artifact_id: str,
+    omitted: list[Omission],
+    rest: Rest,
+    *,
+    section: str | None = None,
+    path: str | None = None,
+    limited: bool = True,
+    line_start: int | None = None,
+) -> NextCall:
+    """Returns the call that helps most: the commonest failure left out, a section, a path, or the longest gap.
+
+    Args:
+        artifact_id: of the artifact.
+        omitted: what no excerpt shows; not empty.
+        rest: what of that matters.
+        section: a title of a part that is not shown.
+        path: a JSONPath to values that are not shown.
+        limited: whether reading on names how many lines; where not, the reader knows best.
+        line_start: where the line begins that the longest gap lies in, if it is a gap inside a line.
+    """
+    arguments: dict[str, str | int] = {"artifact_id": artifact_id}
+    if rest.failures:
+        arguments["pattern"] = rest.failures[0][0]
+    elif section is not None:
+        arguments["section"] = section
+    elif path is not None:
+        arguments["path"] = path
+    else:
+        longest = longest_of(omitted)
+        if longest.whole_lines:
+            first = longest.lines.first if longest.whole_lines == longest.lines.last - longest.lines.first + 1 else None
+            arguments["offset"] = first or min(longest.lines.first + 1, longest.lines.last)
+            if limited:
+                arguments["limit"] = min(_PAGE, longest.whole_lines)
+        else:
+            inside = longest.bytes.start - line_start if line_start is not None else 0
+            first = longest.lines.first
+            arguments["offset"] = f"{first}+{inside}" if inside else first
+    return NextCall(TOOL, arguments)

@@ -1,0 +1,164 @@
+"""The lines above the excerpts: what the payload is, what it says of itself, its facts. Each only as far as it fits.
+
+Everything here that came from outside is inert and on one line; what is clipped says so.
+"""
+
+from typing import Final, final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Facts, Measure, Said
+from coatcheck.core.card import render
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.inert import one_line
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views import ViewMeasure
+
+_URL_KEPT: Final = 256
+"""Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
+_NAME: Final = 120
+"""Characters of a tool's name, and of a call's ID."""
+_FAILED: Final = "tool reported an error"
+
+
+class OwnLines(Struct):
+    """The lines, and what they cost."""
+
+    lines: list[str]
+    cost: int
+    facts: tuple[str, ...] = ()
+
+    def drop(self) -> bool:
+        """Gives up the last line; False when only the first is left."""
+        if len(self.lines) < 2:  # noqa: PLR2004 - the first one stays
+            return False
+        line = self.lines.pop()
+        self.facts = tuple(shown for shown in self.facts if shown != line)
+        return True
+
+
+@final
+class OwnLinesBuilder:
+    """Builds them for one card."""
+
+    def __init__(
+        self,
+        declared: Said,
+        measure: Measure,
+        facts: Facts,
+        budget: int,
+        tokenizer: Tokenizer,
+        view: ViewMeasure | None,
+        *,
+        text: bool,
+    ) -> None:
+        self._text = text
+        self._declared = declared
+        self._measure = measure
+        self._facts = facts
+        self._budget = budget
+        self._brief = budget < render.BRIEF
+        self._tokenizer = tokenizer
+        self._view = view
+
+    def first(self, artifact_id: str, *, smallest: bool = False, stored: bool = True) -> OwnLines:
+        """Returns the one line that every card has."""
+        kind = self._facts.kind.value
+        size = "" if smallest or not self._text or not self._measure.size else render.size_of(self._measure, self._view)
+        line = render.first_line(artifact_id, kind, size, brief=self._brief or smallest, stored=stored)
+        return OwnLines([line], self._cost(line))
+
+    def build(self, own: OwnLines, room: int, share: float) -> None:
+        """Adds what fits into `room` tokens, in the card's order; facts get a `share` of what the names leave."""
+        declared, facts, measure = self._declared, self._facts, self._measure
+        limit = max(room // 3, min(room, 170)) if self._budget >= _URL_KEPT else room // 2
+        last = [] if self._text else [render.bytes_line(measure, facts.media_type)]
+        if declared.failed:
+            last.append(_FAILED)
+        if measure.dropped:
+            last.append(render.dropped_line(measure))
+        last += facts.comparison
+        if facts.redacted:
+            last.append(f"Redacted: {facts.redacted}")
+        kept = [line for line in last if self._reserve(own, line, room)]
+        title = declared.title or facts.title
+        if title:
+            self._labelled(own, "Title", title, limit, 0.4)
+        if declared.url:
+            self._labelled(own, "URL", declared.url, limit, 0.8)
+        if facts.url and facts.url != declared.url:
+            self._labelled(own, "Canonical" if declared.url else "URL", facts.url, limit, 0.8)
+        if declared.tool_name and not self._brief:
+            call_id = f" (call {_short(declared.tool_call_id)})" if declared.tool_call_id else ""
+            self._labelled(own, "Tool", f"{_short(declared.tool_name)}{call_id}", limit, 0.4)
+        if declared.command:
+            self._labelled(own, "Command", declared.command, limit, 0.15)
+        own.lines += kept
+        self._facts_lines(own, room, share)
+
+    def add_markers(self, own: OwnLines, excerpts: list[str], room: int) -> bool:
+        """Adds what the payload says of itself where the excerpts do not show it anyway. Whether anything was."""
+        values = dict.fromkeys(one_line(marker.value) for marker in self._facts.markers)
+        missing = [value for value in values if not any(value in text for text in excerpts)]
+        if not missing:
+            return False
+        at = len(own.lines) - len(own.facts)
+        return self._labelled(own, "It says", " | ".join(missing), min(room, own.cost + room // 3), 0.3, at=at)
+
+    def _reserve(self, own: OwnLines, line: str, room: int) -> bool:
+        """Whether a line that is added later fits; its cost is counted now."""
+        cost = self._cost(line)
+        if own.cost + cost > room:
+            return False
+        own.cost += cost
+        return True
+
+    def _add(self, own: OwnLines, line: str, room: int, at: int | None = None) -> bool:
+        if not self._reserve(own, line, room):
+            return False
+        own.lines.insert(len(own.lines) if at is None else at, line)
+        return True
+
+    def _labelled(self, own: OwnLines, label: str, value: str, room: int, share: float, at: int | None = None) -> bool:
+        """Adds a line of outside words, clipped to its share and marked when it was. Whether it was added."""
+        flat = one_line(value[:4_000])
+        if self._add(own, f"{label}: {flat}", room, at):
+            return True
+        most = min(int(room * share), room - own.cost) - 4
+        if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
+            return False
+        return self._add(own, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room, at)
+
+    def _facts_lines(self, own: OwnLines, room: int, share: float) -> None:
+        left = int((room - own.cost) * share)
+        shown: list[str] = []
+        for raw in self._facts.shape:
+            line = one_line(raw)
+            cost = self._cost(line)
+            if cost > left:
+                line = _clip_list(fit_text(line, left - 2, self._tokenizer)) if left > 12 else ""  # noqa: PLR2004
+                if line:
+                    shown.append(line)
+                    own.cost += self._cost(line)
+                break
+            shown.append(line)
+            left -= cost
+            own.cost += cost
+        own.lines += shown
+        own.facts = tuple(shown)
+
+    def _cost(self, line: str) -> int:
+        return self._tokenizer.count(f"\n{line}")
+
+
+def _short(name: str) -> str:
+    """A tool's or a call's name, as far as a reader needs it. Inert before it is cut: a cut must not hide a tag."""
+    return one_line(name[: 4 * _NAME])[:_NAME]
+
+
+def _clip_list(text: str) -> str:
+    """A clipped enumeration, back to its last whole item."""
+    if not text.endswith("…"):
+        return text
+    place = text.rfind(" ")
+    return f"{text[:place].rstrip()} …" if place > 0 else text

@@ -1,0 +1,86 @@
+"""Which units of a text answer a query: BM25 over units, each lifted by its best neighbour.
+
+Works on the bytes with `find`, so that only units with a word of the query cost anything.
+"""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from itertools import accumulate
+from math import log
+from typing import Final
+
+from coatcheck.core.choose.units import Units
+from coatcheck.core.passages.terms import terms_of
+
+_WORD: Final = re.compile(r"\w+")
+_PREFIX: Final = 4
+"""Characters of a word that other forms of it must begin with, at least."""
+_FORM: Final = 0.9
+"""What another form of a word is worth."""
+_K1: Final = 0.6
+_B: Final = 0.5
+_SHORTEST: Final = 20
+"""Words that a unit counts as having at least, so that a short one does not win by being short."""
+_COMMON: Final = 0.5
+"""Share of units from which a word says nothing."""
+_REACH: Final = 8
+"""Units on either side whose answers lift a unit."""
+_NEIGHBOUR: Final = 0.7
+
+
+def answers(units: Units, query: str) -> dict[int, float]:
+    """Returns units that answer a query by their number, scored from 0 to 1; the best one has 1."""
+    text = b"\n".join(units.text).lower()
+    starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
+    terms = {term.text: term.stem for term in terms_of(query).terms}
+    terms.update((word, word) for word in _WORD.findall(query.lower()) if word not in terms and not word.isascii())
+    scores: defaultdict[int, float] = defaultdict(float)
+    total = max(1, len(units))
+    mean = max(_SHORTEST, len(text) / 6 / total)
+    for word, stem in terms.items():
+        hits = _hits(text, starts, word, stem)
+        if not hits or len(hits) > _COMMON * total:
+            continue
+        rarity = log(1 + (total - len(hits) + 0.5) / (len(hits) + 0.5))
+        for place, count in hits.items():
+            length = max(_SHORTEST, len(units.text[place]) / 6)
+            scores[place] += rarity * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length / mean))
+    return _lifted(scores, total)
+
+
+def _hits(text: bytes, starts: list[int], word: str, form: str) -> dict[int, float]:
+    """How often each unit has a word, or another form of it, which begins with `form`."""
+    stem, exact = form.encode(), word.encode()
+    found: dict[int, float] = {}
+    at = text.find(stem)
+    while at >= 0:
+        if not at or not _is_letter(text[at - 1]):
+            place = bisect_right(starts, at) - 1
+            end = at + len(exact)
+            same = text.startswith(exact, at) and (end >= len(text) or not _is_letter(text[end]))
+            if same or len(form) >= _PREFIX or not text[at : at + 1].isascii():
+                found[place] = found.get(place, 0.0) + (1.0 if same else _FORM)
+        at = text.find(stem, at + len(stem))
+    return found
+
+
+def _is_letter(byte: int) -> bool:
+    return 0x61 <= byte <= 0x7A or 0x30 <= byte <= 0x39  # noqa: PLR2004 - a to z and digits; the text is lower case
+
+
+def _lifted(scores: dict[int, float], total: int) -> dict[int, float]:
+    """Adds to each unit a share of its best neighbour's score, which falls with the distance."""
+    best = max(scores.values(), default=0.0)
+    if not best:
+        return {}
+    lifted: dict[int, float] = {}
+    for place, score in scores.items():
+        for step in range(-_REACH, _REACH + 1):
+            near = place + step
+            if step and 0 <= near < total:
+                share = _NEIGHBOUR * score * (1 - abs(step) / (_REACH + 1)) * (1.0 if near in scores else 0.5)
+                lifted[near] = max(lifted.get(near, 0.0), share)
+    sums = {place: scores.get(place, 0.0) + lifted.get(place, 0.0) for place in {*scores, *lifted}}
+    top = max(sums.values())
+    return {place: score / top for place, score in sums.items()}

@@ -1,0 +1,91 @@
+"""What a run's output has that an earlier run of the same command had not: each line's distance from its nearest one.
+
+Lines are compared by their words without numbers, hashes and addresses, so that times and temporary names make nothing
+new. A line whose shape the earlier output has is not looked at further; for the others the nearest line is found
+through their rarest words, so that the cost is bounded however long both outputs are.
+"""
+
+import re
+from collections import defaultdict
+from typing import Final
+
+from coatcheck.core.artifact import Novelty
+from coatcheck.core.choose.units import Units
+
+_WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
+_ADDRESS: Final = re.compile(rb"0x[0-9a-fA-F]+|\b(?=[0-9a-fA-F-]*\d)[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]{2,})*\b")
+_SHORT: Final = 2
+"""Bytes of a word that says nothing."""
+_NEAR: Final = 0.2
+"""Distance up to which a line counts as one that was there before."""
+_LOOKED: Final = 3_000
+"""Lines of a new shape that are compared with the earlier ones; further ones count as wholly new."""
+_RARE: Final = 4
+"""Words of a line by which its nearest one is looked for."""
+_CANDIDATES: Final = 40
+"""Lines for each of these words that are compared."""
+_KEPT: Final = 400
+"""New lines that are remembered."""
+
+
+def novelty(units: Units, earlier: Units) -> Novelty:
+    """Returns what is new in `units`, and how much of `earlier` is gone."""
+    new = _unlike(units, earlier)
+    farthest = sorted(new, key=lambda each: (-each[0], each[1]))[:_KEPT]
+    return Novelty(
+        new=tuple((units.start[place], round(distance, 3)) for distance, place in farthest),
+        lines=len(new),
+        gone=len(_unlike(earlier, units)),
+    )
+
+
+def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
+    """The units that none of the others is like, with their distance from the nearest one."""
+    index: _Index | None = None
+    seen: dict[bytes, float] = {}
+    out: list[tuple[float, int]] = []
+    for place, shape in enumerate(units.shape):
+        if shape in others.count or not shape.strip():
+            continue
+        distance = seen.get(shape)
+        if distance is None:
+            index = index or _Index(others)
+            distance = seen[shape] = index.distance(units.text[place]) if len(seen) < _LOOKED else 1.0
+        if distance > _NEAR:
+            out.append((distance, place))
+    return out
+
+
+def words_of(text: bytes) -> frozenset[bytes]:
+    """Returns the words of a line that tell it apart from others."""
+    return frozenset(word for word in _WORD.findall(_ADDRESS.sub(b"", text)) if len(word) > _SHORT)
+
+
+class _Index:
+    """Finds the nearest line of the earlier output."""
+
+    def __init__(self, earlier: Units) -> None:
+        self._lines: list[frozenset[bytes]] = []
+        self._by_word: defaultdict[bytes, list[int]] = defaultdict(list)
+        shapes: set[bytes] = set()
+        for place, shape in enumerate(earlier.shape):
+            if shape not in shapes:
+                shapes.add(shape)
+                words = words_of(earlier.text[place])
+                if words:
+                    for word in words:
+                        self._by_word[word].append(len(self._lines))
+                    self._lines.append(words)
+
+    def distance(self, text: bytes) -> float:
+        """Returns 0 where the earlier output has all the words of a line on one of its own, and 1 where it has none."""
+        words = words_of(text)
+        if not words:
+            return 0.0
+        known = sorted((len(found), word) for word in words if (found := self._by_word.get(word)))
+        best = 0.0
+        for _, word in known[:_RARE]:
+            for number in self._by_word[word][:_CANDIDATES]:
+                other = self._lines[number]
+                best = max(best, len(words & other) / len(words | other))
+        return 1.0 - best

@@ -1,0 +1,139 @@
+"""The lines of a payload as a card may show them: each a unit with its place; very long ones in pieces.
+
+What a unit's text says is what a person would have seen; its bytes are those of the payload, to the last one. Units
+cover only what is at hand: of a large payload the two ends and the fragments that its survey kept.
+"""
+
+from collections import Counter
+from itertools import accumulate
+from typing import Final, final
+
+from coatcheck.core.survey.lexicon import shapes_of
+from coatcheck.core.survey.region import Region
+from coatcheck.core.text.terminal import overwrites, visible
+
+LONG: Final = 480
+"""Bytes of a line that is one unit."""
+PIECE: Final = 400
+"""Bytes of a unit of a longer line, at most."""
+_ENDS: Final = (b"\r", b". ", b"\\n", "。".encode(), b"},", b"> ")
+"""Behind which a long line is best cut: sentences, encoded line feeds, records, tags."""
+
+
+@final
+class Units:
+    """All units of some regions, in the payload's order. The lists have one item for each unit.
+
+    Attributes:
+        text: what is seen, without the line feed.
+        start, end: the unit's bytes in the payload, half-open, the line feed included.
+        line: the number of its line, from 1.
+        opens, closes: whether the unit begins and ends its line.
+        shape: equal for lines that differ in numbers only; see `shapes_of`.
+        count: how many units have each shape.
+    """
+
+    def __init__(self, regions: list[Region]) -> None:
+        self.text: list[bytes] = []
+        self.start: list[int] = []
+        self.end: list[int] = []
+        self.line: list[int] = []
+        self.opens: list[bool] = []
+        self.closes: list[bool] = []
+        for region in regions:
+            self._add(region)
+        joined = b"\n".join(self.text)
+        self.shape: list[bytes] = shapes_of(joined) if self.text else []
+        self.count: Counter[bytes] = Counter(self.shape)
+
+    def __len__(self) -> int:
+        """How many units there are."""
+        return len(self.text)
+
+    def follows(self, place: int) -> bool:
+        """Whether unit `place` stands directly behind the unit before it."""
+        return place > 0 and self.start[place] == self.end[place - 1]
+
+    def _add(self, region: Region) -> None:
+        raw = region.data.split(b"\n")
+        frames = overwrites(region.data)
+        seen = visible(region.data, frames=frames)
+        shown = raw if seen is region.data else seen.split(b"\n")
+        ends = list(accumulate([len(line) + 1 for line in raw], initial=region.start))
+        last = len(raw) - 1
+        if not raw[last]:  # the region ends with a line feed
+            del raw[last], ends[last + 1]
+            shown = shown[: len(raw)]
+            last -= 1
+        else:
+            ends[-1] -= 1
+        if not raw:
+            return
+        if max(map(len, shown)) <= LONG:
+            self.text += shown
+            self.start += ends[:-1]
+            self.end += ends[1:]
+            self.line += range(region.line, region.line + len(raw))
+            self.opens += [True] * len(raw)
+            self.closes += [True] * len(raw)
+            first = len(self.text) - len(raw)
+        else:
+            first = len(self.text)
+            for number, text in enumerate(shown):
+                if len(text) <= LONG:
+                    self._put(text, ends[number], ends[number + 1], region.line + number)
+                else:
+                    place = (ends[number], ends[number + 1], region.line + number)
+                    self._cut(raw[number], *place, frames=frames)
+        if not region.begins:
+            self.opens[first] = False
+        if not region.ends:
+            self.closes[-1] = False
+
+    def _put(self, text: bytes, start: int, end: int, line: int, *, opens: bool = True, closes: bool = True) -> None:
+        self.text.append(text)
+        self.start.append(start)
+        self.end.append(end)
+        self.line.append(line)
+        self.opens.append(opens)
+        self.closes.append(closes)
+
+    def _cut(self, raw: bytes, start: int, end: int, line: int, *, frames: bool) -> None:
+        """A long line in pieces. What was overwritten in it belongs to the first."""
+        body = raw.removesuffix(b"\r")
+        edges = cuts(body, body.rfind(b"\r") + 1 if frames else 0)
+        for number, (low, high) in enumerate(edges):
+            final = number == len(edges) - 1
+            self._put(
+                visible(body[low:high], frames=frames),
+                start if number == 0 else start + low,
+                end if final else start + high,
+                line,
+                opens=number == 0,
+                closes=final,
+            )
+
+
+def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:
+    """Returns where the pieces of a long line begin and end, from offset `at` on."""
+    out: list[tuple[int, int]] = []
+    size = len(line)
+    while at < size:
+        end = min(size, at + PIECE)
+        if end < size:
+            end = _edge(line, at, end)
+        out.append((at, end))
+        at = end
+    return out
+
+
+def _edge(line: bytes, low: int, high: int) -> int:
+    least = low + PIECE // 3
+    best = max(place + len(mark) if (place := line.rfind(mark, least, high)) >= 0 else 0 for mark in _ENDS)
+    if best <= low:
+        best = max(line.rfind(b" ", least, high), line.rfind(b",", least, high)) + 1
+    if best <= low:
+        best = high
+        while best > low + 1 and line[best] & 0xC0 == 0x80:  # noqa: PLR2004 - a UTF-8 continuation byte
+            best -= 1
+    return best

@@ -1,0 +1,281 @@
+"""What each unit of a text is worth on a card: statements by class, rarity and place, both ends, what is new.
+
+Two situations are told apart by the text itself. In an outcome (a log, a build, a test run) statements of failure
+matter most; in a document they are what the text talks about, and its beginning, its end and what covers most matter.
+The numbers stem from experiments on sets of payloads; docs/decisions says what they gave on sets that nobody looked at.
+"""
+
+import re
+from collections import Counter
+from math import exp
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Novelty
+from coatcheck.core.choose.answers import answers
+from coatcheck.core.choose.units import Units
+from coatcheck.core.survey.lexicon import (
+    BAD_VERDICT,
+    BENIGN,
+    STRONG,
+    SURE,
+    VERDICT,
+    WARNING,
+    WORD,
+    classify,
+    speaking,
+)
+
+
+class Weights(Struct, frozen=True, kw_only=True):
+    """How a situation spends a card."""
+
+    statements: float
+    """Of what a statement of failure is worth in an outcome."""
+    head: float
+    head_reach: float
+    """Share of the budget over which the worth of the beginning falls to a third."""
+    tail: float
+    tail_reach: float
+    cover: float
+    """Worth of words that no chosen unit contains."""
+    thrift: float = 0.2
+    """How much a unit's price counts against its worth, as an exponent; 0 shows what is worth most, however long."""
+    repeats: float = 0.8
+    """What a unit loses of its worth when all of its words were shown already."""
+
+
+OUTCOME: Final = Weights(statements=1.0, head=2.0, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0)
+DOCUMENT: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
+
+_SURE: Final = 5.0
+_STRONG: Final = 3.0
+_BARE: Final = 0.9
+"""Something went wrong, in words that also mean other things."""
+_WEAK: Final = 0.8
+_BENIGN: Final = 0.5
+_WARNING: Final = 0.6
+_LATE: Final = 0.6
+"""How much more a statement at the end is worth than one at the beginning."""
+_BELOW: Final = (0.6, 0.45, 0.3, 0.2)
+_ABOVE: Final = (0.5, 0.3)
+"""Of a statement's worth, that of the lines below and above it."""
+_VERDICT: Final = 6.0
+_NOVEL: Final = 2.0
+"""What a line is worth of which an earlier run has no word."""
+_KNOWN: Final = 0.5
+"""Of a statement's worth, what is left where an earlier run has the line too."""
+_ODD: Final = 5.0
+"""What the only line is worth that is like no other."""
+_MANY: Final = 60
+_ALIKE: Final = 10
+"""Lines for each shape from which a line of a shape of its own is odd."""
+_QUERY: Final = 10.0
+"""What the best answer to a query is worth."""
+_LEAST: Final = 0.05
+_LAST: Final = 12
+"""Lines before the end, blank ones aside, that tell an outcome."""
+_STAMPS: Final = 120
+_COVERED: Final = 400
+"""Units that are looked at for what they are about, evenly spread."""
+_CODE: Final = re.compile(
+    rb"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|elif|else|for|while|try|except|catch|finally|raise|throw|assert"
+    rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
+    rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
+)
+_STAMP: Final = re.compile(rb"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
+_TOPIC: Final = re.compile(r"[\w/][\w./:@+-]{3,}\w|[\u3040-\u9fff]{2}")
+
+
+class Worth(Struct):
+    """The worth of units by their number; those that are not named are worth nothing."""
+
+    weights: Weights
+    base: dict[int, float]
+    topics: dict[int, frozenset[str]]
+    """What the sampled units are about."""
+    rarity: dict[str, float]
+    """What each of these topics is worth the first time it is shown."""
+    flags: dict[int, int]
+    """What the units state that stand for their shape: the first and the last of each."""
+    verdict: int | None = None
+    """The unit that says how it ended, where one of the last lines does."""
+
+
+def flags_of(units: Units) -> dict[int, int]:
+    """Returns what units state: of those of one shape, the first and the last are looked at."""
+    total = len(units)
+    last = dict(zip(units.shape, range(total), strict=True))
+    first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
+    chosen = sorted({*first.values(), *last.values()})
+    block = b"\n".join([units.text[place] for place in chosen])
+    found: dict[int, int] = {}
+    at = row = 0
+    for start, _ in speaking(block):
+        row += block.count(b"\n", at, start)
+        at = start
+        place = chosen[row]
+        found[place] = classify(units.text[place])
+    return found
+
+
+def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
+    """Returns whether a text is an outcome, and the unit near its end that is the verdict, if one is."""
+    seen = 0
+    verdict: int | None = None
+    strong = False
+    for place in range(len(units) - 1, -1, -1):
+        text = units.text[place]
+        if not text or text.isspace():
+            continue
+        seen += 1
+        if seen > _LAST:
+            break
+        found = flags.get(place)
+        if found is None:
+            found = flags[place] = classify(text)
+        if not found & (VERDICT | STRONG) or _CODE.search(text):
+            continue
+        strong = True
+        if found & VERDICT and (verdict is None or (found & BAD_VERDICT and not flags[verdict] & BAD_VERDICT)):
+            verdict = place
+    if strong:
+        return True, verdict
+    step = max(1, len(units) // _STAMPS)
+    lines = [text[:40] for text in units.text[::step] if text and not text.isspace()]
+    return sum(_STAMP.search(line) is not None for line in lines) * 2 > len(lines), None
+
+
+def weight(flags: int) -> float:
+    """Returns what a statement is worth before its rarity and its place are known."""
+    if flags & SURE:
+        worth = _SURE
+    elif flags & STRONG:
+        worth = _STRONG if flags & WORD else _BARE
+    elif flags & (WORD | WARNING | VERDICT):
+        worth = _WEAK
+    else:
+        return 0.0
+    if flags & BENIGN:
+        worth *= _BENIGN
+    if flags & WARNING and not flags & SURE:
+        worth *= _WARNING
+    return worth
+
+
+def worth_of(
+    units: Units,
+    reach: float,
+    weights: Weights | None = None,
+    lines: int | None = None,
+    *,
+    query: str | None = None,
+    compared: Novelty | None = None,
+) -> Worth:
+    """Returns what each unit is worth.
+
+    Args:
+        units: of the whole text, or of the parts of it that are at hand.
+        reach: about how many bytes the excerpts may have.
+        weights: of a kind whose structure tells its situation; None: the text tells.
+        lines: of the whole text.
+        compared: what is new since an earlier run; the rest is worth less.
+        query: what the reader wants to know; units that answer it are worth most, beside the verdict.
+    """
+    flags = flags_of(units)
+    outcome, verdict = (False, None) if weights is not None else situation(units, flags)
+    chosen = weights or (OUTCOME if outcome else DOCUMENT)
+    base: dict[int, float] = {}
+    _statements(base, units, flags, chosen.statements, lines or (units.line[-1] if units.line else 1))
+    if compared is not None:
+        _novel(base, units, compared)
+    _odd(base, units)
+    _ends(base, units, chosen, reach)
+    if verdict is not None:
+        base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
+    for place, score in answers(units, query).items() if query else ():
+        base[place] = base.get(place, 0.0) + _QUERY * score
+    made = Worth(chosen, base, {}, {}, flags, verdict)
+    if chosen.cover:
+        _topics(made, units)
+    return made
+
+
+def _statements(base: dict[int, float], units: Units, flags: dict[int, int], scale: float, lines: int) -> None:
+    found: dict[int, float] = {}
+    top = 0.0
+    for place, stated in flags.items():
+        worth = weight(stated)
+        if worth:
+            worth *= (1 + _LATE * units.line[place] / lines) / units.count[units.shape[place]] ** 0.5
+            found[place] = worth
+            top = max(top, worth)
+    # Where nothing fails for sure, the worst that was said takes half the place of a failure.
+    scale *= (_SURE / top) ** 0.5 if 0 < top < _SURE else 1.0
+    total = len(units)
+    for place, worth in found.items():
+        base[place] = max(base.get(place, 0.0), worth * scale)
+        for step, share in enumerate(_BELOW, 1):
+            near = place + step
+            if near < total:
+                base[near] = max(base.get(near, 0.0), worth * scale * share)
+        for step, share in enumerate(_ABOVE, 1):
+            near = place - step
+            if near >= 0:
+                base[near] = max(base.get(near, 0.0), worth * scale * share)
+
+
+def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
+    """Adds what is new since an earlier run, and takes from statements that the earlier run made as well."""
+    new = dict(compared.new)
+    for place in base:
+        if units.start[place] not in new:
+            base[place] *= _KNOWN
+    for place, start in enumerate(units.start):
+        distance = new.get(start)
+        if distance is not None:
+            base[place] = base.get(place, 0.0) + _NOVEL * distance
+
+
+def _odd(base: dict[int, float], units: Units) -> None:
+    """Adds what lines are worth that are like no other among lines that are nearly all alike."""
+    total = len(units)
+    if total < _MANY or len(units.count) * _ALIKE > total:
+        return
+    single = [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
+    for place in single:
+        base[place] = max(base.get(place, 0.0), _ODD / len(single) ** 0.5)
+
+
+def _ends(base: dict[int, float], units: Units, weights: Weights, reach: float) -> None:
+    """Adds what the two ends are worth: less with each byte between a unit and its end."""
+    total = len(units)
+    for places, worth, share in (
+        (range(total), weights.head, weights.head_reach),
+        (range(total - 1, -1, -1), weights.tail, weights.tail_reach),
+    ):
+        passed = 0
+        for place in places:
+            value = worth * exp(-passed / (share * reach))
+            if value < _LEAST:
+                break
+            base[place] = max(base.get(place, 0.0), value)
+            passed += len(units.text[place]) + 1
+
+
+def _topics(worth: Worth, units: Units) -> None:
+    step = max(1, len(units) // _COVERED)
+    seen: Counter[str] = Counter()
+    for place in range(0, len(units), step):
+        topics = frozenset(_TOPIC.findall(units.text[place].decode("utf-8", "replace")))
+        if topics:
+            worth.topics[place] = topics
+            seen.update(topics)
+    worth.rarity = {topic: _telling(topic) / (1 + 0.15 * count) for topic, count in seen.items()}
+
+
+def _telling(topic: str) -> float:
+    if topic.startswith("http"):
+        return 3.0
+    return 2.0 if "/" in topic or "_" in topic or "." in topic else 1.0

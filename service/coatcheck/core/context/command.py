@@ -1,0 +1,46 @@
+"""The command of a tool call: what its arguments say in short. Pure; never more work than the result is long."""
+
+import json
+from typing import Final
+
+from coatcheck.core.context.shape import Value, as_object, is_utf8
+
+SHORT: Final = 500
+"""Characters of a command that is taken from a call's arguments."""
+_PARSED: Final = 64 * 1024
+"""Characters of a JSON document that is parsed to find a command in it."""
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def command_of(arguments: Value) -> str | None:
+    """Returns the `command` of a call's arguments, or else the arguments as compact JSON, cut to SHORT characters.
+
+    Arguments may be an object, an object as JSON text, or free text. Returns None for arguments that are empty or hold
+    halves of surrogate pairs.
+    """
+    value: Value = _parsed(arguments) if isinstance(arguments, str) else arguments
+    command = as_object(value).get("command")
+    value = command if isinstance(command, str) else value
+    text = value if isinstance(value, str) else _compact(value) if value else ""
+    short = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+    return short if short and is_utf8(short) else None
+
+
+def _parsed(text: str) -> Value:
+    """The object that a text is as JSON, or the text."""
+    if len(text) > _PARSED or not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _compact(value: Value) -> str:
+    """The beginning of a value as JSON, at least SHORT characters and one more where it has them."""
+    text = ""
+    for piece in _ENCODER.iterencode(value):
+        text += piece[: SHORT + 1]
+        if len(text) > SHORT:
+            break
+    return text

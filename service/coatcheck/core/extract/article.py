@@ -1,0 +1,203 @@
+"""The blocks of a page that are its article, chosen by where its prose stands. Linear in the page.
+
+Elements score by the prose in them, as browsers' reader modes do it: a paragraph counts for the element that holds it,
+and half for the one around that. The element that scores best is the article, with its siblings that score like it, and
+with the prose between the headline and it. Decides nothing about how the text looks.
+"""
+
+from typing import Final
+
+from coatcheck.core.extract.boilerplate import COMMENTS, CONTENT, SUSPECT
+from coatcheck.core.extract.reader import Block, Element, Reader
+from coatcheck.core.extract.tags import words
+
+_LEAVES: Final = words("p li dd dt td th pre blockquote")
+_PROSE: Final = 25
+"""Characters from which a block may be prose."""
+_MOST: Final = 0.5
+"""Share of the page's prose from which an element that holds the headline is no boilerplate, whatever its name."""
+_NEARLY_ALL: Final = 0.8
+"""The same for an element without the headline."""
+_FEW: Final = 500
+"""Characters of prose under which suspect elements are searched, too."""
+_NONE: Final = 140
+"""Characters of prose under which comments are searched, too; and the page has no article if there are none."""
+_CLIMBS: Final = 4
+"""Elements around the best one that may be taken in its place."""
+_PURE: Final = 0.9
+"""Share of such an element's text that must be prose."""
+_MORE: Final = 1.3
+"""How many times the prose of the best one it must hold."""
+_PART: Final = 2.0
+"""How many times the prose of the best one the page's `main` must hold to be taken, as in references of many parts."""
+_LISTS: Final = 0.4
+"""Share of links that it may hold; more is a list of other pages."""
+_SPARSE: Final = 0.15
+"""Share of links that it may hold."""
+_PARAGRAPH: Final = 80
+"""Characters of prose from which a paragraph beside the article belongs to it."""
+_DENSE: Final = 0.25
+"""Share of links that such a paragraph may hold."""
+_BEGINNING: Final = 300
+"""Characters from which paragraphs between the headline and the article are its beginning."""
+_HEADLINE: Final = 10
+"""Characters from which a heading that the page's title repeats is the headline."""
+_TITLE: Final = 400
+"""Characters of a title, or of a heading, that are compared."""
+
+
+def article_blocks(reader: Reader) -> list[Block]:
+    """Returns the blocks of the article in order; of a page without one, all that is not boilerplate."""
+    headline, is_title = _headline(reader)
+    verdicts = _verdicts(reader, headline)
+    limit = CONTENT
+    chosen, prose = _choose(reader, verdicts, limit)
+    for more, few in ((SUSPECT, _FEW), (COMMENTS, _NONE)):
+        if prose < few:
+            other, found = _choose(reader, verdicts, more)
+            if found >= 2 * prose and found:
+                chosen, prose, limit = other, found, more
+    if prose < _NONE:  # a page of links, or of very few words
+        return [block for block in reader.blocks if verdicts[block.owner] <= limit] or reader.blocks
+    blocks = [
+        block
+        for top in chosen
+        for block in reader.blocks[top.first : top.last]
+        if verdicts[block.owner] <= limit and not _is_link_list(block)
+    ]
+    if headline is not None and is_title:
+        blocks[:0] = _opening(reader.blocks[headline + 1 : chosen[0].first], verdicts)
+    return blocks
+
+
+def _headline(reader: Reader) -> tuple[int | None, bool]:
+    """Returns the number of the block that is the page's headline, and whether the page's title says so.
+
+    It is the longest heading that the title repeats, else the first of level 1; None when there is neither.
+    """
+    title = " ".join(reader.title[:_TITLE].split()).casefold()
+    best, longest = None, 0
+    for number, block in enumerate(reader.blocks):
+        if block.kind == "h" and block.level <= 2 and len(block.text) <= _TITLE:  # noqa: PLR2004 - h1 and h2
+            text = " ".join(block.text.split()).casefold()
+            repeated = len(text) if len(text) >= _HEADLINE and text in title else 0
+            if repeated > longest or (best is None and block.level == 1):
+                best, longest = number, repeated
+    return best, longest > 0
+
+
+def _verdicts(reader: Reader, headline: int | None) -> dict[Element, int]:
+    """Returns the verdict on each element: its own or that of an element around it, unless its prose speaks against."""
+    _count(reader, None, CONTENT)
+    total = reader.elements[0].prose
+    verdicts: dict[Element, int] = {}
+    for element in reader.elements:
+        verdict = element.verdict
+        if verdict and element.prose >= _NONE:
+            holds = headline is not None and element.first <= headline < element.last
+            share = element.prose / total
+            if (holds and (verdict == SUSPECT or share > _MOST)) or (
+                share > _NEARLY_ALL and (headline is None or verdict == SUSPECT)
+            ):
+                verdict = CONTENT
+        verdicts[element] = max(verdict, verdicts[element.parent]) if element.parent is not None else CONTENT
+    return verdicts
+
+
+def _count(reader: Reader, verdicts: dict[Element, int] | None, limit: int) -> None:
+    """Count characters, prose and score of all elements, of those blocks whose verdict is within the limit."""
+    for element in reader.elements:
+        element.score = element.weight
+        element.chars = element.prose = element.linked = 0
+    for block in reader.blocks:
+        if verdicts is None or verdicts[block.owner] <= limit:
+            _count_block(block)
+    for element in reversed(reader.elements):
+        if element.parent is not None:
+            element.parent.chars += element.chars
+            element.parent.prose += element.prose
+            element.parent.linked += element.linked
+
+
+def _count_block(block: Block) -> None:
+    owner = block.owner
+    size = len(block.text)
+    owner.chars += size
+    owner.linked += min(block.linked, size)
+    wide = size if block.text.isascii() else size * 2
+    if wide < _PROSE or block.linked * 2 > size or block.kind == "h":
+        return
+    owner.prose += size
+    points = 1 + block.text.count(",") + block.text.count("、") + min(wide / 100, 3.0)
+    if block.kind in {"li", "row"}:
+        points /= 2
+    holder = owner.parent if owner.name in _LEAVES else owner
+    for share in (1.0, 2.0, 3.0):
+        if holder is None:
+            return
+        holder.score += points / share
+        holder = holder.parent
+
+
+def _choose(reader: Reader, verdicts: dict[Element, int], limit: int) -> tuple[list[Element], int]:
+    """Returns the article's element with the siblings that read like it, and the characters of their prose."""
+    _count(reader, verdicts, limit)
+    best = max(reader.elements, key=lambda each: each.score * (1 - each.link_density) if each.prose else 0.0)
+    articles = sum(each.name == "article" and each.prose > 0 for each in reader.elements)
+    around = best
+    for _ in range(_CLIMBS):
+        if around.name == "main" or (around.name == "article" and articles == 1):
+            break
+        around = around.parent
+        if around is None or around.prose < _PURE * around.chars or around.link_density >= _SPARSE:
+            break
+        if around.prose > best.prose * _MORE:
+            best = around
+    main = _declared(best)
+    if main is not None and main.prose > _PART * best.prose and main.link_density < _LISTS:
+        best = main
+    siblings = [each for each in reader.elements if each.parent is best.parent and each.parent is not None]
+    chosen = [each for each in siblings or [best] if each is best or _is_akin(each, best)]
+    return chosen, sum(each.prose for each in chosen)
+
+
+def _declared(element: Element) -> Element | None:
+    """Returns the `main` that an element stands in."""
+    around: Element | None = element
+    while around is not None and around.name != "main":
+        around = around.parent
+    return around
+
+
+def _is_akin(element: Element, best: Element) -> bool:
+    """Whether a sibling of the best element reads like it; beside an `article` only another one does."""
+    if best.name in {"article", "main"}:
+        return element.name == best.name and element.prose > 0
+    if element.name == "p":
+        return element.prose >= _PARAGRAPH and element.link_density < _DENSE
+    least = max(10.0, 0.2 * best.score)
+    return element.prose > 0 and element.score * (1 - element.link_density) >= least
+
+
+def _opening(blocks: list[Block], verdicts: dict[Element, int]) -> list[Block]:
+    """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
+
+    Paragraphs that are shorter are a byline or a standfirst, which the article repeats.
+    """
+    found = [
+        block
+        for block in blocks
+        if verdicts[block.owner] == CONTENT
+        and (block.kind == "pre" or (block.kind == "p" and len(block.text) >= _PARAGRAPH))
+        and block.linked <= _DENSE * len(block.text)
+    ]
+    is_long = sum(len(block.text) for block in found) >= _BEGINNING
+    return found if is_long or any(block.kind == "pre" for block in found) else []
+
+
+def _is_link_list(block: Block) -> bool:
+    """Whether a block is one of many that only lead elsewhere."""
+    if block.linked * 2 <= len(block.text) or block.kind == "h":
+        return False
+    holder = block.owner.parent if block.owner.name in _LEAVES and block.owner.parent else block.owner
+    return holder.link_density > _MOST

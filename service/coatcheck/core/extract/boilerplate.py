@@ -1,0 +1,84 @@
+"""Whether an element is boilerplate, judged by its tag name and attributes alone, and how likely it holds the article.
+
+The verdict is a guess: names lie. `article.py` overrules it for an element that holds most of the page's prose.
+"""
+
+import re
+from typing import Final
+
+from coatcheck.core.extract.tags import attributes, words
+
+CONTENT: Final = 0
+SUSPECT: Final = 1
+"""Named like boilerplate (`sidebar`, `share`)."""
+COMMENTS: Final = 2
+"""Named like readers' comments, which may be longer than the article."""
+HIDDEN: Final = 3
+"""Never shown, or boilerplate by its tag or role."""
+_HIDDEN_TAGS: Final = words("head nav footer aside button menu dialog")
+_SUSPECT_TAGS: Final = words("form figcaption")
+_HOLDERS: Final = words(
+    "div section article main td th center ul ol dl table tbody thead tr blockquote li dd form header hgroup "
+    "figure details fieldset pre p address"
+)
+_COMMENTS: Final = re.compile(r"comment(?!ar)|kommentar|comentari|disqus|livefyre|replies|shoutbox|\brespond\b")
+_SUSPECT: Final = re.compile(
+    r"sidebar|breadcrumb|footer|popup|sponsor|newsletter|cookie|gdpr|consent|promo(?!te)|related|recommend|advert"
+    r"|subscri|paginat|navigation|navbar|outbrain|taboola|masthead|sharing|visually|screen-reader|sr-only|print-only"
+    r"|edit-?section|sign-?up"
+    r"|\b(?:ads?|banner|byline|caption|copyright|credits?|foot|login|menu|modal|nav|noprint|pager|search|share|skip\w*"
+    r"|social|tags?|toolbar|hidden$)\b|^widgets?\b"
+)
+_LIKELY: Final = re.compile(r"article|\b(?:main|content|post|entry|story|body|text|page|blog)\b")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HIDDEN_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_HIDDEN_ATTRIBUTE: Final = re.compile(r"\shidden(?=[\s/>])", re.IGNORECASE)
+_ROLES: Final = words("navigation banner contentinfo complementary search dialog alertdialog menu menubar alert")
+_TAG_WEIGHTS: Final = {"article": 25.0, "main": 15.0, "div": 2.0, "section": 2.0, "pre": 1.0, "td": 1.0, "form": -3.0}
+_LIKELY_WEIGHT: Final = 10.0
+_NAMES: Final = 300
+"""Characters of class and ID that are looked at."""
+
+
+def judge(name: str, rest: str) -> tuple[int, float]:
+    """Returns the verdict on an element and the score that it starts with.
+
+    Args:
+        name: its tag name, in lower case.
+        rest: its attributes, as they stand in the tag.
+    """
+    if name in _HIDDEN_TAGS:
+        return HIDDEN, 0.0
+    weight = _TAG_WEIGHTS.get(name, 0.0)
+    verdict = SUSPECT if name in _SUSPECT_TAGS else CONTENT
+    if len(rest) < 2 or name in {"body", "html"}:  # noqa: PLR2004 - no attributes
+        return verdict, weight
+    found = attributes(rest)
+    if (
+        _HIDDEN_ATTRIBUTE.search(rest, 0, _NAMES)
+        or "hidden" in found
+        or found.get("aria-hidden") == "true"
+        or found.get("role") in _ROLES
+        or _HIDDEN_STYLE.search(found.get("style", ""))
+    ):
+        return HIDDEN, 0.0
+    named, likely = _judge_names(f"{found.get('class', '')} {found.get('id', '')}"[:_NAMES])
+    if name not in {"article", "main"}:
+        verdict = max(verdict, named)
+    likely = likely or found.get("itemprop") == "articleBody" or found.get("role") == "main"
+    return verdict, weight + (_LIKELY_WEIGHT if likely and not verdict and name in _HOLDERS else 0.0)
+
+
+def _judge_names(names: str) -> tuple[int, bool]:
+    """Returns the verdict on an element's classes and ID, and whether one of them says that it holds an article.
+
+    A name of one word is believed; one of several (`has-sidebar`) is not beside a name that says article.
+    """
+    verdict, likely, plain = CONTENT, False, False
+    for raw in names.split():
+        name = _CAMEL.sub("-", raw).lower().replace("_", "-")
+        found = COMMENTS if _COMMENTS.search(name) else SUSPECT if _SUSPECT.search(name) else CONTENT
+        verdict = max(verdict, found)
+        plain = plain or (bool(found) and "-" not in name)
+        likely = likely or (not found and bool(_LIKELY.search(name)))
+    return (CONTENT if likely and not plain else verdict), likely

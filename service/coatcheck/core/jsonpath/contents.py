@@ -1,0 +1,136 @@
+"""What is in one object or array that is too long to be shown: its members with types and sizes, how many there are.
+
+A walk (see `walk.py`) over a value of any size; it decodes names and short scalars only.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.jsonpath import walk
+from coatcheck.core.jsonpath.decode import BrokenError
+from coatcheck.core.jsonpath.hits import Hit, Kind, kind_of
+from coatcheck.core.jsonpath.location import Step, bracketed, normalized
+from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk, Want
+from coatcheck.core.text.excerpt import counts
+from coatcheck.core.text.inert import MARK, one_line
+from coatcheck.core.text.plural import plural
+from coatcheck.core.tokens import Tokenizer
+
+MAX_MEMBERS: Final = 1_000
+"""Members that are looked at one by one."""
+_SCALAR: Final = 80
+"""Bytes up to which a text, number or constant is shown itself."""
+_NAME: Final = 120
+"""Characters shown of a name."""
+_EXAMPLE: Final = 160
+"""Characters of a path that is given as an example."""
+
+
+class Member(Struct, frozen=True):
+    """A member of an object."""
+
+    name: str
+    kind: Kind
+    size: int
+    """Bytes of its value as it is written."""
+    scalar: str | None
+    """The value itself where it is short, as it is written."""
+
+
+class Contents(Struct, frozen=True):
+    """What is in an object or array."""
+
+    members: list[Member]
+    """The first of an object; none of an array."""
+    count: int | None
+    """Members or elements in all; None where that is not known."""
+
+
+def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadline: float) -> Walk[Contents]:
+    """Returns what is in the value between two bytes of a document, as far as there is time."""
+    source = Source(end)
+    members: list[Member] = []
+    if kind == "object":
+        try:
+            if (yield from _members(source, start + 1, members, clock, deadline)):
+                return Contents(members, len(members))
+        except (CutShortError, BrokenError):
+            return Contents(members, None)
+    if clock() >= deadline:
+        return Contents(members, None)
+    try:
+        return Contents(members, (yield from walk.count(source, start)))
+    except CutShortError:
+        return Contents(members, None)
+
+
+def _members(source: Source, at: int, members: list[Member], clock: Callable[[], float], deadline: float) -> Walk[bool]:
+    """Collect members from `at` on; returns whether these are all."""
+
+    def take(batch: Batch) -> bool:
+        for number in range(len(batch.starts)):
+            if len(members) >= MAX_MEMBERS:
+                return True
+            named = walk.named(batch, number)
+            if named is None:
+                raise BrokenError
+            raw = batch.data[named[1] - batch.base : batch.ends[number] - batch.base].strip()
+            members.append(_member(named[0], raw, len(raw)))
+        return clock() >= deadline
+
+    while True:
+        try:
+            at, closed = yield from walk.children(source, at, take, is_object=True, longest=walk.WINDOW)
+        except TooLongError as long:
+            quote, _ = yield from walk.significant(source, long.start)
+            close = (yield from walk.end_of(source, quote)) - 1
+            name = yield Want(quote + 1, min(close, quote + 1 + 4 * _NAME))
+            begin = yield from walk.value_after(source, close)
+            end = yield from walk.end_of(source, begin)
+            members.append(_member(name, (yield Want(begin, begin + 1)), end - begin))
+            after, char = yield from walk.significant(source, end)
+            at, closed = after + 1, char != ord(",")
+        if closed or len(members) >= MAX_MEMBERS or clock() >= deadline:
+            return closed and len(members) < MAX_MEMBERS
+
+
+def _member(name: bytes, raw: bytes, size: int) -> Member:
+    kind = kind_of(raw[0]) if raw else None
+    if kind is None:
+        raise BrokenError
+    short = size <= _SCALAR and kind not in {"object", "array"}
+    return Member(walk.name_of(name), kind, size, raw.decode("utf-8", "replace") if short else None)
+
+
+def heading(hit: Hit, size: int, inside: Contents, tokens: int, chars: int, tokenizer: Tokenizer) -> list[str]:
+    """Returns lines that say what is in a value and how to read on, of at most so many tokens and characters."""
+    is_object = hit.kind == "object"
+    noun = "member" if is_object else "element"
+    count = f", {plural(inside.count, noun)}" if inside.count is not None else ""
+    where = normalized(hit.path)
+    first = f"{MARK} {_clip(one_line(where))} ({hit.kind}, {plural(size, 'byte')}{count})"
+    rows = [_row(member) for member in inside.members]
+    left, room, kept = tokens, chars, 0
+    for row, used in zip(rows, counts([f"{row}\n" for row in rows], tokenizer), strict=True):
+        left, room = left - used, room - len(row) - 1
+        if left < 0 or room < 0:
+            break
+        kept += 1
+    more = "" if kept == inside.count else " and more" if inside.count is None else f" and {inside.count - kept:,} more"
+    step: Step | None = next((m.name for m in inside.members if m.scalar is None), None) if is_object else 0
+    example = f", such as {one_line(where + bracketed(step))}" if step is not None else ""
+    example = example if len(example) <= _EXAMPLE else ""
+    if not is_object:
+        return [f"{first}; read an element by its path{example}. As it is written:"]
+    return [first, *rows[:kept], f"{MARK} {kept:,} members{more}; read one by its path{example}. As it is written:"]
+
+
+def _row(member: Member) -> str:
+    value = one_line(member.scalar) if member.scalar is not None else f"{member.kind}, {plural(member.size, 'byte')}"
+    return f"{one_line(member.name[:_NAME])}{'…' if len(member.name) > _NAME else ''}: {value}"
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _EXAMPLE else text[: _EXAMPLE - 1] + "…"

@@ -1,0 +1,35 @@
+"""What an output adds up to: levels, statuses of requests, findings by rule, lines by file, commits."""
+
+from typing import Final
+
+from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.kinds.description import Description, plural
+from coatcheck.core.outline.commits import is_log, is_oneline
+from coatcheck.core.outline.landmarks import landmarks
+from coatcheck.core.survey.tallies import Tallies
+
+_LOOK: Final = 16 * 1024
+_COMMITS: Final = 30
+_TITLE: Final = 60
+"""Characters of a commit's title."""
+
+
+def describe_output(sample: Sample, declared: Said) -> Description:
+    """Returns tallies of a text that is at hand whole; of a larger one its survey has them."""
+    del declared
+    if not sample.whole:
+        return Description()
+    head = sample.head[:_LOOK]
+    if is_log(head) or is_oneline(head):
+        return _commits(sample.head)
+    tallies = Tallies()
+    tallies.feed(sample.head)
+    return Description(facts=tallies.facts())
+
+
+def _commits(data: bytes) -> Description:
+    commits = [entry.title[:_TITLE] for entry in landmarks(Kind.TEXT, (), data) if entry.what == "commit"]
+    if not commits:
+        return Description()
+    more = f"; … {len(commits) - _COMMITS} more" if len(commits) > _COMMITS else ""
+    return Description(facts=(f"{plural(len(commits), 'commit')}: {'; '.join(commits[:_COMMITS])}{more}",))

@@ -1,0 +1,65 @@
+"""What binary payloads are, by their headers: type, dimensions, duration, contents, title, pages, architecture.
+
+Pure and bounded by the sample. A fact is stated only where the header is certain of it; what is cut off or makes no
+sense is left out. What takes unpacking or a parser is left to text views.
+"""
+
+import struct
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Sample
+from coatcheck.core.media import archives, documents
+from coatcheck.core.media.formats import Format, identify
+from coatcheck.core.media.headers import header_facts
+
+_FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivisionError)
+"""What reading a broken header may raise."""
+
+
+class MediaFacts(Struct, frozen=True, kw_only=True):
+    """What is known of a binary payload. Values are verbatim: whoever shows them makes them inert."""
+
+    media_type: str
+    lines: tuple[str, ...]
+    """The first names the format and its main facts."""
+    title: str | None = None
+
+
+def describe(sample: Sample, media_type: str | None) -> MediaFacts:
+    """Returns what a binary payload is; `media_type` is the caller's, which counts where the bytes say nothing."""
+    known = identify(sample.head)
+    if known is None:
+        return MediaFacts(media_type=media_type or "application/octet-stream", lines=("unknown binary data",))
+    try:
+        return _described(known, sample)
+    except _FAULTS:
+        return MediaFacts(media_type=known.media_type, lines=(known.name,))
+
+
+def _described(known: Format, sample: Sample) -> MediaFacts:
+    kind, title = known.media_type, None
+    if sample.head[:2] == b"PK":
+        return _zip(known, sample)
+    if kind == documents.PDF:
+        pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
+        lines = (_line(known.name, archives.counted(pages, "page") if pages else None),)
+    else:
+        lines = (_line(known.name, *header_facts(kind, sample)),)
+    return MediaFacts(media_type=kind, lines=lines, title=title)
+
+
+def _line(*parts: str | None) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _zip(known: Format, sample: Sample) -> MediaFacts:
+    entries = archives.zip_entries(sample)
+    if entries is None:
+        return MediaFacts(media_type=known.media_type, lines=(known.name,))
+    special = archives.zip_format(entries) or known
+    return MediaFacts(media_type=special.media_type, lines=archives.described(special.name, entries))
+
+
+__all__ = ["Format", "MediaFacts", "describe", "identify"]

@@ -1,0 +1,113 @@
+"""What archives hold: how a list of members is summed up, and the members of a ZIP.
+
+A ZIP has a directory, which is read if a sample has it whole. Sizes are those that the archive states.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Sample
+from coatcheck.core.media.formats import Format
+
+_UNITS: Final = ("kB", "MB", "GB", "TB")
+_LISTED: Final = 300
+"""Names in a description."""
+_LARGEST: Final = 5
+_WALKED: Final = 20_000
+"""Members that are looked at."""
+_NAME: Final = 160
+
+
+class Entry(Struct, frozen=True):
+    """A member of an archive; folders have names that end in `/`."""
+
+    name: str
+    size: int
+    """Bytes, unpacked."""
+    packed: int = 0
+    """Bytes in the archive, where those are known."""
+
+
+def described(name: str, entries: Sequence[Entry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
+    """Returns lines that say how many files an archive has, how large they are, and which.
+
+    Args:
+        name: of the format.
+        entries: the members that are known.
+        exact: whether those are all there are.
+        names: how many of the first files to name with their sizes.
+    """
+    files = [entry for entry in entries if not entry.name.endswith("/")]
+    size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
+    lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size}"]
+    if exact and len(files) > _LARGEST:
+        lines.append(f"Largest: {_listed(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
+    if files and names:
+        lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_listed(files[:names])}")
+    return tuple(lines)
+
+
+def _listed(entries: Sequence[Entry]) -> str:
+    return "; ".join(f"{entry.name[:_NAME]}{'…' * (len(entry.name) > _NAME)} {sized(entry.size)}" for entry in entries)
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns `1 file`, `12 files`, `2 indexes`."""
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('x') else 's'}"
+
+
+def sized(size: int) -> str:
+    """Returns `812 B`, `14 kB`, `3.2 MB`."""
+    if size < 1000:  # noqa: PLR2004 - as units go
+        return f"{size} B"
+    value, unit = size / 1000, 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:  # noqa: PLR2004
+        value, unit = value / 1000, unit + 1
+    return f"{value:.{int(value < 9.95)}f} {_UNITS[unit]}"  # noqa: PLR2004
+
+
+def zip_entries(sample: Sample) -> tuple[Entry, ...] | None:
+    """Returns the members by the central directory; None where the sample lacks a part of it, or it is broken."""
+    tail = sample.tail or sample.head
+    end = tail.rfind(b"PK\5\6")
+    if end < 0 or end + 22 + int.from_bytes(tail[end + 20 : end + 22], "little") != len(tail):
+        return None
+    total, size = struct.unpack_from("<HI", tail, end + 10)
+    at = end - size
+    entries: list[Entry] = []
+    while 0 <= at <= end - 46 and tail[at : at + 4] == b"PK\1\2" and len(entries) < _WALKED:
+        flags, packed, plain, name_size, more, comment = struct.unpack_from("<8xH10xIIHHH", tail, at)
+        name = tail[at + 46 : at + 46 + name_size]
+        entries.append(Entry(name.decode("utf-8" if flags & 0x800 else "cp437", "replace"), plain, packed))
+        at += 46 + name_size + more + comment
+    known = at == end and len(entries) == total and is_plausible(entries, sample.size)
+    return tuple(entries) if known else None
+
+
+def is_plausible(entries: Sequence[Entry], size: int) -> bool:
+    """Returns whether a ZIP of so many bytes can hold such members: Deflate packs no more than 1,032 bytes in one."""
+    if sum(entry.packed for entry in entries) > size:
+        return False
+    return all(entry.size <= 1032 * entry.packed for entry in entries)
+
+
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_OFFICE_PARTS: Final = {
+    "word/document.xml": Format(f"{_OFFICE}.wordprocessingml.document", "Word document"),
+    "xl/workbook.xml": Format(f"{_OFFICE}.spreadsheetml.sheet", "Excel workbook"),
+    "ppt/presentation.xml": Format(f"{_OFFICE}.presentationml.presentation", "PowerPoint presentation"),
+}
+
+
+def zip_format(entries: Sequence[Entry]) -> Format | None:
+    """Returns what a ZIP is by its members; None for a mere archive."""
+    names = {entry.name for entry in entries}
+    if "[Content_Types].xml" in names:
+        return next((known for part, known in _OFFICE_PARTS.items() if part in names), None)
+    if "META-INF/MANIFEST.MF" in names:
+        return Format("application/java-archive", "Java archive")
+    wheel = any(name.endswith(".dist-info/WHEEL") and name.count("/") == 1 for name in names)
+    return Format("application/zip", "Python wheel") if wheel else None

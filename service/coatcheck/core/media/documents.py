@@ -1,0 +1,81 @@
+"""Documents: which binaries may have a text view, and the title and pages of a PDF."""
+
+import re
+from typing import Final
+
+from coatcheck.core.artifact import Sample
+
+PDF: Final = "application/pdf"
+SQLITE: Final = "application/vnd.sqlite3"
+TAR: Final = "application/x-tar"
+STREAMS: Final = frozenset({TAR, "application/gzip", "application/x-bzip2", "application/x-xz"})
+"""Media types of what is read from its beginning to its end: tar archives and compressed files."""
+_ZIPS: Final = (
+    "application/zip",
+    "application/java-archive",
+    "application/epub+zip",
+    "application/vnd.openxmlformats-officedocument.",
+    "application/vnd.oasis.opendocument.",
+)
+
+
+def is_document(media_type: str | None) -> bool:
+    """Returns whether a binary of this media type may have a text view: documents, archives, databases."""
+    return media_type in {PDF, SQLITE, *STREAMS} or (media_type or "").startswith(_ZIPS)
+
+
+_TITLE: Final = re.compile(rb"/Title\s{0,4}(?:\(((?:[^()\\]|\\.){1,400})\)|<((?:[0-9A-Fa-f]{2}){2,400})>)", re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
+_ESCAPED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f", b"\n": b"", b"\r": b""}
+_NOT_LATIN: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f-\xa0]")
+_DIRECT: Final = rb"(?!\s+\d+\s+R\b)"
+_REFERENCE: Final = rb"\s+0\s+R\b"
+_LONGEST: Final = 64 * 1024
+"""Bytes of an object that is read."""
+
+
+def pdf_pages(sample: Sample) -> int | None:
+    """Returns the count of pages, if plain objects lead to it, or if the file is linearized and was not changed."""
+    first = sample.head[: max(0, sample.head.find(b"endobj", 0, 2048))]
+    if b"/Linearized" in first and _number(first, b"L", _DIRECT) == sample.size:
+        return _number(first, b"N", _DIRECT)
+    return _number(_object(sample, b"Pages", _object(sample, b"Root", _trailer(sample))), b"Count", _DIRECT)
+
+
+def pdf_title(sample: Sample) -> str | None:
+    """Returns the title, if it is in a plain object and nothing is encrypted."""
+    encrypted = b"/Encrypt" in sample.head or b"/Encrypt" in sample.tail
+    found = None if encrypted else _TITLE.search(_object(sample, b"Info", _trailer(sample)))
+    if found is None:
+        return None
+    raw = bytes.fromhex(found[2].decode()) if found[2] else _ESCAPE.sub(_unescaped, found[1])
+    if raw[:2] == b"\xfe\xff":
+        text = raw[2:].decode("utf-16-be", "replace")
+    else:
+        text = "" if _NOT_LATIN.search(raw) else raw.decode("latin-1")
+    return " ".join(text.split())[:300] or None
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 8) & 255]) if match[1].isdigit() else _ESCAPED.get(match[1], match[1])
+
+
+def _trailer(sample: Sample) -> bytes:
+    """Returns the last trailer, which later changes of the file replace; empty where that is compressed."""
+    end = sample.tail or sample.head
+    at = end.rfind(b"trailer")
+    return end[at : at + _LONGEST] if at > end.rfind(b"/XRef") else b""
+
+
+def _number(data: bytes, name: bytes, after: bytes) -> int | None:
+    """Returns the number under a name that is there once."""
+    found: list[bytes] = re.findall(rb"/%s\s{0,4}(\d{1,10})\b%s" % (name, after), data)
+    return int(found[0]) if len(found) == 1 else None
+
+
+def _object(sample: Sample, name: bytes, data: bytes) -> bytes:
+    """Returns the plain object that `data` refers to by a name; empty where the file's end has none, or several."""
+    end = sample.tail or sample.head
+    number = _number(data, name, _REFERENCE)
+    starts = [found.end() for found in re.finditer(rb"(?:^|[\r\n])%d 0 obj\b" % (number or 0), end)]
+    return end[starts[0] : end.find(b"endobj", starts[0], starts[0] + _LONGEST)] if len(starts) == 1 else b""

@@ -1,0 +1,183 @@
+"""Dimensions of pictures, duration of sound and video, machine of programs: what headers state. Nothing is decoded."""
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from coatcheck.core.artifact import Sample
+
+Facts = tuple[str | None, ...]
+_MOST_PIXELS: Final = 1 << 31
+_MOST_SECONDS: Final = 1_000 * 3_600
+"""Headers that claim as much are not believed."""
+
+
+def header_facts(media_type: str, sample: Sample) -> tuple[str, ...]:
+    """Returns facts such as `640 x 480 pixels`, `1:40 minutes` or `x86-64`; those that are not certain are left out.
+
+    Raises:
+        struct.error, IndexError, ValueError, ZeroDivisionError: the header is cut off, or makes no sense.
+    """
+    reader = _READERS.get(media_type)
+    return tuple(fact for fact in reader(sample) if fact) if reader is not None else ()
+
+
+def _sides(width: int, height: int) -> Facts:
+    return (f"{width} x {height} pixels",) if 0 < width < _MOST_PIXELS and 0 < height < _MOST_PIXELS else ()
+
+
+def _png(sample: Sample) -> Facts:
+    return _sides(*struct.unpack_from(">II", sample.head, 16)) if sample.head[12:16] == b"IHDR" else ()
+
+
+def _gif(sample: Sample) -> Facts:
+    return _sides(*struct.unpack_from("<HH", sample.head, 6))
+
+
+_SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""Markers of a start of frame; the three left out are tables (ITU T.81 table B.1)."""
+
+
+def _jpeg(sample: Sample) -> Facts:
+    head, at = sample.head, 2
+    while head[at] == 0xFF:  # noqa: PLR2004 - every marker begins with it
+        code, size = struct.unpack_from(">BH", head, at + 1)
+        if code in _SOF:
+            height, width = struct.unpack_from(">HH", head, at + 5)
+            return _sides(width, height)
+        at += 1 if code == 0xFF else 2 + max(2, size)  # noqa: PLR2004 - padding
+    return ()
+
+
+def _webp(sample: Sample) -> Facts:
+    head, chunk = sample.head, sample.head[12:16]
+    if chunk == b"VP8X" and len(head) >= 30:  # noqa: PLR2004 - the header's length
+        return _sides(int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1)
+    if chunk == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack_from("<HH", head, 26)
+        return _sides(width & 0x3FFF, height & 0x3FFF)
+    if chunk == b"VP8L" and head[20] == 0x2F:  # noqa: PLR2004 - its signature
+        (bits,) = struct.unpack_from("<I", head, 21)
+        return _sides((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+    return ()
+
+
+def _bmp(sample: Sample) -> Facts:
+    oldest = int.from_bytes(sample.head[14:18], "little") == 12  # noqa: PLR2004 - its header's length
+    return _sides(*map(abs, struct.unpack_from("<HH" if oldest else "<ii", sample.head, 18)))
+
+
+def _lasting(count: int, each_second: int) -> Facts:
+    """Returns `2.0 seconds`, `1:40 minutes` or `1:02:05 hours`."""
+    seconds = count / each_second
+    whole = round(seconds)
+    if not 0 < seconds < _MOST_SECONDS:
+        return ()
+    if whole < 60:  # noqa: PLR2004 - a minute
+        return (f"{seconds:.1f} seconds",)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return (f"{hours}:{minutes:02}:{whole % 60:02} hours" if hours else f"{minutes}:{whole % 60:02} minutes",)
+
+
+_PCM: Final = frozenset({1, 3})
+"""WAV encodings in which every sample has the same size."""
+
+
+def _wav(sample: Sample) -> Facts:
+    at, rate = 12, 0
+    for _ in range(64):
+        name, size = struct.unpack_from("<4sI", sample.head, at)
+        if name == b"fmt ":
+            encoding, _, hertz, _, block = struct.unpack_from("<HHIIH", sample.head, at + 8)
+            rate = hertz * block if encoding in _PCM else 0
+        if name == b"data":
+            return _lasting(size, rate) if at + 8 + size <= sample.size else ()
+        at += 8 + size + size % 2
+    return ()
+
+
+def _flac(sample: Sample) -> Facts:
+    (bits,) = struct.unpack_from(">Q", sample.head, 18)
+    return _lasting(bits & (1 << 36) - 1, bits >> 44)
+
+
+def _mp4(sample: Sample) -> Facts:
+    """By the movie header (ISO 14496-12), the first box of the movie, which may stand behind all media."""
+    at = 0
+    for _ in range(64):
+        size, name = struct.unpack(">I4s", _piece(sample, at, 8))
+        if name == b"moov":
+            box = _piece(sample, at + 8, 48)
+            scale, length = struct.unpack_from(">IQ" if box[8] else ">II", box, 28 if box[8] else 20)
+            known = box[4:8] == b"mvhd" and length not in {0xFFFFFFFF, (1 << 64) - 1}
+            return _lasting(length, scale) if known else ()
+        at += struct.unpack(">Q", _piece(sample, at + 8, 8))[0] if size == 1 else max(size, 8)
+    return ()
+
+
+def _piece(sample: Sample, at: int, size: int) -> bytes:
+    """Returns `size` bytes from offset `at`; fewer where the payload ends, none where the sample leaves them out."""
+    if at + size <= len(sample.head):
+        return sample.head[at : at + size]
+    start = at - (sample.size - len(sample.tail)) if sample.tail else at
+    return (sample.tail or sample.head)[start : start + size] if start >= 0 else b""
+
+
+_ELF_TYPES: Final = {1: "object file", 2: "executable", 3: "shared object", 4: "core dump"}
+"""An executable that is position independent is a shared object, too."""
+_ELF_MACHINES: Final = {3: "x86", 8: "MIPS", 21: "PowerPC 64", 40: "ARM", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
+_MACH_TYPES: Final = {1: "object file", 2: "executable", 6: "shared library", 8: "bundle"}
+_MACH_MACHINES: Final = {7: "x86", 0x01000007: "x86-64", 12: "ARM", 0x0100000C: "ARM64"}
+_PE_MACHINES: Final = {0x014C: "x86", 0x8664: "x86-64", 0xAA64: "ARM64"}
+_LIBRARY: Final = 0x2000
+
+
+def _elf(sample: Sample) -> Facts:
+    kind, machine = struct.unpack_from("<HH" if sample.head[5] == 1 else ">HH", sample.head, 16)
+    return _ELF_TYPES.get(kind), {1: "32-bit", 2: "64-bit"}.get(sample.head[4]), _ELF_MACHINES.get(machine)
+
+
+def _mach(sample: Sample) -> Facts:
+    _, machine, _, kind = struct.unpack_from("<IIII", sample.head)  # a universal file has a part for each machine
+    return _MACH_TYPES.get(kind), _MACH_MACHINES.get(machine)
+
+
+def _pe(sample: Sample) -> Facts:
+    at = int.from_bytes(sample.head[60:64], "little")
+    if sample.head[at : at + 4] != b"PE\0\0":
+        return ()
+    machine, flags = struct.unpack_from("<H16xH", sample.head, at + 4)
+    return "library" if flags & _LIBRARY else "program", _PE_MACHINES.get(machine)
+
+
+def _java(sample: Sample) -> Facts:
+    release = int.from_bytes(sample.head[6:8], "big") - 44
+    return (f"for Java {release}" if release > 4 else None,)  # noqa: PLR2004 - older ones had other numbers
+
+
+_NPY: Final = re.compile(rb"\{'descr': '([^']{1,20})', 'fortran_order': \w{4,5}, 'shape': (\([\d, ]{0,200}\)), \}")
+
+
+def _npy(sample: Sample) -> Facts:
+    found = _NPY.search(sample.head[:1000])
+    return (f"shape {found[2].decode()}", f"type {found[1].decode()}") if found else ()
+
+
+_READERS: Final[dict[str, Callable[[Sample], Facts]]] = {
+    "image/png": _png,
+    "image/gif": _gif,
+    "image/jpeg": _jpeg,
+    "image/webp": _webp,
+    "image/bmp": _bmp,
+    "audio/wav": _wav,
+    "audio/flac": _flac,
+    "audio/mp4": _mp4,
+    "video/mp4": _mp4,
+    "video/quicktime": _mp4,
+    "application/x-elf": _elf,
+    "application/x-mach-binary": _mach,
+    "application/vnd.microsoft.portable-executable": _pe,
+    "application/java-vm": _java,
+    "application/x-npy": _npy,
+}

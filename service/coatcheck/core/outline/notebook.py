@@ -1,0 +1,98 @@
+"""The cells of a Jupyter notebook: index, type, first line, and the exception of a cell that failed."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Found, titled
+from coatcheck.core.window import Extent, LineExtent
+
+_MARK: Final = b'"nbformat"'
+_EXCEPTION: Final = 300
+"""Characters of an exception that are kept."""
+
+
+class _Output(Struct):
+    output_type: str = ""
+    ename: str = ""
+    evalue: str = ""
+
+
+class _Cell(Struct):
+    cell_type: str = ""
+    source: str | list[str] = ""
+    outputs: list[msgspec.Raw] = []
+
+
+class _Notebook(Struct):
+    nbformat: int
+    cells: list[msgspec.Raw]
+
+
+_notebook: Final = msgspec.json.Decoder(_Notebook).decode
+_cell: Final = msgspec.json.Decoder(_Cell).decode
+_output: Final = msgspec.json.Decoder(_Output).decode
+
+
+def of_notebook(data: bytes) -> Found | None:
+    """Returns the cells of a whole notebook (format 4 and later), or None for what is none."""
+    if _MARK not in data:
+        return None
+    try:
+        cells = [bytes(raw) for raw in _notebook(data).cells]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    at = data.find(cells[0]) if cells else 0
+    known = not cells or data.find(cells[0], at + 1) < 0  # the same bytes twice: which of them is the cell?
+    entries: list[Entry] = []
+    line, counted = 1, 0
+    for number, cell in enumerate(cells[:MAX_ENTRIES]):
+        title, detail = _described(number, cell)
+        lines = extent = None
+        if known:
+            at = data.find(cell, at)
+            start, end = _whole_lines(data, at, at + len(cell))
+            if end > start:
+                line += data.count(b"\n", counted, start)
+                counted = start
+                extent = Extent(start, end)
+                lines = LineExtent(line, line + data.count(b"\n", start, end - 1))
+            at += len(cell)
+        entries.append(
+            Entry(what="cell", title=title, path=f"$.cells[{number}]", detail=detail, lines=lines, bytes=extent)
+        )
+    return Found(entries, len(cells) <= MAX_ENTRIES)
+
+
+def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """The lines of a cell, where it shares none with another; otherwise nothing."""
+    first = data.rfind(b"\n", 0, start) + 1
+    after = data.find(b"\n", end) + 1 or len(data)
+    alone = not data[first:start].strip() and not data[end:after].strip(b", \t\r\n")
+    return (first, after) if alone else (0, 0)
+
+
+def _described(number: int, raw: bytes) -> tuple[str, str | None]:
+    """A cell's title, and how it failed."""
+    try:
+        cell = _cell(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return f"cell {number}", None
+    source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
+    first = next((line for line in source.splitlines() if line.strip()), "")
+    name = f"cell {number} {cell.cell_type}".rstrip()
+    title = titled(f"{name}: {first}".encode("utf-8", "replace")) if first else titled(name.encode("utf-8", "replace"))
+    return title, _failed(cell.outputs)
+
+
+def _failed(outputs: list[msgspec.Raw]) -> str | None:
+    for raw in outputs:
+        try:
+            output = _output(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        if output.output_type == "error":
+            said = f"failed: {output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION]
+            return titled(said.encode("utf-8", "replace"))
+    return None

@@ -1,0 +1,159 @@
+"""Which units to show within a budget: the best ones, grown into passages that can be read, best passage first.
+
+Costs are sums over units and so estimates; `compose` counts what it shows and chooses again for less where it must.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, final
+
+import numpy as np
+from msgspec import Struct
+
+from coatcheck.core.clip import Budget
+from coatcheck.core.passages.rank import Rated
+
+FILL: Final = 0.2
+"""Share of the best score below which nothing is shown for its own sake, where a budget is to be used."""
+CONCISE: Final = 0.4
+"""The same where a few clear answers are enough."""
+_GROWN: Final = 150
+"""Tokens that a passage grows to where the budget allows."""
+_GAP: Final = 2
+"""Units between two passages that are shown rather than skipped, if that costs little more."""
+_MISSES: Final = 24
+"""Candidates that do not fit before no more are tried."""
+
+Cost = Callable[[Rated], tuple[int, int]]
+"""Tokens and characters of a unit as it is shown."""
+
+
+class Run(Struct, frozen=True):
+    """Units that are shown together: numbers `first` to before `end`."""
+
+    first: int
+    end: int
+
+
+@final
+class Chooser:
+    """Chooses from the units of one document, as often as asked."""
+
+    def __init__(self, rated: list[Rated], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
+        """Prepare the candidates.
+
+        Args:
+            rated: the units of the parts, in order.
+            cost: what a unit costs; asked at most once for each.
+            seam: tokens of the line above a passage.
+            floor: share of the best candidate's score below which none is taken.
+            grain: bytes of neighbouring units that are taken together; 0 takes each unit for itself.
+        """
+        self._rated = rated
+        self._scores = [unit.score for unit in rated]
+        self._joins = [False, *(left.part == right.part for left, right in pairwise(rated)), False]
+        """Whether each unit stands together with the one before it in the document."""
+        self._cost_of = cost
+        self._costs: list[tuple[int, int] | None] = [None] * len(rated)
+        self._seam = seam
+        self._candidates = _candidates(rated, floor, grain)
+        self._tokens = self._chars = 0
+        self._chosen = bytearray()
+
+    def choose(self, budget: Budget) -> list[Run]:
+        """Returns passages for about the budget, their seams included, best first; none where no unit fits."""
+        self._tokens, self._chars = budget.tokens, budget.chars
+        self._chosen = bytearray(len(self._rated) + 2)  # by unit + 1: whether it is chosen; the two ends never are
+        misses = 0
+        for first, end in self._candidates:
+            new = self._chosen.count(0, first + 1, end + 1)
+            if new and 2 * new >= end - first:
+                misses += not self._take(first, end)
+            if misses == _MISSES:
+                break
+        self._bridge()
+        self._grow()
+        return sorted(self._runs(), key=lambda run: (-self._best(run), run.first))
+
+    def _runs(self) -> list[Run]:
+        """What is chosen, in document order."""
+        out: list[Run] = []
+        chosen, joins = self._chosen, self._joins
+        first = chosen.find(1)
+        while first > 0:
+            end = first + 1
+            while chosen[end] and joins[end - 1]:
+                end += 1
+            out.append(Run(first - 1, end - 1))
+            first = chosen.find(1, end)
+        return out
+
+    def _bridge(self) -> None:
+        """Show what lies between passages that nearly touch."""
+        for left, right in pairwise(self._runs()):
+            first, end = left.end, right.first
+            near = end - first <= _GAP and all(self._joins[first : end + 1])
+            if near and sum(self._cost(unit)[0] for unit in range(first, end)) <= 2 * self._seam:
+                self._take(first, end)
+
+    def _grow(self) -> None:
+        """Give each passage its surroundings, the better side first, while there is room."""
+        scores, joins = self._scores, self._joins
+        for run in sorted(self._runs(), key=lambda run: -self._best(run)):
+            first, end = run.first, run.end
+            size = sum(self._cost(unit)[0] for unit in range(first, end))
+            while size < _GROWN:
+                unit = end if joins[end] else -1
+                if joins[first] and (unit < 0 or scores[first - 1] > scores[unit]):
+                    unit = first - 1
+                if unit < 0 or not (self._chosen[unit + 1] or self._take(unit, unit + 1)):
+                    break
+                size += self._cost(unit)[0]
+                first, end = min(first, unit), max(end, unit + 1)
+
+    def _take(self, first: int, end: int) -> bool:
+        """Choose all units from `first` to before `end`, if they fit."""
+        chosen, joins = self._chosen, self._joins
+        beside = (chosen[first] and joins[first]) + (chosen[end + 1] and joins[end])
+        seams = (1 - beside - (1 in chosen[first + 1 : end + 1])) * self._seam
+        tokens, chars = seams, seams * 4
+        for unit in range(first, end):
+            if not chosen[unit + 1]:
+                cost = self._cost(unit)
+                tokens += cost[0]
+                chars += cost[1]
+        if tokens > self._tokens or chars > self._chars:
+            return False
+        self._tokens -= tokens
+        self._chars -= chars
+        chosen[first + 1 : end + 1] = b"\1" * (end - first)
+        return True
+
+    def _best(self, run: Run) -> float:
+        return max(self._scores[run.first : run.end])
+
+    def _cost(self, unit: int) -> tuple[int, int]:
+        cost = self._costs[unit]
+        if cost is None:
+            cost = self._costs[unit] = self._cost_of(self._rated[unit])
+        return cost
+
+
+def _candidates(rated: list[Rated], floor: float, grain: int) -> list[tuple[int, int]]:
+    """Each unit, or each with those after it that `grain` has room for, as first unit and end; the best first.
+
+    Runs are rated by sums of squares, so that in them one good unit outweighs several poor ones.
+    """
+    values = [unit.score for unit in rated]
+    ends = list(range(1, len(rated) + 1))
+    if grain and rated:
+        parts = np.array([unit.part for unit in rated])
+        stops = np.array([unit.start for unit in rated]) + grain
+        fitting = np.searchsorted(np.array([unit.end for unit in rated]), stops, side="right")
+        fitting = np.minimum(np.maximum(fitting, ends), np.searchsorted(parts, parts, side="right"))
+        sums = np.cumsum([0.0, *(value**2 for value in values)])
+        values, ends = np.sqrt(np.maximum(sums[fitting] - sums[:-1], 0.0)).tolist(), fitting.tolist()
+    least = floor * max(values, default=0.0)
+    order = [unit for unit, value in enumerate(values) if value > 0 and value >= least]
+    order.sort(key=values.__getitem__, reverse=True)
+    return [(unit, ends[unit]) for unit in order]

@@ -1,0 +1,274 @@
+"""Passages that answer a query, as a model reads them: verbatim, made inert, under lines of ours that say where.
+
+The best comes first. The text is counted whole and chosen anew until it is within its budget, whatever the estimates
+were. Every passage is an exact range of the document; where its text had to be changed to be shown it says so.
+"""
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from heapq import nlargest
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.core.clip import Budget
+from coatcheck.core.passages.choose import FILL, Chooser, Run
+from coatcheck.core.passages.lead import lead_line
+from coatcheck.core.passages.rank import Part, Rated
+from coatcheck.core.text.excerpt import fit_head
+from coatcheck.core.text.inert import MARK, inert, one_line
+from coatcheck.core.text.terminal import hidden_ranges
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views import Section
+from coatcheck.core.window import Extent, Places, Window, decode, window
+
+BRIEF: Final = 300
+"""Budget in tokens under which every word counts, as in cards: ranges by lines alone."""
+_SEAM: Final = 14
+_BRIEF_SEAM: Final = 8
+_GAP_SEAM: Final = 4
+"""About what the line before a passage costs."""
+_LEAD: Final = 64
+"""Characters of a title or of a line above that are named."""
+_BLANKS: Final = b" \t\r\n"
+_LINE_ENDS: Final = re.compile(rb"[ \t\r]*\n")
+_COUNTED: Final = 1_500
+"""Budget in tokens up to which every unit is counted; for a larger one the best tell of the others."""
+_TELLING: Final = 24
+"""Units that do."""
+_LEAST: Final = 8
+"""Tokens under which a piece of a unit is not worth showing."""
+_YIELD: Final = 16
+"""Share of the room, as its divisor, that is given up at least when what was chosen turned out too long."""
+
+
+Layout = Literal["ranked", "ordered", "marked"]
+"""Passages under lines that say where they stand, the best first; the same in the order of the document; in that order,
+with marks of ours wherever something is left out."""
+
+
+class Passage(Struct, frozen=True):
+    """One passage that is shown."""
+
+    text: str
+    exact: bool
+    """False: control characters, tags or overwritten text were changed in `text`, or its bytes are not UTF-8."""
+    window: Window
+    """Exactly what `text` stands for."""
+    score: float
+    """How well its best sentence or line answers: comparable within one answer only."""
+
+
+class Composed(Struct, frozen=True):
+    """An answer's text and what it is made of."""
+
+    text: str
+    tokens: int
+    passages: list[Passage]
+
+
+def compose(
+    rated: list[Rated],
+    parts: list[Part],
+    whole: Extent,
+    budget: Budget,
+    tokenizer: Tokenizer,
+    last: str,
+    *,
+    floor: float = FILL,
+    grain: int = 0,
+    sections: Sequence[Section] = (),
+    layout: Layout = "ranked",
+) -> Composed:
+    """Returns the best passages within the budget, and the line `last` of ours after them, if any.
+
+    Args:
+        rated: the units of the parts, in order.
+        parts: the bytes that they lie in.
+        whole: the bytes of the document that were looked for passages: it begins and ends with lines.
+        budget: tokens and characters of the text.
+        tokenizer: what counts.
+        last: without its mark; dropped where only that makes anything fit.
+        floor: share of the best score below which nothing is shown for its own sake.
+        grain: bytes of neighbouring units that are chosen together.
+        sections: of the document, in order; a ranked passage names its own, or the line above that introduces it.
+        layout: how the passages stand.
+    """
+    composing = _Composing(rated, parts, whole, budget, tokenizer, sections, layout)
+    return composing.run(f"{MARK} {last}" if last else "", floor, grain)
+
+
+class _Composing:
+    def __init__(
+        self,
+        rated: list[Rated],
+        parts: list[Part],
+        whole: Extent,
+        budget: Budget,
+        tokenizer: Tokenizer,
+        sections: Sequence[Section],
+        layout: Layout,
+    ) -> None:
+        self._rated = rated
+        self._parts = parts
+        self._places = [Places(part.place, part.data) for part in parts]
+        self._hidden = [hidden_ranges(part.data) for part in parts]
+        self._whole = whole
+        self._budget = budget
+        self._tokenizer = tokenizer
+        self._sections = sections
+        self._section_starts = [section.start for section in sections]
+        self._brief = budget.tokens < BRIEF
+        self._layout = layout
+        self._density = self._dense() if budget.tokens > _COUNTED else None
+
+    def run(self, last: str, floor: float, grain: int) -> Composed:
+        seam = _GAP_SEAM if self._layout == "marked" else _BRIEF_SEAM if self._brief else _SEAM
+        chooser = Chooser(self._rated, self._cost, seam, floor=floor, grain=grain)
+        tokens = self._budget.tokens - (self._tokenizer.count(f"\n{last}") if last else 0)
+        chars = self._budget.chars - len(last)
+        while runs := chooser.choose(Budget(tokens, chars)):
+            runs = runs if self._layout == "ranked" else sorted(runs, key=lambda run: run.first)
+            made = self._render([self._passage(*self._edges(run)) for run in runs], last)
+            over = made.tokens - self._budget.tokens, len(made.text) - self._budget.chars
+            if max(over) <= 0:
+                return made
+            tokens -= max(over[0], tokens // _YIELD, 1) if over[0] > 0 else 0
+            chars -= max(over[1], chars // _YIELD, 1) if over[1] > 0 else 0
+        return self._piece(last) or self._render([], last)
+
+    def _dense(self) -> tuple[float, float]:
+        """Tokens and characters that a byte of the best units is shown as."""
+        best = nlargest(_TELLING, self._rated, key=lambda unit: unit.score)
+        text = "\n".join(self._shown(unit.part, unit.start, unit.end) for unit in best)
+        size = max(1, sum(unit.end - unit.start + 1 for unit in best))
+        return self._tokenizer.count(text) / size, len(text) / size
+
+    def _cost(self, unit: Rated) -> tuple[int, int]:
+        if self._density is not None:
+            size = unit.end - unit.start
+            return math.ceil(size * self._density[0]), math.ceil(size * self._density[1])
+        text = self._shown(unit.part, unit.start, unit.end)
+        return self._tokenizer.count(text), len(text)
+
+    def _bytes(self, part: int, start: int, end: int) -> bytes:
+        at = self._parts[part].place.byte
+        return self._parts[part].data[start - at : end - at]
+
+    def _shown(self, part: int, start: int, end: int) -> str:
+        """A range of a part as a model reads it: what was visible of it, inert."""
+        base, hidden = self._parts[part].place.byte, self._hidden[part]
+        shown: list[bytes] = []
+        at = start
+        for low, high in hidden[bisect_left(hidden, start - base, key=lambda each: each[1]) :] if hidden else ():
+            if base + low >= end:
+                break
+            shown.append(self._bytes(part, at, max(at, base + low)))
+            at = min(end, base + high)
+        return inert(decode(b"".join([*shown, self._bytes(part, at, end)])))
+
+    def _edges(self, run: Run) -> tuple[int, int, int, float]:
+        """Part, start and end of a run without the blanks around it, and its score."""
+        units = self._rated[run.first : run.end]
+        part, start, end = units[0].part, units[0].start, units[-1].end
+        data = self._bytes(part, start, end)
+        score = max(unit.score for unit in units)
+        if not data.strip(_BLANKS):  # only `inert` text or a neighbour's score can have chosen them
+            return part, start, end, score
+        blank = len(data) - len(data.lstrip(_BLANKS))
+        return part, start + data.rfind(b"\n", 0, blank) + 1, start + len(data.rstrip(_BLANKS)), score
+
+    def _passage(self, part: int, start: int, end: int, score: float) -> tuple[int, Passage]:
+        data = self._bytes(part, start, end)
+        text = self._shown(part, start, end)
+        places = self._places[part]
+        return part, Passage(
+            text=text,
+            exact=text.encode("utf-8", "replace") == data,
+            window=window(places.at(start), places.at(end), ends_line=data.endswith(b"\n")),
+            score=round(score, 3),
+        )
+
+    def _render(self, made: list[tuple[int, Passage]], last: str) -> Composed:
+        passages = [passage for _, passage in made]
+        lines = self._with_gaps(passages) if self._layout == "marked" else self._with_places(made)
+        text = "\n".join([*lines, last] if last else lines)
+        return Composed(text, self._tokenizer.count(text), passages)
+
+    def _with_places(self, made: list[tuple[int, Passage]]) -> list[str]:
+        return [line for part, each in made for line in (self._seam(part, each), each.text.removesuffix("\n"))]
+
+    def _with_gaps(self, passages: list[Passage]) -> list[str]:
+        lines: list[str] = []
+        at = self._whole.start
+        for passage in passages:
+            lines += [*self._gap(at, passage.window.bytes.start), passage.text.removesuffix("\n")]
+            at = passage.window.bytes.end
+        return [*lines, *self._gap(at, self._whole.end)] if passages else []
+
+    def _gap(self, start: int, end: int) -> tuple[str, ...]:
+        """The mark of what is left out between two places, if that is anything but blanks."""
+        held = next((p for p in self._parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
+        blank = start >= end or (held is not None and not self._bytes(self._parts.index(held), start, end).strip())
+        return () if blank else (f"{MARK} …",)
+
+    def _seam(self, part: int, passage: Passage) -> str:
+        lines, where = passage.window.lines, passage.window.bytes
+        span = f"line {lines.first}" if lines.first >= lines.last else f"lines {lines.first}-{lines.last}"
+        if not self._whole_lines(part, where.start, where.end):
+            cut = "part" if lines.first >= lines.last else "ends cut"
+            span += f", {cut}" if self._brief else f", bytes {where.start}-{where.end}"
+        if not (passage.exact or self._brief):
+            span += ", control characters or tags changed"
+        if self._layout == "ranked" and not self._brief:
+            span += self._section(where.start) or self._lead(part, where.start)
+        return f"{MARK} {span}"
+
+    def _section(self, at: int) -> str:
+        """The innermost section of a place, by name and title."""
+        for nth in range(bisect_right(self._section_starts, at) - 1, -1, -1):
+            section = self._sections[nth]
+            if at < section.end:
+                return f", section {section.name} {_clipped(section.title)}".rstrip()
+        return ""
+
+    def _lead(self, part: int, at: int) -> str:
+        """The line above that introduces a passage."""
+        base = self._parts[part].place.byte
+        data = self._parts[part].data
+        begin = data.rfind(b"\n", 0, at - base) + 1
+        lead = lead_line(data, begin, whole=base == self._whole.start)
+        if lead is None:
+            return ""
+        text = self._shown(part, base + lead[0], base + lead[1])
+        return f", under line {self._places[part].at(base + lead[0]).newlines + 1}: {_clipped(text)}"
+
+    def _whole_lines(self, part: int, start: int, end: int) -> bool:
+        base, data = self._parts[part].place.byte, self._parts[part].data
+        before = start == self._whole.start or (start > base and data.startswith(b"\n", start - base - 1))
+        after = end == self._whole.end or _LINE_ENDS.match(data, end - base) is not None
+        return before and after
+
+    def _piece(self, last: str) -> Composed | None:
+        """As much of the best unit as fits, from its first term on; without the last line if need be."""
+        best = max(self._rated, key=lambda unit: (unit.score, -unit.start), default=None)
+        if best is None or best.score <= 0:
+            return None
+        data = self._bytes(best.part, best.hit, best.end)
+        for after in dict.fromkeys((last, "")):
+            ask = self._budget.tokens - _SEAM - self._tokenizer.count(after)
+            while ask >= _LEAST:
+                piece, _ = fit_head(data, ask, self._tokenizer, lines=False)
+                if piece:
+                    made = self._render([self._passage(best.part, best.hit, best.hit + len(piece), best.score)], after)
+                    if made.tokens <= self._budget.tokens and len(made.text) <= self._budget.chars:
+                        return made
+                ask = ask * 3 // 4
+        return None
+
+
+def _clipped(text: str) -> str:
+    text = one_line(text[: 4 * _LEAD])
+    return text if len(text) <= _LEAD else f"{text[: _LEAD - 1]}…"

@@ -1,0 +1,64 @@
+"""The line that introduces what stands below it: a heading, a definition, the key or message above an indented block.
+
+Decided by layout alone, so that what an answer says of it is true of any text: the line stands above, and the passage
+is indented under it or follows it as a heading's text does.
+"""
+
+import re
+from typing import Final
+
+_BACK: Final = 8 * 1024
+"""Bytes above a passage that are looked at."""
+_LINES: Final = 200
+"""The same in lines."""
+_LONGEST: Final = 120
+"""Bytes of such a line."""
+_HEADING: Final = re.compile(rb"^#{1,6} [^\n]+\n(?=[ \t]*\n)", re.MULTILINE)
+_INTRODUCES: Final = re.compile(rb"[A-Za-z_@#\"'\x80-\xff-][^\n]*[^\s.,;]\s*\Z")
+"""A line, without its indentation, that may introduce others: no number in a column, no sentence that ends."""
+_DEFINES: Final = re.compile(
+    rb"(?:[a-z]+ ){0,3}(?:def|class|func|fn|function|interface|struct|enum|trait|impl|module|namespace|sub|proc)\b"
+)
+
+
+def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
+    """Returns the half-open byte range of the line in `data` that introduces the line that begins at `at`, if any.
+
+    `whole`: `data` begins with the beginning of a line.
+    """
+    low = max(0, at - _BACK)
+    if low or not whole:
+        low = data.find(b"\n", low, at) + 1
+        if not low:
+            return None
+    end = data.find(b"\n", at)
+    depth = _depth(data[at : end if end >= 0 else len(data)])
+    if depth:
+        return _above(data, low, at, depth)
+    headings = list(_HEADING.finditer(data, low, at)) if data.find(b"#", low, at) >= 0 else []
+    return headings[-1].span() if headings else None
+
+
+def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None:
+    """The nearest definition that is less indented, line by line outwards; else the nearest such line."""
+    nearest: tuple[int, int] | None = None
+    end = at
+    for _ in range(_LINES):
+        if end <= low or not depth:
+            break
+        start = max(low, data.rfind(b"\n", low, end - 1) + 1)
+        line = data[start:end]
+        own = _depth(line)
+        if line.strip() and own < depth:
+            depth = own
+            text = line[own:]
+            if len(text) <= _LONGEST and _INTRODUCES.match(text):
+                if _DEFINES.match(text):
+                    return start, end
+                nearest = nearest or (start, end)
+        end = start
+    return nearest
+
+
+def _depth(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" \t"))

@@ -1,0 +1,341 @@
+"""How well each sentence or line answers a query: BM25 over the document itself, with what stands around it.
+
+A whole word counts more than an inflected form, that more than a longer word, that more than the inside of one. A term
+that only a neighbour has counts in part, so that an answer whose subject stands a sentence before is found, and so does
+one that stands in the heading above. A unit near a good one is rated higher, and a unit that only repeats an earlier
+one is not rated for its own sake. Only what a reader sees counts fully. What says the whole query word for word comes
+before everything else.
+"""
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, structs
+
+from coatcheck.core.passages.regions import Weights
+from coatcheck.core.passages.scan import NONE, Finder, Ints
+from coatcheck.core.passages.terms import Term
+from coatcheck.core.passages.units import markup, units
+from coatcheck.core.passages.worth import MEANT, Floats, worth_at, worths
+from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.terminal import blanked
+from coatcheck.core.window import Place
+
+_SATURATION: Final = 1.2
+_LENGTH: Final = 0.6
+"""BM25's k1 and b."""
+_NEIGHBOURS: Final = (0.5, 0.3, 0.15)
+"""What a term counts that is one unit away, or two, or three."""
+_REACH: Final = 8
+"""Units within which a good one raises others, the less the farther."""
+_LATE: Final = 1 / 3
+"""What the end of a list that was ranked counts less than its beginning."""
+_GAP: Final = max(len(_NEIGHBOURS), _REACH)
+_HEADING: Final = 0.25
+"""What a heading's term counts in what follows it."""
+_BESIDE: Final = 0.5
+"""The most that the best unit in reach adds of its own score; half as much where a unit has no term itself."""
+_REPEATED: Final = 32
+"""Bytes from which on a unit that was there before is a repetition; shorter ones are headings and the like."""
+_UNDER: Final = 12
+"""Units that a heading reaches."""
+_TOGETHER: Final = 0.2
+"""How much more each further term makes of the sum."""
+_OTHERS: Final = 0.9
+"""What other forms than the word itself count together, however many: less than the word."""
+_HIDDEN: Final = 0.1
+"""For what stands in a tag or a script."""
+_APART: Final = 2
+"""Ends of lines between texts that have nothing to do with each other: no word and no pair of words goes on there."""
+_LEAST_LENGTH: Final = 80
+"""Bytes: shorter units are no better for being shorter."""
+_MOST_HITS: Final = 64
+"""Looked at in one unit; more of the same would change nothing."""
+
+Places = list[tuple[int, int]]
+"""Ranges of bytes that follow each other: units, or what is hidden."""
+
+
+class Part(Struct, frozen=True):
+    """Some of a document's bytes, and where they begin."""
+
+    place: Place
+    data: bytes
+
+
+class Rated(Struct, frozen=True):
+    """A unit and how well it answers. `part` numbers what it was found in; `hit` is where its first term begins."""
+
+    start: int
+    end: int
+    score: float
+    part: int
+    hit: int
+
+
+class _Columns:
+    """The units of some parts side by side, with a gap behind each part over which nothing reaches."""
+
+    def __init__(self, datas: list[bytes], places: list[Places]) -> None:
+        self.starts = [0, *accumulate(len(each) + _GAP for each in places)]
+        """The column with which each part begins; behind the last, how many there are."""
+        self.size = np.zeros(self.starts[-1])
+        """Bytes of each unit."""
+        self.average = np.ones(self.starts[-1])
+        """The same of the units of its part."""
+        self.first = np.zeros(self.starts[-1], dtype=np.int64)
+        """Where in its part a unit begins."""
+        for start, data, each in zip(self.starts, datas, places, strict=False):
+            if each:
+                own = slice(start, start + len(each))
+                bounds = np.array(each, dtype=np.int64)
+                self.first[own] = bounds[:, 0]
+                self.size[own] = bounds[:, 1] - bounds[:, 0]
+                self.average[own] = max(_LEAST_LENGTH, len(data) / len(each))
+
+    def of(self, part: int) -> slice:
+        """The columns of a part."""
+        return slice(self.starts[part], self.starts[part + 1] - _GAP)
+
+
+class _Hits(Struct, frozen=True):
+    """Terms that count somewhere: in which column, where in the part, which term, and what it is worth there."""
+
+    column: Ints
+    at: Ints
+    term: Ints
+    worth: Floats
+
+
+def earlier_first(rated: list[Rated], size: int) -> list[Rated]:
+    """Returns the units of a document of `size` bytes that its sender ranked: the earlier, the higher rated."""
+    return [structs.replace(unit, score=unit.score * (1 - _LATE * unit.start / max(1, size))) for unit in rated]
+
+
+@final
+class Ranking:
+    """Rates the units of parts of one document. Pure, but not for several threads at once."""
+
+    def __init__(self, terms: tuple[Term, ...], weights: Weights) -> None:
+        self._terms = terms
+        self._weights = np.array(weights.each)[:, None]
+        phrases = {number for number, term in enumerate(terms) if term.role == "phrase"}
+        self._finder = Finder(terms, frozenset(weights.missing) | phrases)
+        there = phrases - set(weights.missing)
+        self._phrase = Scan(terms[min(there)].pattern, ignore_case=True).find if there else None
+
+    def of_parts(self, parts: list[Part], *, page: bool) -> list[Rated]:
+        """Every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
+        datas = [blanked(part.data) for part in parts]
+        places = [units(data, 0) for data in datas]
+        columns = _Columns(datas, places)
+        hits = self._hits(datas, places, columns)
+        each = self._each(_seen(hits, datas, columns) if page else hits, columns)
+        headings = [_headings(*part) for part in zip(datas, places, strict=True)]
+        each[:, _repeated(np.asarray(each.any(axis=0), dtype=np.bool_), datas, places, columns)] = 0.0
+        scores = _shared(_together(_with_neighbours(each, headings, columns)))
+        fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
+        first = columns.first.copy()
+        first[hits.column[fresh]] = hits.at[fresh]
+        rated: list[Rated] = []
+        for number, (part, each_place) in enumerate(zip(parts, places, strict=True)):
+            base, own = part.place.byte, columns.of(number)
+            rated += [
+                Rated(base + start, base + end, score, number, base + hit)
+                for (start, end), score, hit in zip(each_place, scores[own].tolist(), first[own].tolist(), strict=True)
+            ]
+        return rated if self._phrase is None else self._phrases_first(rated, parts)
+
+    def _phrases_first(self, rated: list[Rated], parts: list[Part]) -> list[Rated]:
+        """Units in which the phrase begins, rated above all others: not so far above that these are not shown."""
+        ends: list[list[int]] = [[] for _ in parts]
+        for unit in rated:
+            ends[unit.part].append(unit.end - parts[unit.part].place.byte)
+        said = [self._phrase_places(part.data, each) for part, each in zip(parts, ends, strict=True)]
+        if not any(said):
+            return rated
+        best = max((unit.score for unit in rated), default=0.0)
+        out: list[Rated] = []
+        for unit in rated:
+            base, there = parts[unit.part].place.byte, said[unit.part]
+            nth = bisect_left(there, unit.start - base)
+            if unit.score > 0 and nth < len(there) and there[nth] < unit.end - base:
+                unit = structs.replace(unit, score=unit.score + best, hit=base + there[nth])  # noqa: PLW2901
+            out.append(unit)
+        return out
+
+    def _phrase_places(self, data: bytes, ends: list[int]) -> list[int]:
+        """Where the phrase begins first in each of the units that end there."""
+        out: list[int] = []
+        at = 0
+        while self._phrase is not None and (found := self._phrase(data, at)) is not None:
+            out.append(found[0])
+            nth = bisect_right(ends, found[0])
+            if nth == len(ends):
+                break
+            at = ends[nth]
+        return out
+
+    def of_texts_apart(self, texts: list[str]) -> list[float]:
+        """How well each of some texts that have nothing to do with each other answers."""
+        pieces: list[bytes] = []
+        places: Places = []
+        at = 0
+        for text in texts:
+            pieces.append(text.encode("utf-8", "replace"))
+            places.append((at, at + len(pieces[-1]) + 1))
+            at += len(pieces[-1]) + _APART
+        if not places:
+            return []
+        data = (b"\n" * _APART).join(pieces) + b"\n" * _APART
+        columns = _Columns([data], [places])
+        scores: list[float] = _together(self._each(self._hits([data], [places], columns), columns))[
+            columns.of(0)
+        ].tolist()
+        return scores
+
+    def _each(self, hits: _Hits, columns: _Columns) -> Floats:
+        """What each term is worth in each unit: a row a term, a column a unit."""
+        width = columns.starts[-1]
+        shape = len(self._terms), width
+        cells = hits.term * width + hits.column
+        times = np.bincount(cells, weights=hits.worth, minlength=shape[0] * width).reshape(shape)
+        exact = np.zeros(shape[0] * width, dtype=np.bool_)
+        exact[cells[hits.worth == MEANT]] = True
+        count = np.where(exact.reshape(shape), times, np.minimum(times, _OTHERS))
+        length = 1 - _LENGTH + _LENGTH * np.maximum(columns.size, _LEAST_LENGTH) / columns.average
+        return self._weights * count * (_SATURATION + 1) / (count + _SATURATION * length)
+
+    def _hits(self, datas: list[bytes], places: list[Places], columns: _Columns) -> _Hits:
+        """What counts, in order within each unit; not everything where a unit has very much."""
+        plain = [part for part, data in enumerate(datas) if data.isascii() and places[part]]
+        found = [self._at_once(datas, plain, columns)] if plain else []
+        found += [
+            self._one_by_one(data, places[part], columns.starts[part])
+            for part, data in enumerate(datas)
+            if not data.isascii()
+        ]
+        if not found:
+            return _Hits(NONE, NONE, NONE, np.zeros(0))
+        return _Hits(
+            np.concatenate([each.column for each in found]),
+            np.concatenate([each.at for each in found]),
+            np.concatenate([each.term for each in found]),
+            np.concatenate([each.worth for each in found]),
+        )
+
+    def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
+        """The hits in parts that are ASCII: set apart from each other, all of them are looked through together."""
+        gap = b"\n" * _APART
+        data = gap.join(datas[part] for part in plain)
+        starts = [0, *accumulate(len(datas[part]) + _APART for part in plain)][:-1]
+        widths = [columns.of(part).stop - columns.of(part).start for part in plain]
+        base: Ints = np.repeat(np.array(starts, dtype=np.int64), widths)
+        column: Ints = np.arange(sum(widths)) + np.repeat(
+            np.array([columns.of(part).start for part in plain]) - np.cumsum([0, *widths[:-1]]), widths
+        )
+        at, term = self._finder.plain(data, 0, len(data))
+        unit = np.searchsorted(columns.first[column] + base, at, side="right") - 1
+        fresh = np.flatnonzero(np.diff(unit, prepend=-1))
+        rank = np.arange(len(at)) - np.repeat(fresh, np.diff(np.append(fresh, len(at))))
+        kept = rank < _MOST_HITS
+        unit, at, term = unit[kept], at[kept], term[kept]
+        worth = worths(data, at, term, self._terms)
+        kept = worth > 0
+        unit = unit[kept]
+        return _Hits(column[unit], at[kept] - base[unit], term[kept], worth[kept])
+
+    def _one_by_one(self, data: bytes, places: Places, start: int) -> _Hits:
+        """The hits in a part that is not ASCII, whose first unit has column `start`."""
+        out: list[tuple[int, int, int, float]] = []
+        at, unit, hits = 0, 0, 0
+        while (hit := self._finder.next(data, at)) is not None:
+            place, numbers = hit
+            if place >= places[unit][1]:
+                unit, hits = bisect_right(places, (place, len(data) + 1), unit) - 1, 0
+            for number in numbers:
+                worth = worth_at(data, place, self._terms[number])
+                if worth:
+                    out.append((start + unit, place, number, worth))
+            hits += 1
+            at = place + 1 if hits < _MOST_HITS else places[unit][1]
+        found = np.array([each[:3] for each in out], dtype=np.int64).reshape(-1, 3)
+        return _Hits(found[:, 0], found[:, 1], found[:, 2], np.array([each[3] for each in out], dtype=np.float64))
+
+
+def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
+    """The same on pages: what stands in markup is worth little."""
+    worth = hits.worth.copy()
+    for part, data in enumerate(datas):
+        hidden = np.array(markup(data), dtype=np.int64).reshape(-1, 2)
+        own = columns.of(part)
+        mine = np.flatnonzero((hits.column >= own.start) & (hits.column < own.stop))
+        nth = np.searchsorted(hidden[:, 0], hits.at[mine], side="right") - 1
+        mine, nth = mine[nth >= 0], nth[nth >= 0]
+        worth[mine[hits.at[mine] < hidden[nth, 1]]] *= _HIDDEN
+    return structs.replace(hits, worth=worth)
+
+
+def _headings(data: bytes, places: Places) -> list[int]:
+    """For each unit the number of the heading above it, near enough; -1 without one."""
+    if b"#" not in data:
+        return [-1] * len(places)
+    out: list[int] = []
+    last = -1
+    for number, (start, _) in enumerate(places):
+        if data.startswith(b"#", start) and (start == 0 or data.startswith(b"\n", start - 1)):
+            last = number
+        out.append(last if 0 < number - last <= _UNDER else -1)
+    return out
+
+
+def _together(best: Floats) -> Floats:
+    """The sum of each unit's terms, higher the more there are together."""
+    total = np.zeros(best.shape[1])
+    for row in best:  # one after the other: a sum in another order would be another number on another machine
+        total += row
+    scores: Floats = total * (1 + _TOGETHER * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))
+    return scores
+
+
+def _repeated(rated: npt.NDArray[np.bool_], datas: list[bytes], places: list[Places], columns: _Columns) -> list[int]:
+    """The columns of rated units whose very text stood in an earlier unit."""
+    known: set[bytes] = set()
+    out: list[int] = []
+    for start, data, each in zip(columns.starts, datas, places, strict=False):
+        for nth in np.flatnonzero(rated[start : start + len(each)]).tolist():
+            first, end = each[nth]
+            if end - first >= _REPEATED:
+                text = data[first:end]
+                if text in known:
+                    out.append(start + nth)
+                known.add(text)
+    return out
+
+
+def _shared(scores: Floats) -> Floats:
+    """Scores with what the best unit near each adds."""
+    best = np.zeros(len(scores))
+    for far in range(1, _REACH + 1):
+        share = 1 - far / (_REACH + 1)
+        np.maximum(best[far:], share * scores[:-far], out=best[far:])
+        np.maximum(best[:-far], share * scores[far:], out=best[:-far])
+    shared: Floats = scores + _BESIDE * best * np.where(scores > 0, 1.0, 0.5)
+    return shared
+
+
+def _with_neighbours(each: Floats, headings: list[list[int]], columns: _Columns) -> Floats:
+    """What each term is worth in each unit or near it."""
+    best = each.copy()
+    for far, share in enumerate(_NEIGHBOURS, 1):
+        np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])
+        np.maximum(best[:, :-far], share * each[:, far:], out=best[:, :-far])
+    for start, above in zip(columns.starts, headings, strict=False):
+        held = [number for number, heading in enumerate(above) if heading >= 0]
+        if held:
+            to, of = start + np.array(held), start + np.array([above[number] for number in held])
+            best[:, to] = np.maximum(best[:, to], _HEADING * each[:, of])
+    return best

@@ -1,0 +1,88 @@
+"""What each term is worth in a document, and the parts of it that are worth a closer look.
+
+Both from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one, several
+together more than their sum.
+"""
+
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from coatcheck.core.passages.scan import Hits
+from coatcheck.core.passages.terms import Term
+from coatcheck.core.window import Extent
+
+CELL: Final = 512
+"""Bytes whose terms count as standing together, and as one occurrence of each."""
+MAX_REGIONS: Final = 48
+"""Parts looked at: as many as the largest answer has windows."""
+AROUND: Final = 768
+"""Bytes before and after the best cells that belong to a part, for whole sentences and their neighbours."""
+WHOLE: Final = 128 * 1024
+"""A document of at most so many bytes is looked at whole."""
+_NEIGHBOUR: Final = 0.5
+_TOGETHER: Final = 0.2
+
+
+class Weights(Struct, frozen=True):
+    """Of each term, by its number: 0 for those that are not there."""
+
+    each: tuple[float, ...]
+    missing: tuple[int, ...]
+
+
+def weigh(hits: Hits, terms: tuple[Term, ...]) -> Weights:
+    """The weight of each term: its own, times what its rarity in the document says (as in BM25)."""
+    cells = max(1, -(-hits.end // CELL))
+    pairs = np.unique(hits.terms * cells + hits.at // CELL)
+    counts = np.bincount(pairs // cells, minlength=len(terms)).astype(np.float64)
+    counts[list(hits.everywhere)] = cells / 2
+    rarity = np.log1p((cells - counts + 0.5) / (counts + 0.5))
+    each = tuple(t.weight * float(r) if c else 0.0 for t, r, c in zip(terms, rarity, counts, strict=True))
+    return Weights(each, tuple(number for number, count in enumerate(counts) if not count))
+
+
+def regions(hits: Hits, weights: Weights, size: int, *, most: int = MAX_REGIONS, whole: int = WHOLE) -> list[Extent]:
+    """Returns at most `most` parts that may hold the best answers, in order, apart from each other.
+
+    A document of at most `whole` bytes is one part.
+    """
+    if not len(hits.at):
+        return []
+    if size <= whole:
+        return [Extent(0, size)]
+    place, score = _scores(hits, weights)
+    best = np.lexsort((place, -score))[: most * 8]
+    chosen: list[int] = []
+    taken: set[int] = set()
+    for index in best:
+        cell = int(place[index])
+        if cell not in taken:
+            chosen.append(cell)
+            taken.update((cell - 1, cell, cell + 1))
+        if len(chosen) == most:
+            break
+    out: list[Extent] = []
+    for cell in sorted(chosen):
+        start, end = max(0, cell * CELL - AROUND), min(size, (cell + 1) * CELL + AROUND)
+        if out and start <= out[-1].end:
+            out[-1] = Extent(out[-1].start, end)
+        else:
+            out.append(Extent(start, end))
+    return out
+
+
+def _scores(hits: Hits, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+    """Cells with hits, and how well each and what stands next to it answers."""
+    count = len(weights.each)
+    pairs = np.unique(hits.at // CELL * count + hits.terms)
+    place, inverse = np.unique(pairs // count, return_inverse=True)
+    each = np.array(weights.each)
+    own = np.bincount(inverse, weights=each[pairs % count], minlength=len(place))
+    own *= 1 + _TOGETHER * (np.bincount(inverse, minlength=len(place)) - 1)
+    score = own.copy()
+    adjacent = np.flatnonzero(np.diff(place) == 1)
+    score[adjacent] += _NEIGHBOUR * own[adjacent + 1]
+    score[adjacent + 1] += _NEIGHBOUR * own[adjacent]
+    return place, score

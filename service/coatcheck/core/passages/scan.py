@@ -1,0 +1,283 @@
+"""Where the terms of a query stand in content that streams past: one pass of RE2, positions only.
+
+Memory and time are bounded by the number of hits that are kept: when there are too many, the most frequent terms are
+given up, because a word that is everywhere tells no place from another. Where all words are, the phrase that they make
+is still looked for. It ranks nothing and holds no bytes but the last few of a block, across whose end a term may lie.
+"""
+
+from array import array
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from coatcheck.core.passages.fold import fold
+from coatcheck.core.passages.terms import Term
+from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.terminal import blanked
+
+MAX_HITS: Final = 8_000
+"""Hits that are kept of any content: some 20 ms of looking."""
+DENSEST: Final = 1_024
+"""Bytes for one hit more in large content."""
+_OVERLAP: Final = 1_024
+"""Bytes at a block's end that are looked at with the next: more than a term with all its marks takes."""
+_BEHIND: Final = 4
+"""Bytes before a match that decide whether a word begins there."""
+_KNOWN: Final = 4_096
+"""Spellings remembered."""
+
+_STRIDE: Final = 32 * 1024
+"""Bytes that are looked at in one way, before what they held decides how to look on."""
+_PROBE: Final = 4 * 1024
+"""The same at the beginning, where nothing is known."""
+_LONG_STRIDE: Final = 256 * 1024
+"""The same where terms are looked for one by one, which has a cost of its own each time."""
+_HIT_COST: Final = 5_000
+"""Bytes that one term is looked for in while the pattern of all terms finds one hit."""
+
+_WORD: Final = np.zeros(256, dtype=np.bool_)
+_WORD[list(b"abcdefghijklmnopqrstuvwxyz0123456789_")] = True
+"""Lowered; what RE2's `\\b` takes for a word's."""
+_FREQUENT: Final = b"etaoinsrhdlucmfywgpbvkxqjz"
+"""Letters of English and of most that programs say, the most frequent first; what is not here is rarer."""
+
+Find = Callable[[bytes, int, int | None], tuple[int, int] | None]
+Ints = npt.NDArray[np.int64]
+NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
+"""No places."""
+
+
+class Hits(Struct, frozen=True):
+    """Where terms begin, in order of place: term number `terms[n]` at byte `at[n]`."""
+
+    at: Ints
+    terms: Ints
+    end: int
+    """Bytes from 0 on that were looked at."""
+    everywhere: frozenset[int]
+    """Terms that were too frequent to be kept."""
+
+
+@final
+class Finder:
+    """Finds any of some terms. Not safe to use from several threads at once: it remembers spellings."""
+
+    def __init__(self, terms: tuple[Term, ...], without: frozenset[int] = frozenset()) -> None:
+        self._numbers = {term.stem: number for number, term in enumerate(terms) if number not in without}
+        self._known: dict[bytes, tuple[int, ...]] = {}
+        self._plain = [
+            (term.stem.encode(), number, term.bound, _rarest_first(term.stem.encode()))
+            for number, term in enumerate(terms)
+            if number not in without and term.stem.isascii()
+        ]
+        self._live = [term for number, term in enumerate(terms) if number not in without]
+
+    @cached_property
+    def _find(self) -> Find:
+        """Compiled when it is needed: where all is ASCII, `plain` may be enough."""
+        ordered = sorted(
+            self._live, key=lambda term: (-len(term.stem), term.stem)
+        )  # of two that begin alike, the longer
+        pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
+        return _compiled(pattern).find if ordered else _nowhere
+
+    def next(self, data: bytes, at: int, end: int | None = None) -> tuple[int, tuple[int, ...]] | None:
+        """The first place at or after `at` where terms begin, and the numbers of those terms."""
+        found = self._find(data, at, end)
+        if found is None:
+            return None
+        spelling = data[found[0] : found[1]]
+        numbers = self._known.get(spelling)
+        return found[0], self._learn(spelling) if numbers is None else numbers
+
+    def worth_plain(self, hits: int, size: int) -> bool:
+        """Whether `plain` would have found so many hits in so many bytes faster."""
+        return hits * _HIT_COST > size * len(self._plain)
+
+    def plain(self, data: bytes, start: int, end: int) -> tuple[Ints, Ints]:
+        """All places from `start` to before `end` where terms begin, and which, in order; `data` must be ASCII.
+
+        Term by term, which costs more for each byte than a pattern of all of them, and next to nothing for each hit.
+        """
+        octets = np.frombuffer(data[: end + _OVERLAP].lower(), np.uint8)
+        places, numbers = [NONE], [NONE]
+        for stem, number, bound, order in self._plain:
+            found = _all_of(octets, stem, order, start, min(end, len(octets) - len(stem) + 1))
+            if bound:
+                found = found[(found == 0) | ~_WORD[octets[found - 1]]]
+            places.append(found)
+            numbers.append(np.full(len(found), number, dtype=np.int64))
+        found, terms = np.concatenate(places), np.concatenate(numbers)
+        order = np.lexsort((terms, found))
+        return found[order], terms[order]
+
+    def _learn(self, spelling: bytes) -> tuple[int, ...]:
+        """The terms that a spelling begins with: the one that was matched, and shorter ones."""
+        text = spelling.decode("utf-8", "replace")
+        prefixes = {form[:size] for form in (text, fold(text)) for size in range(1, len(form) + 1)}
+        numbers = tuple(sorted(self._numbers[prefix] for prefix in prefixes if prefix in self._numbers))
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[spelling] = numbers
+        return numbers
+
+
+def _rarest_first(stem: bytes) -> list[int]:
+    """The places in a term by how rare the letter there is: the first two tell most places apart."""
+    rank = [_FREQUENT.find(octet) if octet in _FREQUENT else len(_FREQUENT) for octet in stem]
+    return sorted(range(len(stem)), key=lambda place: (-rank[place], place))
+
+
+def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start: int, end: int) -> Ints:
+    """All places from `start` to before `end` where a term begins."""
+    if end <= start:
+        return NONE
+    first, *others = order
+    hit = octets[start + first : end + first] == stem[first]
+    if others:
+        second = others.pop(0)
+        hit &= octets[start + second : end + second] == stem[second]
+    found = np.flatnonzero(hit) + start
+    for place in others:
+        found = found[octets[found + place] == stem[place]]
+    return found
+
+
+@lru_cache(maxsize=8)
+def _compiled(pattern: str) -> Scan:
+    """A pattern compiled: the same terms are looked for several times for one answer."""
+    return Scan(pattern, ignore_case=True)
+
+
+def _nowhere(_data: bytes, _start: int, _end: int | None) -> None:
+    """Find nothing: there is nothing to look for."""
+
+
+@final
+class Scanner:
+    """One pass. `feed` it blocks that follow each other from byte 0 on, the last with `last=True`.
+
+    Attributes:
+        full: the one term that is left is everywhere, and the phrase nowhere; looking further would tell nothing.
+        fed: bytes that were handed in: where the next block begins.
+    """
+
+    def __init__(self, terms: tuple[Term, ...], *, most: int = MAX_HITS) -> None:
+        self.full = False
+        self.fed = 0
+        self._terms = terms
+        self._phrases = frozenset(number for number, term in enumerate(terms) if term.role == "phrase")
+        self._most = most
+        self._at = array("q")
+        self._term = array("q")
+        self._everywhere: frozenset[int] = frozenset()
+        self._words_end: int | None = None
+        """Where looking for words ended, all of them being everywhere."""
+        self._finder = Finder(terms)
+        self._carry = b""
+        self._base = 0
+        self._next = 0
+        self._dense = False
+
+    @property
+    def end(self) -> int:
+        """Bytes that were looked at."""
+        return self._next
+
+    def feed(self, block: bytes, *, last: bool = False) -> None:
+        """Look at the next bytes."""
+        self.fed += len(block)
+        whole = self._carry + block if self._carry else block
+        data = blanked(whole)
+        stop = len(data) if last else len(data) - _OVERLAP
+        at = self._next - self._base
+        while at < stop and not self.full:
+            at = self._look(data, at, stop)
+            if len(self._at) > self._room(at):
+                self._thin(self._room(at), self._base + at)
+        self._next = self._base + at
+        keep = max(0, at - _BEHIND)
+        self._carry = whole[keep:]
+        self._base += keep
+        if last and self._words_end is not None and not self._phrase_hits():
+            self.full, self._next = True, self._words_end
+
+    def hits(self) -> Hits:
+        """What was found so far."""
+        at, terms = np.array(self._at, dtype=np.int64), np.array(self._term, dtype=np.int64)
+        return Hits(at, terms, self._next, self._everywhere)
+
+    def _look(self, data: bytes, at: int, stop: int) -> int:
+        """Note the matches that begin before `stop`, until there are too many; answer where to look on."""
+        if self._dense:
+            far = min(stop, at + _LONG_STRIDE)
+            if data[at : far + _OVERLAP].isascii():
+                return self._look_plain(data, at, far)
+        begun, held = at, len(self._at)
+        at = self._look_for_all(data, at, min(stop, at + (_STRIDE if self._base + at else _PROBE)))
+        self._dense = self._finder.worth_plain(len(self._at) - held, at - begun)
+        return at
+
+    def _look_plain(self, data: bytes, at: int, stop: int) -> int:
+        low = max(0, at - _BEHIND)
+        places, terms = self._finder.plain(data[low : stop + _OVERLAP], at - low, stop - low)
+        self._at.frombytes((places + (self._base + low)).tobytes())
+        self._term.frombytes(terms.tobytes())
+        self._dense = self._finder.worth_plain(len(places), stop - at)
+        return stop
+
+    def _look_for_all(self, data: bytes, at: int, stop: int) -> int:
+        following, base = self._finder.next, self._base
+        end = min(len(data), stop + _OVERLAP)
+        add_at, add_term = self._at.append, self._term.append
+        room = self._room(at)
+        while len(self._at) <= room:
+            found = following(data, at, end)
+            if found is None or found[0] >= stop:
+                return stop
+            start, numbers = found
+            for number in numbers:
+                add_at(base + start)
+                add_term(number)
+            at = start + 1  # pairs of characters overlap, and so do a name and its parts
+        return at
+
+    def _room(self, at: int) -> int:
+        """Hits that may be kept of what comes before a place."""
+        return self._most + (self._base + at) // DENSEST
+
+    def _phrase_hits(self) -> int:
+        return sum(self._term.count(number) for number in self._phrases)
+
+    def _thin(self, room: int, end: int) -> None:
+        """Give up the most frequent terms, until half the room is free or one term is left; or only the phrase."""
+        if self._words_end is not None:  # the phrase is everywhere, too
+            self.full = True
+            return
+        terms = np.array(self._term, dtype=np.int64)
+        counts = np.bincount(terms, minlength=len(self._terms))
+        order = [int(number) for number in np.argsort(-counts, kind="stable")]
+        left = len(terms)
+        given_up = set(self._everywhere)
+        words = [number for number in order if number not in self._phrases]  # they are as rare as the rarest word
+        for number in words:
+            if left <= room // 2 or len(given_up) >= len(words) - 1:
+                break
+            if number not in given_up:
+                left -= int(counts[number])
+                given_up.add(number)
+        keep = ~np.isin(terms, list(given_up))
+        if left > room // 2 and self._phrases:
+            self._words_end = end
+            keep &= np.isin(terms, list(self._phrases)) | (np.cumsum(keep) <= room // 2)
+            given_up.update(words)
+        else:
+            self.full = left > room // 2
+        self._everywhere = frozenset(given_up)
+        self._at = array("q", np.array(self._at, dtype=np.int64)[keep].tobytes())
+        self._term = array("q", terms[keep].tobytes())
+        self._finder = Finder(self._terms, self._everywhere)

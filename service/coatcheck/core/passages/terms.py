@@ -1,0 +1,182 @@
+"""What a query asks for, as terms that can be looked for in bytes.
+
+Words of scripts with blanks are terms by their stems, so that inflected forms are found; runs of scripts without blanks
+become overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are looked for whole and
+by their parts. A query of nothing but frequent words, or of nothing but signs, is taken at its word. Several words are
+a phrase besides, for the place that says just that.
+"""
+
+import re
+from typing import Final, Literal
+
+import regex
+from msgspec import Struct
+
+from coatcheck.core.passages.fold import fold, spellings
+from coatcheck.core.passages.stopwords import ASKING, PARTICLES, STOPWORDS
+
+MAX_TERMS: Final = 48
+"""Terms that are looked for; those of a longer query come after."""
+MAX_CHARS: Final = 4_000
+"""Characters of a query that are looked at."""
+
+PHRASE_CHARS: Final = 200
+"""Characters of a query that may be a phrase of the document."""
+_LEAST_RUN: Final = 4
+"""Characters of a phrase that has no blanks."""
+
+_PAIRS: Final = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
+)
+_TRIPLES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Burmese, Khmer: letters and their marks, no blanks between words."""
+_RUN: Final = regex.compile(rf"[{_PAIRS}]+|[{_TRIPLES}]+|[^\s{_PAIRS}{_TRIPLES}]+")
+_KANA: Final = re.compile("[\u3040-\u309f]+")
+_TRIPLE: Final = re.compile(f"[{_TRIPLES}]")
+_PAIR: Final = re.compile(f"[{_PAIRS}]")
+_ASKING: Final = re.compile("|".join(map(re.escape, ASKING)))
+_WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_EDGES: Final = regex.compile(r"^[^\p{L}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
+_PARTS: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}+")
+_INNER: Final = regex.compile(r"[\p{L}\p{N}][^\p{L}\p{M}\p{N}'\u2019]+[\p{L}\p{N}]|\p{Ll}\p{Lu}|\p{L}\p{N}|\p{N}\p{L}")
+"""What makes an identifier of a chunk: signs, capitals or digits inside."""
+_INFLECTED: Final = re.compile("[a-z\u0370-\u052f]+")
+_SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
+_ENDING: Final = re.compile("(?:en|em|er|os|as|es|is|us|um|am|ar|ir|[aeinos])$")
+"""Endings of other languages in Latin letters; taken off long words only."""
+_LEAST_STEM: Final = 4
+_LONG: Final = 8
+_FREE: Final = 4
+"""Letters from which on a term may stand inside a longer word."""
+
+_AROUND: Final = " \t\r\n\"'`?!.\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u3002\uff01\uff1f"
+_LIGHT: Final = 0.35
+
+Role = Literal["word", "whole", "part", "gram", "sign", "phrase"]
+_WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "gram": 0.7, "sign": 1.0, "phrase": 1.5}
+
+
+class Term(Struct, frozen=True):
+    """One thing to look for."""
+
+    text: str
+    """As it is shown to who asked: folded."""
+    stem: str
+    """What must be there of it, folded; a word of the document that goes on is an inflected form, or a longer word."""
+    weight: float
+    role: Role
+
+    @property
+    def pattern(self) -> str:
+        """For RE2, without regard to case."""
+        return spellings(self.stem)
+
+    @property
+    def bound(self) -> bool:
+        """Whether it counts only where a word begins, being too short to mean something inside one."""
+        return self.role in {"word", "part"} and len(self.stem) < _FREE
+
+
+class Terms(Struct, frozen=True):
+    """All of a query."""
+
+    terms: tuple[Term, ...]
+    left: int
+    """How many more there were than are looked for, the query's unread end not counted."""
+    cut: bool
+    """The query was longer than is read."""
+    phrase: Term | None = None
+    """All of a query of several words, or of a run of characters; looked for besides, and never named."""
+
+    @property
+    def looked_for(self) -> tuple[Term, ...]:
+        """The terms, and the phrase after them."""
+        return self.terms if self.phrase is None else (*self.terms, self.phrase)
+
+
+def terms_of(query: str) -> Terms:
+    """The terms of a query, in its order; none when it is blank."""
+    text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # lone surrogates are in no text
+    found = _distinct(_terms(text, stop=True)) or _distinct(_terms(text, stop=False)) or _distinct(_signs(text))
+    terms = tuple(found[:MAX_TERMS])
+    return Terms(terms, max(0, len(found) - MAX_TERMS), len(query) > MAX_CHARS, _phrase(text, terms))
+
+
+def _phrase(query: str, terms: tuple[Term, ...]) -> Term | None:
+    """The query as a document may say it: without the quotes around it and the sign that ends a question."""
+    words = query.strip(_AROUND).split() if len(query) <= 2 * PHRASE_CHARS else []
+    folded = fold(" ".join(words))
+    long = len(words) > 1 or (len(folded) >= _LEAST_RUN and all(term.role == "gram" for term in terms))
+    if not (long and terms and len(folded) <= PHRASE_CHARS) or any(term.stem == folded for term in terms):
+        return None
+    return Term(folded, folded, _WEIGHTS["phrase"], "phrase")
+
+
+def _distinct(found: list[Term]) -> list[Term]:
+    best: dict[str, Term] = {}
+    for term in found:
+        known = best.get(term.stem)
+        if known is None or known.weight < term.weight:
+            best[term.stem] = term
+    return list(best.values())
+
+
+def _terms(text: str, *, stop: bool) -> list[Term]:
+    out: list[Term] = []
+    for match in _RUN.finditer(text):
+        run = match.group()
+        if _PAIR.match(run):
+            out += _grams(run, 2, stop=stop)
+        elif _TRIPLE.match(run):
+            out += _grams(run, 3, stop=stop)
+        else:
+            out += _chunk(run, stop=stop)
+    return out
+
+
+def _chunk(run: str, *, stop: bool) -> list[Term]:
+    """A run between blanks: a word, several, or an identifier with its parts."""
+    run = _EDGES.sub("", run)
+    folded = fold(run)
+    if not folded or (stop and folded in STOPWORDS):
+        return []
+    if not _INNER.search(run):
+        return [_word(word, "word") for word in _WORD.findall(folded) if not (stop and word in STOPWORDS)]
+    out = [Term(folded, folded, _WEIGHTS["whole"], "whole")]
+    parts = [fold(part) for part in _PARTS.findall(run)]
+    out += [_word(part, "part") for part in parts if len(part) > 1 and not (stop and part in STOPWORDS)]
+    return out
+
+
+def _word(word: str, role: Role) -> Term:
+    return Term(word, _stem(word), _WEIGHTS[role], role)
+
+
+def _stem(word: str) -> str:
+    """What a word and its inflected forms share."""
+    if word.startswith("\u0627\u0644") and len(word) > _LEAST_STEM:  # the Arabic article
+        return word[2:]
+    if not _INFLECTED.fullmatch(word) or len(word) <= _LEAST_STEM:
+        return word
+    if word.isascii():
+        stem = _SUFFIX.sub("", word)
+        stem = _ENDING.sub("", word) if stem == word and len(word) >= _LONG else stem
+        return stem if len(stem) >= _LEAST_STEM else word[: max(_LEAST_STEM, len(stem))]
+    return word[: max(_LEAST_STEM, len(word) - 2)]
+
+
+def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
+    """Overlapping pieces of a run; those that tie words together rather than name something weigh less."""
+    out: list[Term] = []
+    for piece in _ASKING.split(run) if stop else [run]:
+        folded = fold(piece)
+        for at in range(max(1, len(folded) - size + 1)):
+            gram = folded[at : at + size]
+            light = len(gram) < size < len(run) or _KANA.fullmatch(gram) or not PARTICLES.isdisjoint(gram)
+            if gram:
+                out.append(Term(gram, gram, _WEIGHTS["gram"] * (_LIGHT if light and stop else 1.0), "gram"))
+    return out
+
+
+def _signs(text: str) -> list[Term]:
+    return [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]

@@ -1,0 +1,96 @@
+"""How surely a term is meant where its stem begins: the word itself, an inflected form, a longer word, a word's inside.
+
+One place at a time in any text (`worth_at`), or many at once in ASCII (`worths`), with the same answers.
+"""
+
+import re
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from coatcheck.core.passages.fold import fold
+from coatcheck.core.passages.scan import Ints
+from coatcheck.core.passages.terms import Term
+
+Floats = npt.NDArray[np.float64]
+
+MEANT: Final = 1.0
+"""The word itself."""
+_INFLECTED: Final = 0.75
+_LONGER: Final = 0.4
+_INSIDE: Final = 0.25
+_PREFIXED: Final = 0.6
+"""For the inside of a word in Arabic and Hebrew, which write articles and prepositions in front of it."""
+_CERTAIN: Final = frozenset({"gram", "sign", "whole"})
+"""Roles that are meant wherever they stand."""
+_ENDING: Final = 2
+"""Letters by which an inflected form may be longer."""
+_WORD_BYTES: Final = 64
+"""Of a word that are looked at."""
+
+_CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
+_REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
+_UPPER, _LOWER, _DIGIT = 1, 2, 3
+_KINDS: Final = np.zeros(256, dtype=np.uint8)
+_KINDS[ord("A") : ord("Z") + 1] = _UPPER
+_KINDS[ord("a") : ord("z") + 1] = _LOWER
+_KINDS[ord("0") : ord("9") + 1] = _DIGIT
+_CASE: Final = 0x20
+
+
+def worth_at(data: bytes, at: int, term: Term) -> float:
+    """What a term is worth whose stem begins at `at`; 0 where it does not count."""
+    if term.role in _CERTAIN:
+        return MEANT
+    before = data[max(0, at - 4) : at].decode("utf-8", "ignore")[-1:]
+    rest = _REST.match(data[at : at + _WORD_BYTES].decode("utf-8", "ignore"))
+    word = rest.group() if rest else ""
+    camel = not before.isupper() and word[:1].isupper()
+    if before.isalpha() and not camel:
+        if _CLITICS.match(term.stem):
+            return _PREFIXED
+        return 0.0 if term.bound else _INSIDE
+    folded = fold(word)
+    if folded == term.text:
+        return MEANT
+    if len(folded) <= _longest(term):
+        return _INFLECTED
+    return 0.0 if term.bound else _LONGER
+
+
+def worths(data: bytes, at: Ints, numbers: Ints, terms: tuple[Term, ...]) -> Floats:
+    """The same for many places in ASCII text: what term number `numbers[n]` is worth at `at[n]`."""
+    octets = np.frombuffer(data, np.uint8)
+    kinds = _KINDS[octets]
+    ends = np.append(np.flatnonzero(kinds == 0), len(octets))
+    length = np.minimum(ends[np.searchsorted(ends, at)] - at, _WORD_BYTES)
+    before = np.where(at > 0, kinds[at - 1], 0)
+    inside = ((before == _UPPER) | (before == _LOWER)) & ((before == _UPPER) | (kinds[at] != _UPPER))
+    out = np.empty(len(at))
+    for number, term in enumerate(terms):
+        mine = np.flatnonzero(numbers == number)
+        if len(mine):
+            out[mine] = _of_term(term, octets, at[mine], length[mine], inside[mine])
+    return out
+
+
+def _of_term(
+    term: Term, octets: npt.NDArray[np.uint8], at: Ints, length: Ints, inside: npt.NDArray[np.bool_]
+) -> Floats:
+    if term.role in _CERTAIN:
+        return np.full(len(at), MEANT)
+    out = np.where(length <= _longest(term), _INFLECTED, 0.0 if term.bound else _LONGER)
+    same = np.flatnonzero((length == len(term.text)) & ~inside) if term.text.isascii() else np.zeros(0, np.int64)
+    for offset, octet in enumerate(term.text.encode()[:_WORD_BYTES] if len(same) else b""):
+        found = octets[at[same] + offset]
+        same = same[np.where(_KINDS[found] == _UPPER, found | _CASE, found) == octet]
+    out[same] = MEANT
+    out[inside] = 0.0 if term.bound else _INSIDE
+    return out
+
+
+def _longest(term: Term) -> int:
+    """Letters of an inflected form at most."""
+    return max(len(term.text), len(term.stem) + _ENDING) + _ENDING

@@ -1,0 +1,1 @@
+"""JSON and delimited tables read as far as they go, for whoever describes or outlines them."""

@@ -1,0 +1,86 @@
+r"""What a person saw of output that was written to a terminal: no control sequences, and nothing that was overwritten.
+
+A `\r` that does not end a line goes back to the line's beginning, so only what follows the last one stays visible.
+The stored bytes never change.
+"""
+
+import re
+from typing import Final
+
+import numpy as np
+
+from coatcheck.core.text.seen import ESCAPES, writes_over
+
+_RETURN: Final = re.compile(rb"\r(?=[^\r\n])")
+_OVERWRITTEN: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
+_BACKSPACES: Final = re.compile(rb"[^\n\x08]\x08")
+
+
+def overwrites(data: bytes) -> bool:
+    r"""Returns whether a `\r` within a line of `data` writes over what stands before it.
+
+    In an old text file, whose lines end with `\r` alone, nothing was overwritten. Asked of a piece of a long line this
+    may say otherwise than of the line: ask once, of all there is.
+    """
+    return b"\r" in data and (b"\n" in data or writes_over(data))
+
+
+def visible(data: bytes, *, frames: bool | None = None) -> bytes:
+    """Returns `data` as a terminal leaves it, with as many line feeds as it had.
+
+    Linear in `data`. Plain text without escapes and carriage returns comes back as the same object.
+
+    Args:
+        data: whole lines, or a piece of one.
+        frames: whether carriage returns write over; `overwrites` of all that `data` is a part of. None: of `data`.
+    """
+    if frames is None:
+        frames = overwrites(data)
+    if b"\x1b" in data:
+        data = ESCAPES.sub(b"", data)
+    if b"\x08" in data:
+        data = _BACKSPACES.sub(b"", data)
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+        if frames and b"\r" in data:
+            data = _OVERWRITTEN.sub(b"", data).replace(b"\r", b"")
+    return data
+
+
+def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
+    """Returns the half-open byte ranges of `data` that were never visible, in order, apart from each other."""
+    found = [match.span() for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
+    found += _overwritten(data)
+    if not found:
+        return []
+    found.sort()
+    out = [found[0]]
+    for start, end in found[1:]:
+        if start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((start, end))
+    return out
+
+
+def blanked(data: bytes) -> bytes:
+    """Returns `data` with blanks in place of what was never visible: all positions stay as they are."""
+    hidden = hidden_ranges(data)
+    if not hidden:
+        return data
+    out = bytearray(data)
+    for start, end in hidden:
+        out[start:end] = b" " * (end - start)
+    return bytes(out)
+
+
+def _overwritten(data: bytes) -> list[tuple[int, int]]:
+    """Returns of each line the part up to its last carriage return that text follows."""
+    if b"\r" not in data or b"\n" not in data or data.count(b"\r") == data.count(b"\r\n"):
+        return []
+    returns = np.array([match.start() for match in _RETURN.finditer(data)], dtype=np.int64)
+    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
+    line = np.searchsorted(ends, returns)
+    last = np.flatnonzero(np.diff(line, append=-1))
+    starts = np.where(line[last] > 0, ends[line[last] - 1] + 1, 0)
+    return list(zip(starts.tolist(), (returns[last] + 1).tolist(), strict=True))

@@ -1,0 +1,148 @@
+"""What cards choose: both ends and the verdict always, failures first, what is alike once, what is new first."""
+
+import random
+
+import pytest
+
+from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.choose.novelty import novelty
+from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
+from coatcheck.core.kinds.spec import SPECS
+from coatcheck.core.survey.region import Region
+from coatcheck.core.text.terminal import visible
+from core.matter import TOKENIZER, card_of
+from core.test_card_promises import payload
+
+SHARE = 0.04
+"""Of a card's budget, what a line at an end may cost and is on the card: half of the share that the smaller end has."""
+
+
+@pytest.mark.parametrize("batch", range(8))
+def test_no_text_card_loses_an_end(batch: int) -> None:
+    rng = random.Random(1_000 + batch)
+    for _ in range(120):
+        data = payload(rng)
+        budget = rng.choice([256, 400, 600, 1024])
+        said = Said(tool_name=rng.choice([None, "run", "bash", "read_file"]))
+        card, text, _ = card_of(data, said, budget)
+        if not card.excerpts or card.kind in {Kind.SEARCH_RESULTS, Kind.IMAGE, Kind.BINARY} or card.text is not None:
+            continue
+        lines = [line for line in visible(data).split(b"\n") if line.strip()]
+        for line, excerpt in ((lines[0], card.excerpts[0]), (lines[-1], card.excerpts[-1])):
+            if len(line) <= LONG and TOKENIZER.count(line.decode("utf-8", "replace")) <= SHARE * budget:
+                start = excerpt.bytes.start if line is lines[0] else excerpt.bytes.end
+                rest = data[:start] if line is lines[0] else data[start:]
+                assert not visible(rest).strip(), (budget, text)
+
+
+def test_the_kind_never_costs_the_failure() -> None:
+    rows = [f"step {n} of the build compiles module_{n % 50} with flags" for n in range(800)]
+    rows[417] = "module_17.c:31:9: error: too few arguments to function 'open_port'"
+    data = "\n".join([*rows, "build stopped", "exit status 2"]).encode()
+    for kind in (None, Kind.COMMAND_OUTPUT, Kind.LOG, Kind.CODE_OR_FILE, Kind.TEXT):
+        for tool in (None, "run", "read_file", "get_logs"):
+            _, text, _ = card_of(data, Said(kind=kind, tool_name=tool), 512)
+            assert "too few arguments to function 'open_port'" in text
+            assert "exit status 2" in text
+
+
+def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
+    rows = [f"ERROR: request {n} timed out after 30 s" for n in range(500)]
+    rows[211] = "ERROR: disk /dev/sdb is read-only"
+    _, text, _ = card_of("\n".join(rows).encode(), Said(), 400)
+    assert "disk /dev/sdb is read-only" in text
+    assert "like “ERROR: request" in text
+
+
+@pytest.mark.parametrize(
+    ("usual", "failing"),
+    [
+        ("module {}: 0 failed, 12 passed", "module {}: 3 failed, 9 passed"),
+        ("step {} finished with exit code 0", "step {} finished with exit code 9"),
+        ("worker {} errors=0", "worker {} errors=4"),
+        (
+            '10.0.0.1 - - [03/Nov/2026] "GET /{} HTTP/1.1" 200 17',
+            '10.0.0.1 - - [03/Nov/2026] "GET /{} HTTP/1.1" 503 17',
+        ),
+    ],
+)
+@pytest.mark.parametrize("lines", [400, 60_000])
+def test_a_failure_that_only_a_number_makes_is_on_the_card(usual: str, failing: str, lines: int) -> None:
+    rows = [usual.format(n) for n in range(lines)]
+    rows[lines * 2 // 5] = failing.format(lines * 2 // 5)
+    data = "\n".join([*rows, "all of them ran"]).encode()
+    assert failing.format(lines * 2 // 5) in card_of(data, Said(), 400)[1]
+
+
+def test_words_of_failure_in_a_source_file_are_no_failures() -> None:
+    body = "\n".join(
+        f"def handle_{n}(value):\n    try:\n        return parse_{n}(value)\n    except ValueError as error:\n"
+        f"        raise RuntimeError('failed: ' + str(error))\n"
+        for n in range(120)
+    )
+    _, text, _ = card_of(f"import json\n\n{body}\n\nVERSION = 3\n".encode(), Said(title="handlers.py"), 600)
+    assert "import json" in text
+    assert "VERSION = 3" in text
+    assert "def handle_0" in text
+    assert "more ValueError" not in text
+    assert "pattern=" not in text
+
+
+def test_a_query_is_answered_beside_the_verdict() -> None:
+    rows = [f"2026-03-01 12:00:{n % 60:02d} INFO part {n} is fine" for n in range(900)]
+    rows[333] = "2026-03-01 12:00:33 INFO the licence server of the plotter answered from host pluto"
+    data = "\n".join([*rows, "tests finished: 3 failed, 897 passed"]).encode()
+    for query in ("which host is the licence server of the plotter on?", "plotter"):
+        _, text, _ = card_of(data, Said(), 400, query)
+        assert "answered from host pluto" in text
+        assert "3 failed, 897 passed" in text
+
+
+def test_an_old_text_file_is_no_overwritten_line() -> None:
+    ports = ("Ystad", "Gdynia", "Rostock", "Malmo", "Kiel", "Riga", "Turku")
+    wares = ("timber", "grain", "coal", "machines", "cattle")
+    lines = [f"Paragraph {n} tells of {ports[n % 7]} and of its trade in {wares[n % 5]}." for n in range(300)]
+    _, text, _ = card_of("\r".join(lines).encode(), Said(), 400)
+    assert sum(line in text for line in lines) >= 9
+
+
+def test_of_a_progress_bar_the_last_frame_is_shown() -> None:
+    frames = [f"downloading {n} of 300 parts" for n in range(301)]
+    _, text, _ = card_of("\r".join(frames).encode(), Said(), 400)
+    assert "downloading 300 of 300 parts" in text
+    assert "downloading 12 of 300 parts" not in text
+
+
+def test_a_query_in_chinese_is_answered() -> None:
+    rows = [f"2026-03-01 第{n}步 完成" for n in range(900)]
+    rows[333] = "绘图仪的许可证服务器位于主机 pluto"
+    assert rows[333] in card_of("\n".join(rows).encode(), Said(), 400, "许可证服务器在哪台主机上?")[1]
+
+
+def test_long_lines_are_cut_where_sentences_and_records_end() -> None:
+    line = b"A sentence of some words. " * 60
+    pieces = cuts(line)
+    assert line[slice(*pieces[0])].endswith(b". ")
+    assert b"".join(line[low:high] for low, high in pieces) == line
+    assert max(high - low for low, high in pieces) <= PIECE
+    units = Units([Region(0, 1, b"short\n" + line + b"\nend\n")])
+    assert units.start[0] == 0
+    assert units.end[-1] == len(line) + 11
+    assert all(units.follows(place) for place in range(1, len(units)))
+    assert (units.line[0], units.line[-1]) == (1, 3)
+
+
+def test_what_an_earlier_run_had_is_not_new_whatever_its_numbers() -> None:
+    def units(lines: list[str]) -> Units:
+        return Units([Region(0, 1, "".join(f"{line}\n" for line in lines).encode())])
+
+    before = units([f"12:00:0{n} module {n} built in {n} ms at 0x7ffe{n:04x}" for n in range(9)])
+    after = units([*(f"13:10:1{n} module {n} built in 7 ms at 0x55aa{n:04x}" for n in range(9)), "linker: symbol gone"])
+    found = novelty(after, before)
+    assert (found.lines, found.gone) == (1, 0)
+    assert [start for start, _ in found.new] == [after.start[9]]
+    assert novelty(before, before) == type(found)()
+
+
+def test_every_kind_has_a_row() -> None:
+    assert set(SPECS) == set(Kind)

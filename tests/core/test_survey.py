@@ -1,0 +1,211 @@
+"""Surveys: every byte of a large payload is looked at, in bounded memory, and the same however it was split."""
+
+# ruff: noqa: RUF001 - words of other scripts
+
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from coatcheck.core.artifact import Said
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, classify, speaking
+from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
+from coatcheck.core.survey.tallies import Tallies
+from coatcheck.core.text.terminal import visible
+from core.matter import card_of
+
+LINE = "2026-11-{:02d} 10:{:02d}:07,{:03d} INFO  worker-{:d} processed request id={:09d} in {:d} ms\n"
+
+
+def ordinary(lines: int, seed: int = 1) -> list[bytes]:
+    rng = random.Random(seed)
+    return [
+        LINE.format(
+            rng.randint(1, 28), rng.randrange(60), rng.randrange(999), rng.randrange(16), rng.randrange(10**9), n % 500
+        ).encode()
+        for n in range(lines)
+    ]
+
+
+def survey_of(data: bytes, *sizes: int) -> Survey:
+    surveyor = Surveyor()
+    at = number = 0
+    while at < len(data):
+        size = sizes[number % len(sizes)]
+        surveyor.feed(data[at : at + size])
+        at += size
+        number += 1
+    return surveyor.finish()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.37, 0.5, 0.81])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"2026-11-03 10:11:12,000 ERROR worker-3 could not write block 17: disk quota exceeded\n",
+        b"java.lang.IllegalStateException: already closed\n",
+        b"an ordinary sentence that no other line is like\n",
+    ],
+)
+def test_one_line_unlike_the_others_is_on_the_card_wherever_it_stands_in_megabytes(line: bytes, share: float) -> None:
+    rows = ordinary(60_000)
+    rows.insert(int(share * len(rows)), line)
+    card, text, _ = card_of(b"".join(rows), Said(), 600)
+    assert line.decode().strip() in text
+    shown = next(each for each in card.excerpts if line.decode().strip() in each.text)
+    assert shown.lines.first <= int(share * 60_000) + 1 <= shown.lines.last
+
+
+def test_tallies_are_those_of_every_line() -> None:
+    rng = random.Random(3)
+    levels = rng.choices(["INFO", "DEBUG", "WARN", "ERROR"], [90, 30, 4, 1], k=30_000)
+    rows = [f"2026-11-03 10:11:12,{n % 999:03d} {level:5} part {n}" for n, level in enumerate(levels)]
+    data = "\n".join(rows).encode()
+    counts = Counter(levels)
+    told = ", ".join(f"{level} {count}" for level, count in counts.most_common())
+    assert survey_of(data, 300_000).facts == (f"Levels: {told}",)
+    assert f"\nLevels: {told}\n" in card_of(data, Said(), 600)[1]
+
+
+TALLIED = {
+    "pytest": (
+        [f"tests/test_a.py::test_{n} {'FAILED' if n % 7 == 0 else 'PASSED'} [{n:3d}%]" for n in range(98)],
+        "Outcomes: PASSED 84, FAILED 14",
+    ),
+    "access log": (
+        [
+            f'10.0.0.{n} - - [03/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" {500 if n % 10 == 0 else 200} 512'
+            for n in range(100)
+        ],
+        "Statuses: 200 90, 500 10",
+    ),
+    "ruff": ([f"src/a{n % 3}.py:{n}:1: {'E501' if n % 2 else 'F401'} text" for n in range(40)], "E501 20, F401 20"),
+    "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "Lines by file: 40 in 4: src/a0.py 10"),
+}
+
+
+@pytest.mark.parametrize("name", TALLIED)
+def test_outputs_add_up(name: str) -> None:
+    lines, told = TALLIED[name]
+    tallies = Tallies()
+    tallies.feed("\n".join(lines).encode())
+    assert told in "; ".join(tallies.facts())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"tests/test_a.py::test_{n} PASSED [{n:3d}%]" for n in range(60)],
+        ["The error was corrected, and INFO means information." for _ in range(60)],
+        [f"2026-11-03 10:{n:02d}:00 started" for n in range(60)],
+        [f"127.0.0.1:{8000 + n}: connected" for n in range(60)],
+    ],
+)
+def test_what_is_no_list_of_files_is_not_counted_by_file(lines: list[str]) -> None:
+    tallies = Tallies()
+    tallies.feed("\n".join(lines).encode())
+    assert not [fact for fact in tallies.facts() if not fact.startswith("Outcomes")]
+
+
+def test_matches_in_minified_files_are_told_by_file() -> None:
+    rng = random.Random(5)
+    rows = [f"dist/app.{n % 3}.min.js:1:{''.join(rng.choices('abcdef(){};,=', k=30_000))}" for n in range(9)]
+    for said in (Said(), Said(tool_name="Grep"), Said(tool_name="run")):
+        _, text, tokens = card_of("\n".join(rows).encode(), said, 600)
+        assert "Lines by file: 9 in 3: dist/app.0.min.js 3, dist/app.1.min.js 3, dist/app.2.min.js 3" in text
+        assert tokens <= 600
+
+
+HOSTILE = {
+    "a million shapes": b"".join(
+        b"%s\n" % bytes(97 + (n >> shift) % 26 for shift in (0, 5, 10, 15)) for n in range(300_000)
+    ),
+    "one shape": b"the same line 7\n" * 400_000,
+    "one line": b"x" * 9_000_000,
+    "carriage returns": b"\r" * 6_000_000,
+    "escapes": b"\x1b[31m" * 1_200_000,
+    "line feeds": b"\n" * 3_000_000,
+    "zero errors": b"0 errors, 0 failures\n" * 200_000,
+    "errors": b"".join(
+        b"error: thing %s broke\n" % bytes(97 + (n >> s) % 26 for s in (0, 5, 10)) for n in range(90_000)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_payloads_give_small_surveys(name: str) -> None:
+    made = survey_of(HOSTILE[name], 524_288)
+    packed = pack_survey(made)
+    assert len(packed) <= 256 * 1024
+    assert unpack_survey(packed) == made
+    end = -1
+    for region in made.fragments:
+        assert region.start > end
+        end = region.start + len(region.data)
+        assert HOSTILE[name][region.start : end] == region.data
+        assert HOSTILE[name].count(b"\n", 0, region.start) + 1 == region.line
+
+
+def test_a_survey_does_not_depend_on_how_the_payload_was_split() -> None:
+    rng = random.Random(8)
+    levelled, plain = ordinary(20_000), [b"copied %s\n" % rng.randbytes(9).hex().encode() for _ in range(20_000)]
+    levelled[9_000] = b"ERROR: one failed\n"
+    levelled[15_000] = b"quite another line\n"
+    noisy = [b"error: thing %s broke\n" % rng.randbytes(5).hex().encode() for _ in range(30_000)]
+    long = [b"x" * 700_000 + b"\n", b"error: after a long line\n", b"y" * 1_500_000]
+    for rows in (levelled, plain + levelled, levelled + plain, noisy, long + levelled, levelled + long):
+        data = b"".join(rows)
+        whole = survey_of(data, len(data))
+        assert whole == survey_of(data, 600_000, 1, 17, 300_000) == survey_of(data, 70_001)
+        for region in whole.fragments:
+            assert data[region.start :].startswith(region.data)
+            assert region.begins == (region.start == 0 or data[region.start - 1] == 0x0A)
+            assert data.count(b"\n", 0, region.start) + 1 == region.line
+
+
+STATED = {
+    "error: expected ';' before '}' token": SURE,
+    "FAILED tests/test_a.py::test_b - KeyError: 'x'": SURE,
+    "thread 'main' panicked at src/main.rs:4": SURE,
+    "Traceback (most recent call last):": SURE,
+    "not ok 3 - adds": SURE,
+    "make: *** [Makefile:3: all] Error 2": STRONG,
+    "cannot open shared object file": STRONG,
+    "Command exited with code 1": STRONG,
+    "Fehler beim Öffnen der Datei": STRONG,
+    "错误：连接失败": STRONG,
+    "ОШИБКА: нет соединения с базой; ошибка 5": STRONG,
+    "177 passed in 2.15s": VERDICT,
+    "BUILD SUCCESS": VERDICT,
+    "0 errors": BENIGN,
+    "gcc -Werror -c main.c": BENIGN,
+    "src/error.rs": BENIGN,
+}
+
+
+@pytest.mark.parametrize("line", STATED)
+def test_lines_are_classified_by_what_they_state(line: str) -> None:
+    assert classify(line.encode()) & STATED[line]
+
+
+@pytest.mark.parametrize("line", ["compiling module a", "INFO request served in 3 ms", "def handler(event):", ""])
+def test_ordinary_lines_state_nothing(line: str) -> None:
+    assert classify(line.encode()) == 0
+
+
+def test_the_lines_that_speak_are_those_that_any_class_matches() -> None:
+    rows = [*STATED, "compiling module a", "INFO request served in 3 ms"] * 5
+    data = "\n".join(rows).encode()
+    spoken = [data[start:end].decode().strip() for start, end in speaking(data)]
+    assert spoken == [row for row in rows if classify(row.encode()) & ~BENIGN]
+
+
+def test_only_what_a_terminal_leaves_is_seen() -> None:
+    assert visible(b"10%\r50%\rdone\n\x1b[31mred\x1b[0m\r\nlast\r") == b"done\nred\nlast"
+    plain = b"plain\ntext\n"
+    assert visible(plain) is plain
+    old = b"A letter of twelve words.\rIts lines end as they did long ago.\rThere are three."
+    assert visible(old) == old
+    frames = b"".join(b"\r%d%% |%s|" % (n, b"#" * (n // 4)) for n in range(101))
+    assert re.fullmatch(rb"100% \|#+\|\n", visible(frames + b"\n"))

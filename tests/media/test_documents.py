@@ -1,0 +1,127 @@
+"""Text of PDF documents and workbooks, page by page and sheet by sheet; what is broken, and where it is done."""
+
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from coatcheck.adapters.extract.documents import extract_document, is_extractable
+from coatcheck.adapters.extract.extractor import TextExtractor
+from coatcheck.adapters.extract.wire import check
+from coatcheck.core.artifact import Kind
+from coatcheck.core.views import Extracted
+from media.formats import FORMATS, pdf, workbook
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+async def extractor() -> AsyncIterator[TextExtractor]:
+    made = TextExtractor(1, seconds=30, memory=1024**3)
+    yield made
+    made.close()
+
+
+def parts(found: Extracted | None) -> list[tuple[str, str, str]]:
+    assert found is not None
+    assert found.text is not None
+    return [(part.name, part.title, found.text[part.start : part.end].decode()) for part in found.sections]
+
+
+def test_each_page_of_a_pdf_is_a_section() -> None:
+    payload = pdf("Low tide at six", "High tide at noon")
+    found = extract_document(payload, SECONDS)
+    assert parts(found) == [
+        ("p1", "Page 1 of 2", "## Page 1\nLow tide at six\n"),
+        ("p2", "Page 2 of 2", "## Page 2\nHigh tide at noon\n"),
+    ]
+    assert found is not None
+    assert found.extractor.startswith("pypdf ")
+    assert not found.partial
+    check(found, payload)
+
+
+def test_each_sheet_of_a_workbook_is_a_section_of_rows() -> None:
+    payload = workbook("Prices", "Costs")
+    found = extract_document(payload, SECONDS)
+    rows = "id\tprice\n1\t2.5\n\n"
+    assert parts(found) == [
+        ("p1", "Sheet Prices", f"## Sheet Prices: 2 rows, 2 columns\n{rows}"),
+        ("p2", "Sheet Costs", f"## Sheet Costs: 2 rows, 2 columns\n{rows}"),
+    ]
+    assert found is not None
+    check(found, payload)
+
+
+def test_a_document_that_runs_out_of_time_has_a_partial_view() -> None:
+    found = extract_document(workbook("Prices"), 0.0)
+    assert found is None or found.partial
+
+
+def test_a_pdf_without_text_has_no_text_view() -> None:
+    assert extract_document(pdf("", ""), SECONDS) is None
+
+
+READABLE = {"pdf", "zip", "wheel", "jar", "epub", "tar", "tar.gz", "tar.xz", "tar.bz2", "gz", "sqlite"}
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - READABLE))
+def test_what_is_no_document_is_left_alone(name: str) -> None:
+    assert not is_extractable(FORMATS[name][0])
+    assert extract_document(FORMATS[name][0], SECONDS) is None
+
+
+@pytest.mark.parametrize("name", sorted(READABLE))
+def test_a_broken_file_of_any_readable_format_gives_a_sound_view_or_none(name: str) -> None:
+    whole = FORMATS[name][0]
+    assert is_extractable(whole)
+    rng = random.Random(name)
+    for _ in range(120):
+        data = bytearray(whole[: rng.choice((len(whole), rng.randrange(len(whole) // 2, len(whole))))])
+        for _ in range(rng.choice((0, 1, 5, 30))):
+            data[rng.randrange(len(data))] = rng.choice((0, 0x7F, 0xFF, rng.randrange(256)))
+        found = extract_document(bytes(data), SECONDS)
+        if found is not None:
+            check(found, bytes(data))
+
+
+@pytest.mark.parametrize("whole", [pdf("Low tide", "High tide"), workbook("Prices")], ids=["pdf", "workbook"])
+def test_a_broken_document_gives_a_sound_view_or_none(whole: bytes) -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        data = bytearray(whole[: rng.choice((len(whole), rng.randrange(40, len(whole))))])
+        for _ in range(rng.choice((0, 1, 5, 30))):
+            data[rng.randrange(8, len(data))] = rng.randrange(256)
+        found = extract_document(bytes(data), SECONDS)
+        if found is not None:
+            check(found, bytes(data))
+
+
+def test_a_pdf_whose_pages_go_round_in_a_circle_ends() -> None:
+    payload = pdf("Low tide", "High tide").replace(b"/Kids [4 0 R 6 0 R]", b"/Kids [2 0 R 2 0 R]")
+    found = extract_document(payload, SECONDS)
+    assert found is None or len(found.sections) <= 2
+
+
+def test_a_pdf_of_deep_arrays_ends() -> None:
+    payload = pdf("Low tide").replace(b"/MediaBox [0 0 600 800]", b"/MediaBox " + b"[" * 50_000 + b"]" * 50_000)
+    found = extract_document(payload, SECONDS)
+    assert found is None or found.sections
+
+
+async def test_the_service_reads_documents_in_a_worker(extractor: TextExtractor) -> None:
+    payload = pdf("Low tide at six")
+    found = await extractor.extract(Kind.BINARY, "application/pdf", None, payload)
+    assert parts(found) == [("p1", "Page 1 of 1", "## Page 1\nLow tide at six\n")]
+    assert len(extractor.workers.pids) == 1
+
+
+async def test_no_worker_is_started_for_what_is_no_document(extractor: TextExtractor) -> None:
+    assert await extractor.extract(Kind.BINARY, "application/pdf", None, FORMATS["elf"][0]) is None
+    assert extractor.workers.pids == set()
+
+
+async def test_without_workers_a_document_has_no_text_view() -> None:
+    made = TextExtractor(0, seconds=30, memory=1024**3)
+    assert await made.extract(Kind.BINARY, "application/pdf", None, pdf("Low tide")) is None
+    made.close()

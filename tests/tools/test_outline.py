@@ -1,0 +1,125 @@
+"""`outline` of the declared tool, and `section` by what an outline shows."""
+
+import json
+
+import pytest
+
+from coatcheck.core.read_answer import is_read_answer
+from tools.agent import Agent
+
+SOURCE = (
+    "import os\n\n\nclass Desk:\n    def read(self):\n        pass\n\n    def write(self, text):\n        pass\n\n\n"
+    "def main(args):\n    # def no():\n    pass\n\n\ndef main_loop():\n    pass\n"
+)
+DIFF = "diff --git a/src/x.py b/src/x.py\n--- a/src/x.py\n+++ b/src/x.py\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n" * 1 + (
+    "diff --git a/y.py b/y.py\n--- a/y.py\n+++ b/y.py\n@@ -1 +1,2 @@\n a\n+b\n"
+)
+LOG = "".join(
+    f"commit {n:x}{'0123456789abcdef' * 2}0123456\nAuthor: Ann <a@x>\nDate:   now\n\n    Change {n}\n\n"
+    for n in range(1, 9)
+)
+NOTEBOOK = json.dumps(
+    {
+        "cells": [{"cell_type": "code", "outputs": [], "source": [f"x = {n}"]} for n in range(40)],
+        "metadata": {},
+        "nbformat": 4,
+    },
+    indent=1,
+)
+
+
+async def test_an_outline_is_asked_for_by_its_argument(agent: Agent) -> None:
+    source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
+    answer = await agent.read(artifact_id=source, outline=True)
+    assert answer.text == (
+        f"[{source} · desk.py · outline · text]\nclass Desk (4-11)\n  def read(self) (5-7)\n"
+        "  def write(self, text) (8-11)\ndef main(args) (12-16)\ndef main_loop() (17-18)\n"
+        "(Read one with section, or with offset and limit by the lines in brackets.)"
+    )
+    for same in ({"outline": "true"}, {"section": "outline"}, {"toc": 1}, {"outline": True, "section": None}):
+        assert (await agent.read(artifact_id=source, **same)).text == answer.text
+    for none in ({"outline": False}, {"outline": None}, {"outline": "false"}):
+        assert (await agent.read(artifact_id=source, **none)).body == SOURCE.rstrip("\n")
+    inside = await agent.read(artifact_id=source, outline=True, section="Desk")
+    assert inside.body.split("\n") == ["  def read(self) (5-7)", "  def write(self, text) (8-11)"]
+    both = await agent.read(artifact_id=source, outline=True, pattern="main")
+    assert "pattern was used, and outline was left out: give only one of them." in both.last
+
+
+@pytest.mark.parametrize(
+    ("section", "lines"),
+    [
+        ("class Desk", (4, 11)),
+        ("desk", (4, 11)),
+        ("write", (8, 11)),
+        ("def write", (8, 11)),
+        ("main", (12, 16)),
+        ("main()", (12, 16)),
+        ("main_l", None),
+        ("def main_l", (17, 18)),
+    ],
+)
+async def test_a_symbol_is_read_by_its_name(agent: Agent, section: str, lines: tuple[int, int] | None) -> None:
+    source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
+    answer = await agent.read(artifact_id=source, section=section)
+    assert answer.is_error == (lines is None)
+    if lines is not None:
+        assert answer.body.rstrip("\n") == "\n".join(SOURCE.split("\n")[lines[0] - 1 : lines[1]]).rstrip("\n")
+        assert f"({lines[0]}-{lines[1]}) · text]" in answer.first
+        assert is_read_answer(answer.text)
+
+
+async def test_what_no_entry_is_called_and_what_several_are_is_said_with_candidates(agent: Agent) -> None:
+    source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
+    several = await agent.read(artifact_id=source, section="def")
+    assert several.is_error
+    assert several.text == (
+        f'"def" may be any of 4 sections of {source}: def read(self) (line 5), def write(self, text) (line 8), '
+        "def main(args) (line 12), def main_loop() (line 17). Name one of them, or leave section out."
+    )
+    none = await agent.read(artifact_id=source, section="nothing")
+    assert none.text.startswith(f'{source} has no section "nothing". It has class Desk (line 4), ')
+    page = await agent.put("# Part one\n\nx\n\n# Part two\n\ny\n", kind="text", inline_tokens=0)
+    headings = await agent.read(artifact_id=page, section="part")
+    assert headings.text.startswith(f'"part" may be any of 2 sections of {page}: s1 (Part one), s2 (Part two).')
+    assert (await agent.read(artifact_id=page, section="PART T")).body.startswith("# Part two")
+
+
+async def test_files_commits_and_cells_are_read_by_name(agent: Agent) -> None:
+    diff = await agent.put(DIFF, kind="diff", inline_tokens=0)
+    for name in ("src/x.py", "x.py"):
+        assert (await agent.read(artifact_id=diff, section=name)).first.split(" · ")[2] == (
+            "lines 1-7 of 13, section src/x.py (1-7)"
+        )
+    log = await agent.put(LOG, kind="command_output", inline_tokens=0)
+    hash_ = LOG.split()[1]
+    for name in (hash_[:12], hash_, f"{hash_[:12]} Change 1"):
+        assert (await agent.read(artifact_id=log, section=name)).body.startswith(f"commit {hash_}\n")
+    for text in (NOTEBOOK, json.dumps(json.loads(NOTEBOOK))):
+        notebook = await agent.put(text, kind="json", title="n.ipynb", inline_tokens=0)
+        cell = await agent.read(artifact_id=notebook, section="cell 3")
+        assert (cell.is_error, "x = 3" in cell.body, "x = 30" in cell.body) == (False, True, False)
+
+
+async def test_a_section_narrows_a_search_to_an_entry(agent: Agent) -> None:
+    source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
+    found = await agent.read(artifact_id=source, section="Desk", pattern="pass", context=0)
+    assert found.body == "6:        pass\n9:        pass"
+
+
+async def test_one_match_is_shown_and_all_are_counted(agent: Agent) -> None:
+    rows = await agent.put("".join(f"{n} {'error' if n % 3 == 0 else 'ok'}\n" for n in range(3_000)))
+    answer = await agent.read(artifact_id=rows, pattern="error", limit=1, context=0)
+    assert answer.last.startswith("(Lines 1-1 of 3000: 1 of 1,000 matches.")
+    last = await agent.read(artifact_id=rows, pattern="error", offset=-500, limit=1, context=0)
+    assert last.body == "2503:2502 error"
+    assert "1 of 166 matches from line 2501 on" in last.last
+
+
+async def test_limits_over_the_declared_ones_are_said(agent: Agent) -> None:
+    rows = await agent.put("match\n" * 3_000)
+    answer = await agent.read(artifact_id=rows, pattern="match", limit=500, context=0)
+    assert "limit is at most 200 matches." in answer.last
+    assert answer.body.count("match") == 200
+    lines = await agent.read(artifact_id=rows, limit=9_999)
+    assert "limit is at most 2,000 lines." in lines.last
