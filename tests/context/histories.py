@@ -53,8 +53,9 @@ class Bytes:
     def decode(self, tokens: list[int]) -> bytes:
         return b"".join(token.to_bytes((token.bit_length() + 7) // 8, "big")[1:] for token in tokens)
 
-    def lengths(self, tokens: list[int]) -> list[int]:
-        return [len(self.decode([token])) for token in tokens]
+    def ends(self, text: str) -> list[int]:
+        size = len(text.encode("utf-8", "replace"))
+        return [min(size, at + 4) for at in range(0, size, 4)]
 
 
 def counter() -> Counter:

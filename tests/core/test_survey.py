@@ -57,6 +57,26 @@ def test_one_line_unlike_the_others_is_on_the_card_wherever_it_stands_in_megabyt
     assert shown.lines.first <= int(share * 60_000) + 1 <= shown.lines.last
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"request " + b"a1b2c3 " * 300 + b"ended with error: the ledger is locked\n",
+        b"".join(b"\rdownloading %d %%" % n for n in range(100)) + b"\rerror: the ledger is locked\n",
+        b"error: the ledger is locked, while the following was in flight: " + b"a1b2c3 " * 900 + b"\n",
+    ],
+    ids=["at its end", "in its last frame", "at its beginning"],
+)
+def test_of_a_long_line_the_part_that_states_a_failure_is_kept(line: bytes) -> None:
+    rows = ordinary(60_000)
+    rows.insert(23_000, line)
+    data = b"".join(rows)
+    card, text, _ = card_of(data, Said(), 600)
+    assert "error: the ledger is locked" in text
+    shown = next(each for each in card.excerpts if "error: the ledger is locked" in each.text)
+    assert b"error: the ledger is locked" in data[shown.bytes.start : shown.bytes.end]
+    assert shown.lines.first <= 23_001 <= shown.lines.last
+
+
 def test_tallies_are_those_of_every_line() -> None:
     rng = random.Random(3)
     levels = rng.choices(["INFO", "DEBUG", "WARN", "ERROR"], [90, 30, 4, 1], k=30_000)

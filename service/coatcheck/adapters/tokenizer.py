@@ -97,9 +97,10 @@ class ExactTokenizer:
         """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
         return self._encoder.decode_bytes(tokens)
 
-    def lengths(self, tokens: list[int]) -> list[int]:
-        """How many bytes each of these tokens stands for."""
-        return self._lengths[tokens].tolist()
+    def ends(self, text: str) -> list[int]:
+        """Where each token of `text` ends, in bytes of its UTF-8; a lone surrogate counts as U+FFFD does."""
+        tokens = np.frombuffer(b"".join(self._encode(text)), _NUMBER)
+        return self._lengths[tokens].cumsum(dtype=np.int64).tolist()
 
     def _encode(self, text: str) -> list[bytes]:
         """The tokens' numbers, in as many parts as the text needs."""

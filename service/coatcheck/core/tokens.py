@@ -27,6 +27,6 @@ class Tokenizer(Protocol):
         """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
         ...
 
-    def lengths(self, tokens: list[int]) -> list[int]:
-        """How many bytes each of these tokens stands for."""
+    def ends(self, text: str) -> list[int]:
+        """Where each token of `text` ends, in bytes of its UTF-8. For bounded slices only, as `encode`."""
         ...

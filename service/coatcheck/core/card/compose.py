@@ -21,6 +21,7 @@ from coatcheck.core.choose.worth import OUTCOME, Worth, worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
+from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
@@ -76,8 +77,8 @@ def cut(
             f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
         )
     words = " ".join(query.split())[:_QUERY] if query else None
-    cutting = _Cutting(artifact_id, declared, measure, facts, sample, survey, text, budget, tokenizer)
-    return cutting.run(words or None, stored=stored, tools=tools)
+    cutting = _Cutting(artifact_id, declared, measure, facts, sample, survey, text, budget, tokenizer, stored, tools)
+    return cutting.run(words or None)
 
 
 class _Cutting:
@@ -94,6 +95,8 @@ class _Cutting:
         text: Text | None,
         budget: int,
         tokenizer: Tokenizer,
+        stored: bool,
+        tools: bool,
     ) -> None:
         self._id = artifact_id
         self._declared = declared
@@ -112,31 +115,30 @@ class _Cutting:
         self._own = OwnLinesBuilder(
             declared, measure, facts, budget, tokenizer, None if text is None else text.measure, text=self._readable
         )
-        self._stored = self._tools = True
-        self._chosen: _Chosen | None = None
+        self._stored = stored
+        self._tools = tools
         listed = self._spec.readable and self._spec.facts_only and facts.shape
         self._excerpted = self._readable and measure.size > 0 and not listed
         self._facts_share = (
             self._spec.facts_share if listed or not self._excerpted else min(_FACTS, self._spec.facts_share)
         )
 
-    def run(self, query: str | None, *, stored: bool, tools: bool) -> tuple[Card, str, int]:
+    def run(self, query: str | None) -> tuple[Card, str, int]:
         """Own lines, then excerpts with what is left, then a recount; what is worth least goes until it fits."""
-        self._stored, self._tools = stored, tools
-        own = self._own.first(self._id, stored=stored)
+        own = self._own.first(self._id, stored=self._stored)
         everything = self._everything()
-        last = self._last([], [everything] if self._readable and self._measure.size else [], Rest())[0]
+        last = self._last([], [everything] if self._readable and self._measure.size else [], None)[0]
         most = self._budget - self._tokenizer.count(f"\n{last}")
         self._own.build(own, most, self._facts_share)
         room = most - own.cost
-        self._chosen = chosen = self._choose(room, query) if self._excerpted else None
+        chosen = self._choose(room, query) if self._excerpted else None
         while True:
             card, text = self._assemble(own, chosen)
             count = self._tokenizer.count(text)
             if count <= self._budget:
                 return card, text, count
             if chosen is not None and chosen.worth is None:  # made inert, it is longer than it was
-                self._chosen = chosen = self._choose(room, query, whole=False)
+                chosen = self._choose(room, query, whole=False)
             elif chosen is None or not chosen.drop(count - self._budget):
                 chosen = None
                 if not own.drop():
@@ -170,12 +172,12 @@ class _Cutting:
             and tokens.count <= room - 4
             and self._shown.size <= room * _DENSE
         ):
-            return _Chosen(units, None, None)
+            return _Chosen(regions, units, None, None)
         density = min(8.0, max(1.5, self._shown.size / max(tokens.count, 1)))
         worth = worth_of(
             units, room * density, self._spec.weights, self._shown.lines, query=query, compared=self._facts.novelty
         )
-        return _Chosen(units, worth, Selection(units, worth, room, self._tokenizer))
+        return _Chosen(regions, units, worth, Selection(units, worth, room, self._tokenizer))
 
     def _assemble(self, own: OwnLines, chosen: "_Chosen | None") -> tuple[Card, str]:
         excerpts = [] if chosen is None else self._excerpts(chosen)
@@ -183,22 +185,19 @@ class _Cutting:
             omitted = omissions(excerpts, self._shown)
         else:
             omitted = [self._everything()] if self._measure.size else []
-        rest = self._rest(chosen) if omitted else Rest()
-        last, following = self._last(excerpts, omitted if self._readable else [], rest)
+        last, following = self._last(excerpts, omitted if self._readable else [], chosen)
         lines = [*own.lines, *render.excerpt_lines(excerpts, self._shown), last]
         return self._card(own, excerpts, omitted, following), "\n".join(lines)
 
     def _excerpts(self, chosen: "_Chosen") -> list[Excerpt]:
         dropped_at = self._measure.dropped_at if self._measure.dropped else None
-        regions = regions_of(self._sample, self._shown.lines, () if self._survey is None else self._survey.fragments)
         runs = runs_of(chosen.units, chosen.places, dropped_at)
         view = "raw" if self._text is None else "text"
-        return [excerpt(chosen.units, run, regions, self._sample.masked, view) for run in runs]
+        return [excerpt(chosen.units, run, chosen.regions, self._sample.masked, view) for run in runs]
 
-    def _rest(self, chosen: "_Chosen | None") -> Rest:
-        return chosen.rest() if chosen is not None and self._sample.whole else Rest()
-
-    def _last(self, excerpts: list[Excerpt], omitted: list[Omission], rest: Rest) -> tuple[str, NextCall | None]:
+    def _last(
+        self, excerpts: list[Excerpt], omitted: list[Omission], chosen: "_Chosen | None"
+    ) -> tuple[str, NextCall | None]:
         """Returns the last line, and the call that it names."""
         if not self._measure.size:
             return render.empty_line(), None
@@ -206,6 +205,7 @@ class _Cutting:
             return self._last_of_bytes()
         if not omitted:
             return render.end_line(self._measure, text=self._text is not None), None
+        rest = chosen.rest() if chosen is not None and self._sample.whole else Rest()
         told = render.left_out(excerpts, omitted, self._measure, "" if self._brief else rest.words)
         if not self._stored:
             return f"{told} {render.lost_line(brief=self._brief)}", None
@@ -214,7 +214,7 @@ class _Cutting:
         shown = "\n".join(each.text for each in excerpts)
         section = next((title for title in self._facts.sections if title not in shown), None)
         limited = self._text is None and not self._brief
-        start = None if self._chosen is None else self._chosen.line_start(longest_of(omitted).bytes.start)
+        start = None if chosen is None else chosen.line_start(longest_of(omitted).bytes.start)
         following = next_call(
             self._id, omitted, rest, section=section, path=self._facts.path, limited=limited, line_start=start
         )
@@ -263,7 +263,8 @@ class _Cutting:
 class _Chosen:
     """What a card shows of a text: all of it, or a selection."""
 
-    def __init__(self, units: Units, worth: Worth | None, selection: Selection | None) -> None:
+    def __init__(self, regions: list[Region], units: Units, worth: Worth | None, selection: Selection | None) -> None:
+        self.regions = regions
         self.units = units
         self.worth = worth
         self._selection = selection

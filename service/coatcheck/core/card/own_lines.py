@@ -96,15 +96,6 @@ class OwnLinesBuilder:
         own.lines += kept
         self._facts_lines(own, room, share)
 
-    def add_markers(self, own: OwnLines, excerpts: list[str], room: int) -> bool:
-        """Adds what the payload says of itself where the excerpts do not show it anyway. Whether anything was."""
-        values = dict.fromkeys(one_line(marker.value) for marker in self._facts.markers)
-        missing = [value for value in values if not any(value in text for text in excerpts)]
-        if not missing:
-            return False
-        at = len(own.lines) - len(own.facts)
-        return self._labelled(own, "It says", " | ".join(missing), min(room, own.cost + room // 3), 0.3, at=at)
-
     def _reserve(self, own: OwnLines, line: str, room: int) -> bool:
         """Whether a line that is added later fits; its cost is counted now."""
         cost = self._cost(line)
@@ -113,21 +104,21 @@ class OwnLinesBuilder:
         own.cost += cost
         return True
 
-    def _add(self, own: OwnLines, line: str, room: int, at: int | None = None) -> bool:
+    def _add(self, own: OwnLines, line: str, room: int) -> bool:
         if not self._reserve(own, line, room):
             return False
-        own.lines.insert(len(own.lines) if at is None else at, line)
+        own.lines.append(line)
         return True
 
-    def _labelled(self, own: OwnLines, label: str, value: str, room: int, share: float, at: int | None = None) -> bool:
+    def _labelled(self, own: OwnLines, label: str, value: str, room: int, share: float) -> bool:
         """Adds a line of outside words, clipped to its share and marked when it was. Whether it was added."""
         flat = one_line(value[:4_000])
-        if self._add(own, f"{label}: {flat}", room, at):
+        if self._add(own, f"{label}: {flat}", room):
             return True
         most = min(int(room * share), room - own.cost) - 4
         if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
             return False
-        return self._add(own, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room, at)
+        return self._add(own, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room)
 
     def _facts_lines(self, own: OwnLines, room: int, share: float) -> None:
         left = int((room - own.cost) * share)

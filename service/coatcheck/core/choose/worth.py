@@ -7,6 +7,7 @@ The numbers stem from experiments on sets of payloads; docs/decisions says what 
 
 import re
 from collections import Counter
+from itertools import chain
 from math import exp
 from typing import Final
 
@@ -42,11 +43,11 @@ class Weights(Struct, frozen=True, kw_only=True):
     """Worth of words that no chosen unit contains."""
     thrift: float = 0.2
     """How much a unit's price counts against its worth, as an exponent; 0 shows what is worth most, however long."""
-    repeats: float = 0.8
+    repeats: float = 0.0
     """What a unit loses of its worth when all of its words were shown already."""
 
 
-OUTCOME: Final = Weights(statements=1.0, head=2.0, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0)
+OUTCOME: Final = Weights(statements=1.0, head=2.0, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8)
 DOCUMENT: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
 
 _SURE: Final = 5.0
@@ -85,7 +86,10 @@ _CODE: Final = re.compile(
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
 )
 _STAMP: Final = re.compile(rb"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
-_TOPIC: Final = re.compile(r"[\w/][\w./:@+-]{3,}\w|[\u3040-\u9fff]{2}")
+SHORT: Final = 20
+"""Bytes that a unit counts as having at least, when what it covers is held against its length."""
+_TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
+"""A word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
 
 
 class Worth(Struct):
@@ -93,14 +97,21 @@ class Worth(Struct):
 
     weights: Weights
     base: dict[int, float]
-    topics: dict[int, frozenset[str]]
-    """What the sampled units are about."""
-    rarity: dict[str, float]
-    """What each of these topics is worth the first time it is shown."""
     flags: dict[int, int]
     """What the units state that stand for their shape: the first and the last of each."""
-    verdict: int | None = None
-    """The unit that says how it ended, where one of the last lines does."""
+    words: dict[int, frozenset[bytes]]
+    """The words of the sampled units, where what they cover counts."""
+    rarity: dict[bytes, float]
+    """What each of these words is worth the first time it is shown."""
+
+    def values(self, units: Units) -> dict[int, float]:
+        """Returns what each unit is worth while nothing is shown, of those that are worth anything."""
+        values = dict(self.base)
+        cover, rarity = self.weights.cover, self.rarity.__getitem__
+        for place, words in self.words.items():
+            new = cover * sum(map(rarity, words)) / max(SHORT, len(units.text[place])) ** 0.5
+            values[place] = values.get(place, 0.0) + new
+        return {place: value for place, value in values.items() if units.text[place].strip()}
 
 
 def flags_of(units: Units) -> dict[int, int]:
@@ -196,9 +207,9 @@ def worth_of(
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
     for place, score in answers(units, query).items() if query else ():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, {}, {}, flags, verdict)
+    made = Worth(chosen, base, flags, {}, {})
     if chosen.cover:
-        _topics(made, units)
+        _covers(made, units)
     return made
 
 
@@ -264,18 +275,18 @@ def _ends(base: dict[int, float], units: Units, weights: Weights, reach: float) 
             passed += len(units.text[place]) + 1
 
 
-def _topics(worth: Worth, units: Units) -> None:
-    step = max(1, len(units) // _COVERED)
-    seen: Counter[str] = Counter()
-    for place in range(0, len(units), step):
-        topics = frozenset(_TOPIC.findall(units.text[place].decode("utf-8", "replace")))
-        if topics:
-            worth.topics[place] = topics
-            seen.update(topics)
-    worth.rarity = {topic: _telling(topic) / (1 + 0.15 * count) for topic, count in seen.items()}
-
-
-def _telling(topic: str) -> float:
-    if topic.startswith("http"):
-        return 3.0
-    return 2.0 if "/" in topic or "_" in topic or "." in topic else 1.0
+def _covers(worth: Worth, units: Units) -> None:
+    """Looks up what the sampled units are about: their longer words, of which paths and names say more."""
+    known: dict[bytes, frozenset[bytes]] = {}
+    for place in range(0, len(units), max(1, len(units) // _COVERED)):
+        shape = units.shape[place]
+        words = known.get(shape)
+        if words is None:
+            words = known[shape] = frozenset(_TOPIC.findall(shape))
+        if words:
+            worth.words[place] = words
+    seen = Counter(chain.from_iterable(worth.words.values()))
+    worth.rarity = {
+        word: (2.0 if b"/" in word or b"_" in word or b"." in word else 1.0) / (1 + 0.15 * count)
+        for word, count in seen.items()
+    }

@@ -47,9 +47,7 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Whether the beginning of a longer payload is worth a view; otherwise it has none."""
 
 
-_PAGE: Final = Weights(
-    statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0, repeats=0.0
-)
+_PAGE: Final = Weights(statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0)
 _RESULTS: Final = Weights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.2, cover=2.5)
 _ROWS: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
 

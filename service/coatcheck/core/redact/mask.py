@@ -147,9 +147,9 @@ class RevealingTokenizer:
         """The reverse of `encode`."""
         return self._inner.decode(tokens)
 
-    def lengths(self, tokens: list[int]) -> list[int]:
-        """How many bytes each of these tokens stands for."""
-        return self._inner.lengths(tokens)
+    def ends(self, text: str) -> list[int]:
+        """Where the tokens of the text end, as it is cut."""
+        return self._inner.ends(text)
 
 
 def shown(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:

@@ -36,6 +36,6 @@ class Counted:
         """The bytes that these tokens stand for."""
         return self._tokenizer.decode(tokens)
 
-    def lengths(self, tokens: list[int]) -> list[int]:
-        """How many bytes each of these tokens stands for."""
-        return self._tokenizer.lengths(tokens)
+    def ends(self, text: str) -> list[int]:
+        """Where each token of the text ends, in bytes."""
+        return self._tokenizer.ends(text)

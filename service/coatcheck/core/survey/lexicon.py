@@ -31,18 +31,12 @@ _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[tuple[tuple[int, str], ...]] = (
     (
         _FAILURE,
-        (
-            r"(?i)\b[1-9]\d* (?:tests? |specs? |checks? |examples? |scenarios? )?"
-            r"(?:failed|failing|failures?|errors?|errored|broken|crashed)(?:[^\w=]|$)"
-        ),
+        r"(?i)\b[1-9]\d* (?:tests? |specs? |checks? |examples? |scenarios? )?(?:failed|failing|failures?|errors?|errored|broken|crashed)(?:[^\w=]|$)",
     ),
     (_FAILURE, r"(?i)\b(?:fail(?:ed|ures?|ing)?|errors?|broken) ?[=:] ?[1-9]"),
     (
         STRONG,
-        (
-            r"(?i)\b(?:exit(?:ed|s|ing)?|returned|return|terminated|finished|status|code|rc)\b\W?\W?(?:with )?"
-            r"(?:non-?zero )?(?:exit )?(?:status|code|value)?[ :=(]+-?[1-9]"
-        ),
+        r"(?i)\b(?:exit(?:ed|s|ing)?|returned|return|terminated|finished|status|code|rc)\b\W?\W?(?:with )?(?:non-?zero )?(?:exit )?(?:status|code|value)?[ :=(]+-?[1-9]",
     ),
     (STRONG, r"(?i)\b(?:status|http|HTTP/\d(?:\.\d)?\"?)(?: code)?[ :=]+[45]\d\d\b|\" [45]\d\d "),
 )
@@ -77,111 +71,63 @@ _PATTERNS: Final[tuple[tuple[int, str], ...]] = (
     ),
     (
         STRONG,
-        (
-            r"(?i)\bnot (?:found|authori[sz]ed|permitted|supported|allowed|defined|exist|a valid|available|satisfied"
-            r"|installed|recogni[sz]ed|implemented|match)"
-        ),
+        r"(?i)\bnot (?:found|authori[sz]ed|permitted|supported|allowed|defined|exist|a valid|available|satisfied|installed|recogni[sz]ed|implemented|match)",
     ),
     (STRONG, r"(?i)\b(?:denied|refused|forbidden|unauthori[sz]ed|rejected)\b"),
     (STRONG, r"(?i)\btime(?:d)?[ -]?out\b|\bdeadline exceeded\b|\bexceed(?:ed|s)\b|\bexpired\b"),
     (
         STRONG,
-        (
-            r"(?i)\bexpect(?:ed|s)?\b.*\b(?:got|found|but|actual|received|to (?:be|equal|have|match))\b"
-            r"|^\s*(?:expected|received|actual|got|wanted|want)\s*:|\bassert(?:ion)?\b.*\bfail"
-        ),
+        r"(?i)\bexpect(?:ed|s)?\b.*\b(?:got|found|but|actual|received|to (?:be|equal|have|match))\b|^\s*(?:expected|received|actual|got|wanted|want)\s*:|\bassert(?:ion)?\b.*\bfail",
     ),
     (
         STRONG,
-        (
-            r"(?i)\b(?:mismatch(?:ed)?|invalid|illegal|undefined|undeclared|unresolved|missing|corrupt(?:ed)?|deadlock"
-            r"|conflict(?:s|ing)?|crash(?:ed|es)?|unreachable|out of (?:range|disk|bounds|sync)|incompatible|malformed"
-            r"|unexpected|violation|violates|overflow|leak(?:s|ed)?|stuck|unhealthy|dropp?ed connection|connection reset"
-            r"|broken pipe|giving up|gave up|backoff|oom-kill)\b"
-        ),
+        r"(?i)\b(?:mismatch(?:ed)?|invalid|illegal|undefined|undeclared|unresolved|missing|corrupt(?:ed)?|deadlock|conflict(?:s|ing)?|crash(?:ed|es)?|unreachable|out of (?:range|disk|bounds|sync)|incompatible|malformed|unexpected|violation|violates|overflow|leak(?:s|ed)?|stuck|unhealthy|dropp?ed connection|connection reset|broken pipe|giving up|gave up|backoff|oom-kill)\b",
     ),
     (
         STRONG | WORD,
-        (
-            r"(?i)\berrors? (?:while|during|in|occurred|found|was|at|on|from|code|loading|reading|parsing|compiling"
-            r"|processing)\b|\bfail(?:ed|ure|s)? (?:with|because|in|on|at|after|during|while|due|for|by|again|\d)|\bfailed\b"
-        ),
+        r"(?i)\berrors? (?:while|during|in|occurred|found|was|at|on|from|code|loading|reading|parsing|compiling|processing)\b|\bfail(?:ed|ure|s)? (?:with|because|in|on|at|after|during|while|due|for|by|again|\d)|\bfailed\b",
     ),
     (STRONG | WORD, r"^E +\S|^\s*\*\*\* |\*\*\* \[|^error\b|\bexception (?:in|at|while|of type)\b|\bTEST FAILURE\b"),
     (
         STRONG | WORD,
-        (
-            r"(?i)\bfehler|\berreur|\berrore\b|\berro\b|ошибк|错误|錯誤|失败|失敗|エラー|오류|실패|خطأ|\bfallo\b|\béchec"
-            r"|\bfehlgeschlagen|не удалось|异常|例外"
-        ),
+        r"(?i)\bfehler|\berreur|\berrore\b|\berro\b|ошибк|错误|錯誤|失败|失敗|エラー|오류|실패|خطأ|\bfallo\b|\béchec|\bfehlgeschlagen|не удалось|异常|例外",
     ),
     (
         WORD,
-        (
-            r"(?i)\berrors?\b|\bfail\w*|\bexception\w*|\babort\w*|\bassert\w*|\bkill(?:ed)?\b|\bpanic\b|\btraceback\b"
-            r"|\bproblem\b|\bbroken\b|\bwrong\b|\bdead\b|\balert\b|\bcancell?ed\b"
-        ),
+        r"(?i)\berrors?\b|\bfail\w*|\bexception\w*|\babort\w*|\bassert\w*|\bkill(?:ed)?\b|\bpanic\b|\btraceback\b|\bproblem\b|\bbroken\b|\bwrong\b|\bdead\b|\balert\b|\bcancell?ed\b",
     ),
     (
         WARNING,
-        (
-            r"(?i)\bwarn(?:ing|ings)?\b|\bdeprecat\w*|\bskipp?(?:ed|ing)\b|\bretry(?:ing)?\b|\bretries\b|\bunused\b"
-            r"|\bcaution\b|\bslow\b"
-        ),
+        r"(?i)\bwarn(?:ing|ings)?\b|\bdeprecat\w*|\bskipp?(?:ed|ing)\b|\bretry(?:ing)?\b|\bretries\b|\bunused\b|\bcaution\b|\bslow\b",
     ),
     (
         VERDICT,
-        (
-            r"(?i)\b(?:builds?|job|test run|tests?|test suites?|suites?|command|process|pipeline|deploy(?:ment)?|compilation"
-            r"|install(?:ation)?|run|results?|status|task|step|check|finished|summary)\b.*\b(?:failed|failure|fail"
-            r"|succeeded|success|successful(?:ly)?|passed|passing|completed?|finished|done|exited|errored|unstable|aborted"
-            r"|cancell?ed|ok|green|red)\b"
-        ),
+        r"(?i)\b(?:builds?|job|test run|tests?|test suites?|suites?|command|process|pipeline|deploy(?:ment)?|compilation|install(?:ation)?|run|results?|status|task|step|check|finished|summary)\b.*\b(?:failed|failure|fail|succeeded|success|successful(?:ly)?|passed|passing|completed?|finished|done|exited|errored|unstable|aborted|cancell?ed|ok|green|red)\b",
     ),
     (
         VERDICT,
-        (
-            r"(?i)\b\d+ (?:\w+ )?(?:passed|passing|failed|failing|failures?|errors?|skipped|warnings?|problems?)\b"
-            r"|^\W*(?:tests? run|found|ran|total|totals|executed)\b:?\s.*\d"
-        ),
+        r"(?i)\b\d+ (?:\w+ )?(?:passed|passing|failed|failing|failures?|errors?|skipped|warnings?|problems?)\b|^\W*(?:tests? run|found|ran|total|totals|executed)\b:?\s.*\d",
     ),
     (
         VERDICT,
-        (
-            r"(?i)\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+\d+|^\W*(?:ok|done|finished|completed|success|failed|passed"
-            r"|error|pass|fail)\W*$|\bbuild (?:success|failure|failed)|^make(?:\[\d+\])?: \*\*\*|^(?:FAILED|OK|PASS|FAIL)\b"
-        ),
+        r"(?i)\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+\d+|^\W*(?:ok|done|finished|completed|success|failed|passed|error|pass|fail)\W*$|\bbuild (?:success|failure|failed)|^make(?:\[\d+\])?: \*\*\*|^(?:FAILED|OK|PASS|FAIL)\b",
     ),
     (
         BENIGN,
-        (
-            r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b"
-            r"|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b"
-        ),
+        r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
     ),
     (
         BENIGN,
-        (
-            r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit"
-            r"|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail"
-        ),
+        r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
     ),
     (
         BENIGN,
-        (
-            r"(?i)\b[\w-]*(?:errors?|exceptions?|failures?|failed|fail|fatal|panic|abort|assert)[\w-]*"
-            r"\.(?:jsx?|tsx?|pyc?|rs|go|h|hpp|c|cc|cpp|o|obj|java|class|rb|html?|md|rst|txt|json|ya?ml|so|dll|scala|kt|php"
-            r"|css|xml|log|d)\b|lib\w*error"
-        ),
+        r"(?i)\b[\w-]*(?:errors?|exceptions?|failures?|failed|fail|fatal|panic|abort|assert)[\w-]*\.(?:jsx?|tsx?|pyc?|rs|go|h|hpp|c|cc|cpp|o|obj|java|class|rb|html?|md|rst|txt|json|ya?ml|so|dll|scala|kt|php|css|xml|log|d)\b|lib\w*error",
     ),
     (BENIGN, r"(?i)\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)"),
     (
         BAD_VERDICT,
-        (
-            r"(?i)\b(?:build|job|test run|tests?|suites?|command|process|pipeline|deploy(?:ment)?|compilation"
-            r"|install(?:ation)?|run|results?|status|task|step|finished)\b.*\b(?:failed|failure|fail|errored|unstable"
-            r"|aborted|cancell?ed)\b|\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b"
-        ),
+        r"(?i)\b(?:build|job|test run|tests?|suites?|command|process|pipeline|deploy(?:ment)?|compilation|install(?:ation)?|run|results?|status|task|step|finished)\b.*\b(?:failed|failure|fail|errored|unstable|aborted|cancell?ed)\b|\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b",
     ),
 )
 # No bounded repetition of more than one character stands in a pattern: each would multiply RE2's states.

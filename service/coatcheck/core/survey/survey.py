@@ -12,9 +12,11 @@ from typing import Final, final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, classify, shapes_of, speaking
+from coatcheck.core.survey.lexicon import BENIGN, SPEAKS, STRONG, SURE, VERDICT, classify, shapes_of, speaking
+from coatcheck.core.survey.members import Member, Members
 from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
+from coatcheck.core.text.seen import frame_start
 from coatcheck.core.text.terminal import visible
 
 _BLOCK: Final = 512 * 1024
@@ -35,6 +37,8 @@ _RARE: Final = 32
 """Lines that are like no other and are kept."""
 _ODD: Final = 256
 """Such lines that are remembered; a block with more has no odd ones."""
+_NOTHING: Final = 9
+"""Worse than every level."""
 _MATCHES: Final = 2_000
 """Lines of one block that are classified."""
 
@@ -48,6 +52,8 @@ class Survey(Struct, frozen=True, array_like=True):
     """Tallies over the whole payload."""
     counts: tuple[tuple[bytes, int], ...] = ()
     """The commonest shapes, with how many lines have them."""
+    members: tuple[Member, ...] = ()
+    """Of a payload that is one JSON object."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -99,6 +105,7 @@ class Surveyor:
         self._drop = _DIGITS
         self._flooded = False
         self._tallies = Tallies()
+        self._members = Members()
         self._first: dict[int, list[_Seen]] = {1: [], 2: [], 3: []}
         self._last: dict[int, list[_Seen]] = {1: [], 2: [], 3: []}
         self._odd: list[_Seen] = []
@@ -128,6 +135,7 @@ class Surveyor:
             fragments=_merged([each.region for each in kept]),
             facts=self._tallies.facts(),
             counts=tuple(sorted(each for each in self._known.most_common(64) if len(each[0]) <= _LONGEST)),
+            members=self._members.found(),
         )
 
     def _oddness(self) -> bool:
@@ -135,6 +143,7 @@ class Surveyor:
         return not self._flooded and len(self._known) * 20 <= self._known.total()
 
     def _look(self, data: bytes) -> None:
+        self._members.feed(data)
         raw = data.split(b"\n")
         seen = visible(data)
         self._tallies.feed(seen)
@@ -218,9 +227,20 @@ class Surveyor:
         if not self._starts:
             self._starts = list(accumulate([len(each) + 1 for each in raw], initial=self._offset))
         start, end = self._starts[low], min(self._starts[high], self._offset + len(self._data))
-        whole = high - low > 1 or len(raw[low]) <= _LONGEST
-        data = self._data[start - self._offset : (end if whole else start + _LONGEST) - self._offset]
-        return Region(start, self._line + low, data, begins=not (self._inside and low == 0), ends=whole)
+        data = self._data[start - self._offset : end - self._offset]
+        at = _telling(data) if high - low == 1 and len(raw[low]) > _LONGEST else 0
+        shown = data[at : at + _LONGEST] if at or len(raw[low]) > _LONGEST else data
+        begins = at == 0 and not (self._inside and low == 0)
+        return Region(start + at, self._line + low, shown, begins=begins, ends=at + len(shown) == len(data))
+
+
+def _telling(line: bytes) -> int:
+    r"""Returns where the part of a long line begins that states most; where none states anything, its last frame."""
+    first = frame_start(line)
+    last = max(first, len(line) - SPEAKS)
+    places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
+    levels = [(_level(classify(line[at : at + _LONGEST])) or _NOTHING, at) for at in places]
+    return min(levels, default=(0, 0))[1]
 
 
 def _level(flags: int) -> int:

@@ -4,9 +4,8 @@ What comes back is a true prefix or suffix, whole in its UTF-8 sequences and gra
 asked when counted by itself. Encodes bounded slices only, however large the data: 100 MB cost what 10 KB cost.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate
 from typing import Final
 
 import regex
@@ -78,7 +77,7 @@ def fit_head(
         if safe is None:
             return _recounted(data[:cut], budget, take, tokenizer)
         cut = safe
-    return data[:cut], _tokens_of(tokens, cut, tokenizer)
+    return data[:cut], bisect_right(tokenizer.ends(_decode(piece)), cut)
 
 
 def fit_tail(data: bytes, budget: int, tokenizer: Tokenizer, density: float = _BYTES_PER_TOKEN) -> tuple[bytes, int]:
@@ -108,14 +107,13 @@ def fit_tail(data: bytes, budget: int, tokenizer: Tokenizer, density: float = _B
         if safe is None:
             return _recounted(data[start:], budget, take, tokenizer)
         start = safe
-    before = _tokens_of(tokens, start - (len(data) - len(piece)), tokenizer)
+    before = bisect_right(tokenizer.ends(_decode(piece)), start - (len(data) - len(piece)))
     return data[start:], len(tokens) - before
 
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
     """About how many tokens each of several texts is, from one encoding of all: a token less or more at either end."""
-    tokens = tokenizer.encode("".join(texts))
-    ends = list(accumulate(tokenizer.lengths(tokens)))
+    ends = tokenizer.ends("".join(texts))
     found: list[int] = []
     size = before = 0
     for text in texts:
@@ -177,11 +175,6 @@ def _recounted(piece: bytes, budget: int, take: Callable[[int], bytes], tokenize
             return piece, count
         piece = take(min(len(piece) - 1, len(piece) * budget // count))
     return b"", 0
-
-
-def _tokens_of(tokens: list[int], size: int, tokenizer: Tokenizer) -> int:
-    """How many of the tokens stand for the first `size` bytes, which end where one of them ends."""
-    return bisect_left(list(accumulate(tokenizer.lengths(tokens), initial=0)), size)
 
 
 def _edges(data: bytes, at: int) -> list[int]:

@@ -1,0 +1,58 @@
+"""The members of a large JSON object are found wherever they stand, however it was split, and are never guessed."""
+
+import json
+import random
+
+import pytest
+
+from coatcheck.core.survey.members import Member, Members
+
+KEYS = 'abcdefgh"\\ü,'
+
+
+def members_of(data: bytes, size: int) -> tuple[Member, ...]:
+    members = Members()
+    for at in range(0, len(data), size):
+        members.feed(data[at : at + size])
+    return members.found()
+
+
+def value(rng: random.Random, depth: int = 0) -> object:
+    choice = rng.random()
+    if depth < 3 and choice < 0.25:
+        return [value(rng, depth + 1) for _ in range(rng.randrange(5))]
+    if depth < 3 and choice < 0.5:
+        return {rng.choice(KEYS) * rng.randrange(1, 4): value(rng, depth + 1) for _ in range(rng.randrange(5))}
+    return rng.choice([1, 2.5, None, True, "x", 'a,b]}"\\', "ü{[", "", " " * 500])
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 50, 100_000])
+def test_members_are_those_that_a_parser_finds(size: int) -> None:
+    rng = random.Random(size)
+    for _ in range(400):
+        whole = {rng.choice(KEYS) * rng.randrange(5): value(rng) for _ in range(rng.randrange(1, 6))}
+        indent, ascii_only = rng.choice([None, 1]), rng.random() < 0.5
+        data = json.dumps(whole, indent=indent, ensure_ascii=ascii_only).encode() + rng.choice([b"", b"\n"])
+        found = members_of(data, size)
+        assert [member.name for member in found] == list(whole)
+        for member in found:
+            expected = whole[member.name]
+            assert member.elements == (len(expected) if isinstance(expected, list) else None)
+            if member.value is not None:
+                assert json.loads(member.value) == expected
+            else:
+                assert isinstance(expected, list | dict) or len(json.dumps(expected)) > 300
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"a":1}{"b":2}', b'{"a":1}\n{"b":2}', b'{"a":1', b"[1]", b"{a:1}", b'{"a":1}}', b'{"a":tru}', b"", b"{}"]
+)
+def test_what_is_no_single_whole_object_has_no_members(data: bytes) -> None:
+    assert members_of(data, 3) == ()
+
+
+def test_of_a_map_of_very_many_nothing_is_said() -> None:
+    assert members_of(json.dumps({f"k{n}": n for n in range(20_000)}).encode(), 65_536) == ()
+    many = members_of(json.dumps({f"k{n}": n for n in range(500)}).encode(), 65_536)
+    assert [many[0].name, many[-1].name] == ["k0", "k499"]
+    assert len(many) == 96
