@@ -9,7 +9,6 @@ from typing import Final
 
 from msgspec import structs
 
-from coatcheck.core.artifact import Kind
 from coatcheck.core.extract.sections import Start, sections
 from coatcheck.core.views import Extracted
 
@@ -28,12 +27,15 @@ _UNDERLINED: Final = 120
 _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 
 
-def extract_headings(kind: Kind, media_type: str | None, url: str | None, data: bytes) -> Extracted | None:
-    """The sections of a document; None where it has no headings, or is no document."""
+def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> bool:
+    """Returns whether a text that may be anything is a document with headings, by its name."""
+    del data
     named = any(name in (media_type or "") for name in _DOCUMENTS)
-    named = named or (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES)
-    if kind is not Kind.TEXT and not named:
-        return None
+    return named or (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES)
+
+
+def extract_headings(data: bytes) -> Extracted | None:
+    """Returns the sections of a document; None where it has no headings."""
     starts = _starts(data)
     if not starts:
         return None

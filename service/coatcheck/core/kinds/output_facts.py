@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.artifact import Said, Sample
 from coatcheck.core.kinds.description import Description, plural
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.landmarks import landmarks
+from coatcheck.core.outline.landmarks import PROSE, landmarks
 from coatcheck.core.survey.tallies import Tallies
 
 _LOOK: Final = 16 * 1024
@@ -28,7 +28,7 @@ def describe_output(sample: Sample, declared: Said) -> Description:
 
 
 def _commits(data: bytes) -> Description:
-    commits = [entry.title[:_TITLE] for entry in landmarks(Kind.TEXT, (), data) if entry.what == "commit"]
+    commits = [entry.title[:_TITLE] for entry in landmarks(PROSE, (), data) if entry.what == "commit"]
     if not commits:
         return Description()
     more = f"; … {len(commits) - _COMMITS} more" if len(commits) > _COMMITS else ""

@@ -3,11 +3,13 @@
 import re
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.artifact import Said, Sample
+from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import Description
 from coatcheck.core.kinds.output_facts import describe_output
-from coatcheck.core.outline.landmarks import landmarks
+from coatcheck.core.outline.landmarks import SOURCE, landmarks
 from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.sections import of_sections
 
 _NAMED: Final = 80
 _TITLE: Final = 60
@@ -26,8 +28,7 @@ def describe_source(sample: Sample, declared: Said) -> Description:
     if partial:
         data = data[: data.rfind(b"\n", 0, _LARGEST) + 1]
     names = (declared.title, declared.url)
-    kind = Kind.TEXT if len(_SUBHEADINGS.findall(data)) > 1 and not data.startswith(b"#!") else Kind.CODE_OR_FILE
-    entries = [e for e in landmarks(kind, names, data) if e.lines is not None]
+    entries = _headings(names, data) or [e for e in landmarks(SOURCE, names, data) if e.lines is not None]
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return describe_output(sample, declared)
     deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _NAMED else 1
@@ -39,6 +40,15 @@ def describe_source(sample: Sample, declared: Said) -> Description:
         facts=(f"{label}{where} (with lines): {'; '.join(map(_named, outer[:_NAMED]))}",),
         sections=tuple(entry.title for entry in outer[:_NAMED] if entry.what == "heading"),
     )
+
+
+def _headings(names: tuple[str | None, ...], data: bytes) -> list[Entry]:
+    """Returns the headings of a document, by the text itself or by the first of its names; none of a source file."""
+    document = len(_SUBHEADINGS.findall(data)) > 1 and not data.startswith(b"#!")
+    if not document and not reads_as_document(None, next(filter(None, names), None), data):
+        return []
+    made = extract_headings(data)
+    return [] if made is None else of_sections(made.sections)
 
 
 def _named(entry: Entry) -> str:
