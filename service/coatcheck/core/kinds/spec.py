@@ -78,8 +78,8 @@ _RESULTS: Final = Weights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, ta
 _ROWS: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
 
 SPECS: Final[dict[Kind, KindSpec]] = {
-    Kind.COMMAND_OUTPUT: KindSpec(describe=describe_output, landmarks=landmarks.OUTPUT),
-    Kind.LOG: KindSpec(describe=describe_output, landmarks=landmarks.OUTPUT),
+    Kind.COMMAND_OUTPUT: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),
+    Kind.LOG: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),
     Kind.CODE_OR_FILE: KindSpec(
         describe=describe_source, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
     ),
