@@ -50,6 +50,8 @@ def test_what_was_run_and_what_to_compare_with_are_said_beside_the_payload(servi
     assert (known["command"], known["compared_to"]) == ("make all", first)
     assert b"read_artifact" in ask(service, "put", "-", *run, stdin=LOG).out
     assert b"read_artifact" not in ask(service, "put", "-", *run, "--no-tools", stdin=LOG).out
+    assert b"read_artifact" in ask(service, "card", first).out
+    assert b"read_artifact" not in ask(service, "card", first, "--no-tools").out
 
 
 def test_a_large_file_becomes_the_card_that_the_service_cuts(service: Service, tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ def test_a_run_is_compared_with_the_one_before_and_a_card_can_do_without_tools(c
     known = client.describe(second.id or "").artifact
     assert (known.command, known.compared_to) == (long, first.id)
     assert ["read_artifact" in receipt.text for receipt in (first, second)] == [True, False]
+    assert "read_artifact" in client.card(second.id or "").text
+    assert "read_artifact" not in client.card(second.id or "", tools="none").text
 
 
 def test_it_reads_on_in_every_way(client: Client) -> None:

@@ -7,7 +7,6 @@ import pytest
 from coatcheck.core.artifact import Kind, Said
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
-from coatcheck.core.kinds.spec import SPECS
 from coatcheck.core.survey.region import Region
 from coatcheck.core.text.terminal import visible
 from core.matter import TOKENIZER, card_of
@@ -142,7 +141,3 @@ def test_what_an_earlier_run_had_is_not_new_whatever_its_numbers() -> None:
     assert (found.lines, found.gone) == (1, 0)
     assert [start for start, _ in found.new] == [after.start[9]]
     assert novelty(before, before) == type(found)()
-
-
-def test_every_kind_has_a_row() -> None:
-    assert set(SPECS) == set(Kind)

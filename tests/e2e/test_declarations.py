@@ -28,8 +28,8 @@ def post(service: Service, session: str, content: str, **said: Json) -> Json:
     return answer.json()
 
 
-def card(service: Service, artifact_id: str) -> Json:
-    return service.client.get(f"/v1/artifacts/{artifact_id}/card").json()
+def card(service: Service, artifact_id: str, **asked: str) -> Json:
+    return service.client.get(f"/v1/artifacts/{artifact_id}/card", params=asked).json()
 
 
 @pytest.mark.parametrize("content", [PAGE, LOG, DOCUMENT], ids=["page", "log", "json"])
@@ -105,6 +105,17 @@ def test_a_card_for_a_model_without_tools_names_none(service: Service) -> None:
         assert shown["card"].get("next") is None
     assert "read_artifact" in card(service, plain["id"])["text"]
     assert [answer.status_code for answer in forms(service, {"tools": "all"})[:3]] == [400] * 3
+
+
+def test_a_card_that_is_cut_again_for_a_model_without_tools_is_that_of_the_ingest(service: Service) -> None:
+    without = post(service, "untold", LOG, tools="none")
+    again = card(service, without["id"], tools="none")
+    assert (again["text"], again["card"].get("next")) == (without["text"], None)
+    told = card(service, without["id"])["text"]
+    assert "read_artifact" in told
+    assert told == card(service, without["id"], tools="read_artifact")["text"]
+    refused = service.client.get(f"/v1/artifacts/{without['id']}/card", params={"tools": "all"})
+    assert refused.status_code == 400
 
 
 def test_compare_to_is_resolved_and_shown_and_what_is_not_there_is_an_error(service: Service) -> None:

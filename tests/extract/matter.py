@@ -1,9 +1,9 @@
 """Pages and documents to make text views of."""
 
 from itertools import pairwise
+from typing import Final, get_args
 
-from coatcheck.core.artifact import Kind
-from coatcheck.core.views import Extracted, Section
+from coatcheck.core.views import Extracted, Section, TextForm
 
 PROSE = "Harbour {n} has been known since antiquity, and the ships that call at it carry most goods, it is said."
 
@@ -48,4 +48,4 @@ def check_sections(sections: tuple[Section, ...], view: bytes) -> None:
         assert left.end <= right.start or (left.level < right.level and right.end <= left.end)
 
 
-KINDS = (Kind.WEB_PAGE, Kind.SEARCH_RESULTS, Kind.JSON, Kind.TEXT, Kind.CODE_OR_FILE)
+FORMS: Final[tuple[TextForm, ...]] = get_args(TextForm)

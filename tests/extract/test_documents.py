@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.core import parts
-from coatcheck.core.artifact import Kind
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.json_text import extract_json
 from coatcheck.core.extract.parts_text import extract_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.sections import Start, sections
-from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Extracted, Section
-from extract.matter import KINDS, check_sections, cut
+from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Extracted, Section, TextForm
+from extract.matter import FORMS, check_sections, cut
 
 
 def test_minified_json_is_indented_and_says_the_same() -> None:
@@ -143,7 +142,7 @@ Four
 
 
 def test_headings_of_a_document_are_sections_of_the_payload_itself() -> None:
-    made = extract_text(Kind.TEXT, None, None, MARKDOWN)
+    made = extract_text("prose", None, None, MARKDOWN)
     assert made is not None
     assert made.text is None
     check_sections(made.sections, MARKDOWN)
@@ -156,21 +155,21 @@ def test_headings_of_a_document_are_sections_of_the_payload_itself() -> None:
 
 
 def test_a_comment_in_a_source_file_is_no_heading() -> None:
-    assert extract_text(Kind.CODE_OR_FILE, "text/x-python", None, b"# comment\nx = 1\n") is None
-    named = extract_text(Kind.CODE_OR_FILE, None, "https://e.org/README.md?raw=1", MARKDOWN)
+    assert extract_text("mixed", "text/x-python", None, b"# comment\nx = 1\n") is None
+    named = extract_text("mixed", None, "https://e.org/README.md?raw=1", MARKDOWN)
     assert named is not None
 
 
 def test_numbered_headings_count_where_there_are_three_and_list_items_never() -> None:
     report = b"1. Introduction\n\ntext\n\n1.1 Scope\n\ntext\n\n2. Method\n\ntext\n"
-    made = extract_text(Kind.TEXT, None, None, report)
+    made = extract_text("prose", None, None, report)
     assert made is not None
     assert [(each.title, each.level) for each in made.sections] == [
         ("1. Introduction", 1),
         ("1.1 Scope", 2),
         ("2. Method", 1),
     ]
-    assert extract_text(Kind.TEXT, None, None, b"1. Do this.\n\n2. Do that.\n\n3. Be done.\n") is None
+    assert extract_text("prose", None, None, b"1. Do this.\n\n2. Do that.\n\n3. Be done.\n") is None
 
 
 def test_too_many_sections_leave_the_highest_levels() -> None:
@@ -211,23 +210,23 @@ _MARKUP = st.lists(st.sampled_from(_PIECES), max_size=60)
 
 
 @settings(deadline=None, max_examples=150)
-@given(_MARKUP, st.sampled_from(KINDS))
-def test_any_payload_of_any_kind_has_a_sound_view_or_none(pieces: list[str], kind: Kind) -> None:
+@given(_MARKUP, st.sampled_from(FORMS))
+def test_any_payload_of_any_kind_has_a_sound_view_or_none(pieces: list[str], form: TextForm) -> None:
     payload = "".join(pieces).encode()
-    made = extract_text(kind, None, "https://example.org/", payload)
+    made = extract_text(form, None, "https://example.org/", payload)
     if made is None:
         return
     view = payload if made.text is None else made.text
     view.decode()
     check_sections(made.sections, view)
     assert isinstance(made, Extracted)
-    assert extract_text(kind, None, "https://example.org/", payload) == made
+    assert extract_text(form, None, "https://example.org/", payload) == made
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.binary(max_size=300), st.sampled_from(KINDS))
-def test_any_bytes_have_a_sound_view_or_none(payload: bytes, kind: Kind) -> None:
-    made = extract_text(kind, "text/html; charset=utf-7", None, payload)
+@given(st.binary(max_size=300), st.sampled_from(FORMS))
+def test_any_bytes_have_a_sound_view_or_none(payload: bytes, form: TextForm) -> None:
+    made = extract_text(form, "text/html; charset=utf-7", None, payload)
     if made is not None:
         view = payload if made.text is None else made.text
         check_sections(made.sections, view)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from coatcheck.core.artifact import Kind
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.tags import pieces, without_opaque
@@ -207,7 +206,7 @@ def test_a_page_without_a_word_has_no_view(markup: str) -> None:
     ids=["utf-8 for all that the header says", "a mark", "utf-16", "the header"],
 )
 def test_the_view_is_utf_8_whatever_the_page_is(data: bytes, media_type: str | None) -> None:
-    made = extract_text(Kind.WEB_PAGE, media_type, None, data)
+    made = extract_text("page", media_type, None, data)
     assert made is not None
     assert made.text is not None
     if media_type and "GBK" in media_type:
@@ -219,11 +218,11 @@ def test_the_view_is_utf_8_whatever_the_page_is(data: bytes, media_type: str | N
 def test_the_page_itself_says_its_encoding_and_is_believed_only_if_it_fits() -> None:
     said = '<meta charset="windows-1251">'
     russian = page(f"<p>Корабли заходят в гавань издавна, как говорят.</p>{article()}", head=said)
-    made = extract_text(Kind.WEB_PAGE, None, None, russian.encode("cp1251"))
+    made = extract_text("page", None, None, russian.encode("cp1251"))
     assert made is not None
     assert made.text is not None
     assert "Корабли заходят" in made.text.decode()
-    wrong = extract_text(Kind.WEB_PAGE, "text/html; charset=nonsense", None, russian.encode("cp1251"))
+    wrong = extract_text("page", "text/html; charset=nonsense", None, russian.encode("cp1251"))
     assert wrong == made
 
 

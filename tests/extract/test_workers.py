@@ -17,7 +17,7 @@ from coatcheck.adapters.extract.workers import Busy, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text, strip_markup
-from coatcheck.core.views import Extracted, Section
+from coatcheck.core.views import Extracted, Section, TextForm
 from extract.matter import article, page
 
 MEMORY = 1024**3
@@ -29,8 +29,8 @@ SLOW = b"<p>a<br>" * 700_000
 """A page that no worker reads within a hundredth of a second."""
 
 
-def job(payload: bytes, kind: Kind = Kind.WEB_PAGE) -> Job:
-    return Job(kind, None, None, payload, int(SECONDS))
+def job(payload: bytes, form: TextForm = "page") -> Job:
+    return Job(form, None, None, payload, int(SECONDS))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_none_is_started_before_it_is_needed_and_one_does_many_jobs(workers: Wor
     assert workers.pids == set()
     first = workers.submit(job(LARGE)).result()
     kept = workers.pids
-    assert first.extracted == extract_text(Kind.WEB_PAGE, None, None, LARGE)
+    assert first.extracted == extract_text("page", None, None, LARGE)
     assert [workers.submit(job(LARGE)).result().extracted for _ in range(3)] == [first.extracted] * 3
     assert workers.pids == kept
     assert len(kept) == 1
@@ -89,7 +89,7 @@ def test_a_worker_may_not_take_more_memory_than_it_is_given() -> None:
     worker = Worker.start(256 * 1024**2)
     nested = b"[" * 3 + b'{"a":1},' * 4_000_000 + b"1" + b"]" * 3
     try:
-        made = worker.run(job(nested, Kind.JSON), SECONDS)
+        made = worker.run(job(nested, "json"), SECONDS)
     except WorkerLost:
         return  # the system's way of saying it
     worker.kill()
@@ -169,7 +169,7 @@ async def test_what_its_worker_does_not_survive_loses_its_markup_and_nothing_els
         made = await extractor.extract(Kind.WEB_PAGE, None, None, cells)
     finally:
         extractor.close()
-    assert made in (strip_markup(Kind.WEB_PAGE, None, cells), extract_text(Kind.WEB_PAGE, None, None, cells))
+    assert made in (strip_markup(None, cells), extract_text("page", None, None, cells))
     assert made is not None
 
 
@@ -178,7 +178,7 @@ async def test_a_worker_killed_by_somebody_else_costs_no_view(extractor: TextExt
     (pid,) = extractor.workers.pids
     os.kill(pid, signal.SIGKILL)
     assert await extractor.extract(Kind.WEB_PAGE, None, None, LARGE) == whole
-    assert whole != strip_markup(Kind.WEB_PAGE, None, LARGE)
+    assert whole != strip_markup(None, LARGE)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_a_busy_pool_says_come_again_and_not_that_there_is_no_text(
     with pytest.raises(CoatcheckError) as caught:
         await extractor.extract(kind, None, None, payload)
     assert caught.value.code is Code.OVERLOADED
-    assert await extractor.extract(Kind.WEB_PAGE, None, None, LARGE) == extract_text(Kind.WEB_PAGE, None, None, LARGE)
+    assert await extractor.extract(Kind.WEB_PAGE, None, None, LARGE) == extract_text("page", None, None, LARGE)
     extractor.close()
     assert wait(taken, SECONDS).not_done == set()
 

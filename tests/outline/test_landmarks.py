@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.artifact import Kind
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.diff import by_size
 from coatcheck.core.outline.landmarks import landmarks
 from coatcheck.core.outline.model import Entry
@@ -20,7 +21,7 @@ MODULES = sorted([*STDLIB.glob("*.py"), *STDLIB.glob("[a-l]*/*.py")])[::4]
 
 
 def found(text: str | bytes, kind: Kind = Kind.CODE_OR_FILE, name: str | None = None) -> list[Entry]:
-    return landmarks(kind, (name,), text.encode() if isinstance(text, str) else text)
+    return landmarks(spec_of(kind).landmarks, (name,), text.encode() if isinstance(text, str) else text)
 
 
 def lines(entries: list[Entry]) -> list[int]:
@@ -251,9 +252,7 @@ def test_what_is_no_notebook_has_no_cells(text: str) -> None:
     assert not any(entry.what == "cell" for entry in found(text, Kind.JSON))
 
 
-def test_a_document_is_its_headings() -> None:
-    assert [(e.section, e.title) for e in found("# One\n\n## Two\n", Kind.TEXT)] == [("s1", "One"), ("s2", "Two")]
-    assert [e.title for e in found("# One\n\n## Two\n", name="https://x.org/readme.md?raw=1")] == ["One", "Two"]
+def test_words_without_headings_have_no_landmarks() -> None:
     assert found("words and more words\n" * 50, Kind.TEXT) == []
 
 
@@ -262,5 +261,5 @@ def test_a_document_is_its_headings() -> None:
     "data", [b"", b"\n", b"\xff\xfe\0", b'"""', b"/*", b"<<EOF\n", b"@@ -1 +1 @@\n-", b"commit abcdef0\n"]
 )
 def test_no_payload_is_too_odd(kind: Kind, data: bytes) -> None:
-    for entry in landmarks(kind, ("x.py",), data):
+    for entry in landmarks(spec_of(kind).landmarks, ("x.py",), data):
         assert "\n" not in entry.title

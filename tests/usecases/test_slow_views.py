@@ -9,6 +9,7 @@ import pytest
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.views import Extracted
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.ingest import Ingest
@@ -27,7 +28,7 @@ class Slow:
     async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
         self.asked.release()
         await self.go.wait()
-        return extract_text(kind, media_type, url, payload)
+        return extract_text(spec_of(kind).text_view, media_type, url, payload)
 
 
 def ingest_with(house: House, extractor: Slow) -> Ingest:

@@ -58,7 +58,8 @@ CARD: Final = Doc(
     operation_id="getCard",
     tag="Reading",
     summary="Cut the card again",
-    description="At another budget, or for another query. As JSON, or as the text alone with `Accept: text/plain`.",
+    description="At another budget, for another query, or for a model that has no tool to read on with (`tools=none`). "
+    "As JSON, or as the text alone with `Accept: text/plain`.",
     query=fields.CardAsk,
     answers=(Answer(status=200, description="The card.", model=views.CardView, other=("text/plain",)),),
     problems=(*ONE, Code.INTEGRITY),

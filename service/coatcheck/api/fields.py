@@ -215,6 +215,7 @@ class CardAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
     tokens: CardTokens | None = None
     query: Query | None = None
+    tools: Tools = "read_artifact"
 
 
 View = Annotated[

@@ -182,6 +182,9 @@ def _unreadable(file: str, error: OSError) -> NoReturn:
 @service_options
 @click.option("--tokens", type=int, help="Budget of the card (600).")
 @click.option("--query", help="What you are looking for; the excerpts follow it.")
+@click.option(
+    "--no-tools", "tools", flag_value="none", help="The model has no tool to read on with: name none in the card."
+)
 def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
     """Print the card of an artifact again, at any budget."""
     with connect(service, key) as client:

@@ -124,9 +124,9 @@ def describe(artifact_id: str) -> Ask[results.Described]:
     return _get(artifact_id, "", results.Described)
 
 
-def card(artifact_id: str, tokens: int | None, query: str | None) -> Ask[results.CardText]:
-    """The card at another budget, or for a question."""
-    return _get(artifact_id, "/card", results.CardText, tokens=tokens, query=query)
+def card(artifact_id: str, tokens: int | None, query: str | None, tools: str | None) -> Ask[results.CardText]:
+    """The card at another budget, for a question, or without the tool."""
+    return _get(artifact_id, "/card", results.CardText, tokens=tokens, query=query, tools=tools)
 
 
 def read(artifact_id: str, asked: Mapping[str, Any]) -> Ask[results.Read]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, Unpack
+from typing import Any, BinaryIO, Literal, Self, Unpack
 
 import httpx
 from msgspec import UNSET, UnsetType
@@ -155,9 +155,16 @@ class AsyncClient:
         """An artifact's metadata and card."""
         return await self._line.send(asks.describe(artifact_id))
 
-    async def card(self, artifact_id: str, *, tokens: int | None = None, query: str | None = None) -> CardText:
-        """Its card at another budget, or with excerpts that follow a question."""
-        return await self._line.send(asks.card(artifact_id, tokens, query))
+    async def card(
+        self,
+        artifact_id: str,
+        *,
+        tokens: int | None = None,
+        query: str | None = None,
+        tools: Literal["read_artifact", "none"] | None = None,
+    ) -> CardText:
+        """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
+        return await self._line.send(asks.card(artifact_id, tokens, query, tools))
 
     async def read(self, artifact_id: str, **asked: Unpack[Ranged]) -> Read:
         """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""

@@ -4,11 +4,13 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Facts, Kind, Said
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.views import AS_IS
 
 
 def is_plain(kind: Kind) -> bool:
     """Returns whether a payload of this kind is what a reader reads: its text view is the payload itself."""
-    return spec_of(kind).readable and spec_of(kind).text_view == "same"
+    spec = spec_of(kind)
+    return spec.readable and spec.text_view in AS_IS
 
 
 class ViewInputs(Struct, frozen=True):

@@ -5,7 +5,7 @@ view of an artifact that has one. Only another declaration of what the payload i
 is the payload itself. Values only; extracts nothing.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,12 @@ MAX_SECTIONS: Final = 2_000
 TITLE_CHARS: Final = 200
 """Characters of a section's title."""
 
+TextForm = Literal["same", "mixed", "prose", "page", "search_results", "json", "document"]
+"""How a payload is read as text. Of the first three the view is the payload itself: `same` has no sections, `mixed` has
+headings where its name or the text itself tells that it is a document, `prose` has those that are found. `page`,
+`search_results` and `json` are laid out anew; `document` is opened by what knows its format."""
+AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
+"""Forms of which the view is the payload itself."""
 LINKS: Final = "Links"
 """Title of the last section of a page's text, which says where its links lead."""
 

@@ -9,9 +9,10 @@ from typing import Protocol
 from msgspec import structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, Kind
+from coatcheck.core.artifact import Caller
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
@@ -146,7 +147,7 @@ class ReadArtifact:
         if reading.unkept:
             notes.append("Its readable text cannot be had at the moment: this is the payload as it came.")
         if reading.partial:
-            rest = ": path reads the rest, too" if reading.artifact.facts.kind is Kind.JSON else ""
+            rest = ": path reads the rest, too" if spec_of(reading.artifact.facts.kind).paths else ""
             notes.append(f"The text view ends before the payload does{rest}.")
         return structs.replace(asked, notes=tuple(notes)), reading
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Artifact, Blob, Facts, Kind, Said, Sample
+from coatcheck.core.artifact import Artifact, Blob, Facts, Said, Sample
 from coatcheck.core.card import Text, may_show_text, shows_text, text_of
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.extract import may_be_parts
 from coatcheck.core.intake import Intake, sample_ranges
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.view_inputs import view_inputs
 from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
@@ -31,7 +31,7 @@ from coatcheck.usecases.outage import REFUSALS
 log = logging.getLogger(__name__)
 
 _LOOKED_AT: Final = 64 * 1024
-"""Bytes of a JSON document in which a part says what it is."""
+"""Bytes of the beginning that tell whether a card would show the view."""
 _DENSEST: Final = 8
 """Times that a text is hardly ever smaller when it is compressed."""
 
@@ -156,10 +156,9 @@ class CardText:
 
     async def _remade(self, found: Found) -> FoundView | None:
         """The view made now, as it was at ingest; None where storage does not take it."""
-        if found.artifact.facts.kind is Kind.JSON:
-            head = await self._open(found).read(0, _LOOKED_AT)
-            if not may_be_parts(head):
-                return None
+        shows_view = spec_of(found.artifact.facts.kind).shows_view
+        if shows_view is not None and not shows_view(await self._open(found).read(0, _LOOKED_AT)):
+            return None
         try:
             return await self._keep_text(found)
         except CoatcheckError as error:
@@ -171,4 +170,5 @@ class CardText:
 def _worth_making(facts: Facts, sample: Sample) -> bool:
     if not may_show_text(facts, sample.size):
         return False
-    return facts.kind is not Kind.JSON or may_be_parts(sample.head[:_LOOKED_AT])
+    shows_view = spec_of(facts.kind).shows_view
+    return shows_view is None or shows_view(sample.head[:_LOOKED_AT])

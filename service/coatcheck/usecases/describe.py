@@ -55,9 +55,22 @@ class Describe:
         self._card_tokens = card_tokens
 
     async def __call__(
-        self, caller: Caller, number: int, *, budget: int | None = None, query: str | None = None
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        budget: int | None = None,
+        query: str | None = None,
+        tools: bool = True,
     ) -> Described:
-        """The artifact and its card at `budget` tokens (64 to 8192; None takes the service's default).
+        """Returns the artifact and its card.
+
+        Args:
+            caller: who asks.
+            number: the artifact.
+            budget: tokens of the card, 64 to 8192; None takes the policy's, or the service's default.
+            query: what the excerpts follow, where the caller looks for something.
+            tools: whether the model that reads the card has the declared tool; otherwise the card names none.
 
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
@@ -76,7 +89,7 @@ class Describe:
         def work() -> Cut:
             tokens = self._budget(a) if budget is None else budget
             draft = redrafted(a, sample, text, survey)
-            return cut(draft, budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask)
+            return cut(draft, budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask, tools=tools)
 
         made = await in_pool(self._pool, work)
         shown = a if made.facts is None else structs.replace(a, facts=made.facts)

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.outline.landmarks import json_entries, scanner_for
-from coatcheck.core.outline.model import Entry, Found, Scanner
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.outline.model import Entry, Found, Landmarks, Scanner, Structure
 from coatcheck.core.outline.narrow import chosen, section_of
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.render import MIN_TOKENS, Rendered, render
 from coatcheck.core.outline.sections import of_sections
-from coatcheck.core.outline.table import of_table
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views import Section
@@ -36,9 +35,8 @@ SCAN_BYTES: Final = 64 * 1024 * 1024
 """Bytes whose lines are looked at."""
 _LINE: Final = 64 * 1024
 """Bytes of a line above which it is passed over: it begins nothing."""
-_JSON_WHOLE: Final = 8 * 1024 * 1024
-"""A document up to this size is looked at whole; of a larger one, the beginning."""
 _HEAD: Final = 256 * 1024
+"""Bytes of the beginning by which a structure, or a scanner, is chosen."""
 
 
 class Looked(Struct, frozen=True):
@@ -172,28 +170,28 @@ class Outline(Reader):
         extent = reading.extent
         size = extent.end - extent.start
         sections = _within(reading)
-        kind = reading.artifact.facts.kind
         if reading.binary or not size:
             return Found([]), size
-        if sections and kind is not Kind.JSON:
+        marks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
+        if sections and not marks.beside_sections:
             lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
             return Found(of_sections(sections), reading.sections_end, lacking), size
-        if kind is Kind.JSON:
-            shape, looked = await self._shape(reading)
+        if marks.structure is not None:
+            shape, looked = await self._structure(reading, marks.structure, marks.whole_bytes)
             return Found([*of_sections(sections), *shape.entries], shape.exact, shape.notices), looked
-        if kind is Kind.TABLE:
-            head = await reading.read(extent.start, extent.start + _HEAD)
-            return await in_pool(self._pool, of_table, head, reading.lines.last - reading.lines.first + 1), size
         head = await reading.read(extent.start, extent.start + _HEAD)
-        scanner = scanner_for(kind, _names(reading.artifact), head)
+        scanner = marks.scanner(_names(reading.artifact), head)
         return (Found([]), size) if scanner is None else await self._scan(reading, scanner)
 
-    async def _shape(self, reading: Reading) -> tuple[Found, int]:
+    async def _structure(self, reading: Reading, read: Structure, whole_bytes: int | None) -> tuple[Found, int]:
+        """The entries of a structure, and how many bytes they speak of."""
         extent = reading.extent
         size = extent.end - extent.start
-        whole = size <= _JSON_WHOLE
+        whole = whole_bytes is not None and size <= whole_bytes
         head = await reading.read(extent.start, extent.end if whole else extent.start + _HEAD)
-        return await in_pool(self._pool, json_entries, head, whole=whole), len(head)
+        lines = reading.lines.last - reading.lines.first + 1
+        found = await in_pool(self._pool, read, head, lines, whole=whole)
+        return found, size if whole_bytes is None else len(head)
 
     async def _scan(self, reading: Reading, scanner: Scanner) -> tuple[Found, int]:
         """Feed the lines, until their end, the deadline, or more than is looked at."""

@@ -13,10 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Caller, Kind
+from coatcheck.core.artifact import Caller
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.kinds.search_tool import is_search_tool
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
@@ -289,10 +289,10 @@ class _Looking:
         reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
         missing = _named(asked, self.weights.missing, grams=False)
         said = [f"Not found: {missing}."] if missing else []
-        kind = reading.artifact.facts.kind
-        page = reading.view == "raw" and kind is Kind.WEB_PAGE
+        spec = spec_of(reading.artifact.facts.kind)
+        page = reading.view == "raw" and spec.markup
         rated = Ranking(asked.looked_for, self.weights).of_parts(parts, page=page) if parts else []
-        found = kind is Kind.SEARCH_RESULTS or (kind is Kind.JSON and is_search_tool(reading.artifact.said.tool_name))
+        found = spec.lists_results(reading.artifact.said.tool_name)
         made = compose(
             earlier_first(rated, reading.content.size) if found else rated,
             parts,

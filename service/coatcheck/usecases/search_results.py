@@ -16,8 +16,9 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller, Kind, Said
+from coatcheck.core.artifact import Artifact, Caller, Said
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.redact.answers import revealed, revealed_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.searched import laid_of
@@ -193,7 +194,7 @@ class SearchResults:
             CoatcheckError: `invalid_request` for limits out of bounds; as an ingest.
         """
         checked(ask.limits)
-        said = replace(ask.said, kind=Kind.SEARCH_RESULTS)
+        said = replace(ask.said, kind=SEARCH_RESPONSE)
         incoming = Incoming(self._p.redacting, caller.namespace, said, self._p.pool)
         payload = await incoming.whole(payload)
         read = await in_pool(self._p.pool, _read, payload)
@@ -228,10 +229,11 @@ class SearchResults:
     async def _view_kept(self, found: Found, view: Extracted, notices: list[Notice]) -> None:
         """Keep the view; what is stored as another kind, or has a view of another release, keeps that."""
         kept, kind = found.text_view, found.artifact.facts.kind
-        if kept is None and kind is Kind.SEARCH_RESULTS:
+        laid_out = spec_of(kind).text_view == "search_results"
+        if kept is None and laid_out:
             kept = await self._p.keep_text.keep(found, view)
         ours = kept is not None and (kept.view.extractor, kept.view.measure.size) == (EXTRACTOR, len(view.text or b""))
-        if not ours or kind is not Kind.SEARCH_RESULTS:
+        if not ours or not laid_out:
             notices.append(
                 Notice(
                     "stored_as_other",
@@ -324,7 +326,7 @@ def _read(payload: bytes) -> _Read:
 def _offer(ask: SearchAsk, read: _Read) -> Offer:
     """An ingest's words. Nobody reads its card."""
     return Offer(
-        said=replace(ask.said, kind=None if read.view is None else Kind.SEARCH_RESULTS),
+        said=replace(ask.said, kind=None if read.view is None else SEARCH_RESPONSE),
         extracted=read.view,
         carded=False,
         query=ask.query or None,

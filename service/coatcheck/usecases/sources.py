@@ -14,8 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller, Kind
+from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.kinds.spec import SPECS, spec_of
 from coatcheck.core.search import Earlier, Laid, canonical, fingerprint, fingerprints, lay_out, normalise
 from coatcheck.core.window import decode
 from coatcheck.ports.catalog import Catalog, Filter, Found
@@ -79,7 +80,7 @@ class Sources:
         now = self._clock.now()
         found: list[tuple[datetime, str, tuple[Earlier, ...]]] = []
         partial = False
-        for kind in (Kind.SEARCH_RESULTS, Kind.WEB_PAGE):
+        for kind in (kind for kind, spec in SPECS.items() if spec.source is not None):
             where = Filter(session=session, kind=kind)
             page = await self._catalog.list_artifacts(caller.namespace, where, now, before=None, limit=_LISTED)
             older = [
@@ -104,7 +105,7 @@ class Sources:
 
     async def _read(self, artifact: Artifact, now: datetime) -> tuple[Earlier, ...] | None:
         """The sources of an artifact; None where it could not be looked at."""
-        is_page = artifact.facts.kind is Kind.WEB_PAGE
+        is_page = spec_of(artifact.facts.kind).source == "page"
         if not is_page and artifact.measure.size > _SEARCH_BYTES:
             return None
         try:

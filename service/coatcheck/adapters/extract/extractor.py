@@ -20,8 +20,9 @@ from coatcheck.adapters.extract.wire import Answer, Job, check
 from coatcheck.adapters.extract.workers import Busy, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.extract import PAGE_BYTES, extract_text, strip_markup
-from coatcheck.core.views import Extracted
+from coatcheck.core.extract import PAGE_BYTES, extract_text, reads_as_document, strip_markup
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.views import Extracted, TextForm
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,6 @@ _HERE: Final = 2 * 1024**2
 _INPUT: Final = 64 * 1024**2
 """Bytes of what is no page; more has no view but the raw one."""
 _THREADS: Final = 2
-_KINDS: Final = frozenset({Kind.WEB_PAGE, Kind.SEARCH_RESULTS, Kind.JSON, Kind.TEXT, Kind.CODE_OR_FILE})
 
 
 class TextExtractor:
@@ -47,19 +47,20 @@ class TextExtractor:
 
     async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
         """See the port."""
-        taken = _taken(kind, payload)
+        form = spec_of(kind).text_view
+        media_type = media_type[:300] if media_type else None
+        taken = _taken(form, media_type, url, payload)
         if taken is None:
             return None
-        media_type = media_type[:300] if media_type else None
-        job = Job(kind, media_type, url, taken, self._seconds)
-        if len(taken) <= _SMALL and kind is not Kind.BINARY:
-            return await self._here(partial(extract_text, kind, media_type, url, taken), taken)
+        job = Job(form, media_type, url, taken, self._seconds)
+        if len(taken) <= _SMALL and form != "document":
+            return await self._here(partial(extract_text, form, media_type, url, taken), taken)
         try:
             return await self._by_worker(job)
         except WorkerLost:
             return await self._simply(job)
         except Busy as busy:
-            return await self._without_worker(partial(extract_text, kind, media_type, url, taken), job, busy)
+            return await self._without_worker(partial(extract_text, form, media_type, url, taken), job, busy)
 
     async def _by_worker(self, job: Job) -> Extracted | None:
         try:
@@ -69,7 +70,7 @@ class TextExtractor:
 
     async def _simply(self, job: Job) -> Extracted | None:
         """The words of a page that no worker survived; of nothing else."""
-        if job.kind is not Kind.WEB_PAGE:
+        if job.form != "page":
             return None
         job = structs.replace(job, simple=True)
         try:
@@ -77,11 +78,11 @@ class TextExtractor:
         except WorkerLost:
             return None
         except Busy as busy:
-            return await self._without_worker(partial(strip_markup, job.kind, job.media_type, job.payload), job, busy)
+            return await self._without_worker(partial(strip_markup, job.media_type, job.payload), job, busy)
 
     async def _without_worker(self, work: "partial[Extracted | None]", job: Job, busy: Busy) -> Extracted | None:
         """Do what is small enough in a thread. Of the rest nobody knows yet whether it has a text view."""
-        if len(job.payload) <= _HERE and job.kind is not Kind.BINARY:
+        if len(job.payload) <= _HERE and job.form != "document":
             return await self._here(work, job.payload)
         if self._no_workers:
             return None
@@ -91,7 +92,7 @@ class TextExtractor:
         made: Answer = await asyncio.wrap_future(self.workers.submit(job))
         if made.failed is None and _is_sound(made.extracted, job.payload):
             return made.extracted
-        log.warning("no text view of %s, %d bytes: %s", job.kind, len(job.payload), made.failed or "not sound")
+        log.warning("no text view of %s, %d bytes: %s", job.form, len(job.payload), made.failed or "not sound")
         raise WorkerLost
 
     async def _here(self, work: "partial[Extracted | None]", payload: bytes) -> Extracted | None:
@@ -109,13 +110,13 @@ class TextExtractor:
         self._threads.shutdown(cancel_futures=True)
 
 
-def _taken(kind: Kind, payload: bytes) -> bytes | None:
+def _taken(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> bytes | None:
     """As much of a payload as a view is made of; None where there is none to be made."""
-    if kind is Kind.BINARY:
+    if form == "document":
         return payload if is_extractable(payload) else None
-    if kind not in _KINDS or not payload:
+    if form == "same" or not payload or (form == "mixed" and not reads_as_document(media_type, url, payload)):
         return None
-    if kind is Kind.WEB_PAGE:
+    if form == "page":
         return payload[: PAGE_BYTES + 1]  # from which it is seen that there is more
     return payload if len(payload) <= _INPUT else None
 

@@ -6,8 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.artifact import Kind
-from coatcheck.core.views import MAX_SECTIONS, Extracted, Section
+from coatcheck.core.views import MAX_SECTIONS, Extracted, Section, TextForm
 
 HEADER: Final = struct.Struct(">I")
 """Length of the message that follows, in bytes."""
@@ -18,7 +17,7 @@ LONGEST: Final = 192 * 1024**2
 class Job(Struct, frozen=True, array_like=True):
     """One payload to make a view of, and how long it may take."""
 
-    kind: Kind
+    form: TextForm
     media_type: str | None
     url: str | None
     payload: bytes

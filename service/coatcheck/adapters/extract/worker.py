@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from coatcheck.adapters.extract.wire import HEADER, LONGEST, Answer, Job, framed, job
-from coatcheck.core.artifact import Kind
 from coatcheck.core.views import Extracted
 
 _GRACE: Final = 2
@@ -57,12 +56,12 @@ def _extracted(asked: Job) -> Extracted | None:
     from coatcheck.core.extract import extract_text, strip_markup  # noqa: PLC0415
 
     if asked.simple:
-        return strip_markup(asked.kind, asked.media_type, asked.payload)
-    if asked.kind is Kind.BINARY:
+        return strip_markup(asked.media_type, asked.payload)
+    if asked.form == "document":
         from coatcheck.adapters.extract.documents import extract_document  # noqa: PLC0415
 
         return extract_document(asked.payload, asked.seconds)
-    return extract_text(asked.kind, asked.media_type, asked.url, asked.payload)
+    return extract_text(asked.form, asked.media_type, asked.url, asked.payload)
 
 
 def _alarm(seconds: int) -> None:

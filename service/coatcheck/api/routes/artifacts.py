@@ -54,10 +54,14 @@ async def get_artifact(
 async def get_card(
     request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
 ) -> Response[bytes]:
-    """The card at another budget or for another query, as JSON or as the text alone."""
+    """The card at another budget, for another query or for a model without the tool, as JSON or as the text alone."""
     asked = read_query(request.scope, CardAsk)
     described = await desk.services.describe(
-        caller(request.scope), cited(artifact_id)[0], budget=asked.tokens, query=asked.query
+        caller(request.scope),
+        cited(artifact_id)[0],
+        budget=asked.tokens,
+        query=asked.query,
+        tools=asked.tools != "none",
     )
     if prefers_text(field(request.scope, b"accept")):
         return Response(

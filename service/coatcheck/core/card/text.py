@@ -43,7 +43,7 @@ class Text(Struct, frozen=True):
 
 def text_of(sample: Sample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> Text:
     """A view as a card looks at it."""
-    last = sections[-1] if sections and kind is Kind.WEB_PAGE else None
+    last = sections[-1] if sections and spec_of(kind).links_last else None
     links = last is not None and last.title == LINKS and last.start > 0
     return Text(sample, measure, last.start if last is not None and links else sample.size)
 

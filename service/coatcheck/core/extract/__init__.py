@@ -7,15 +7,14 @@ import html
 import re
 from typing import Final
 
-from coatcheck.core.artifact import Kind
 from coatcheck.core.extract.charset import decoded
-from coatcheck.core.extract.headings import extract_headings
+from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.extract.json_text import extract_json
 from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.tags import TAG, without_opaque
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import Extracted, TextForm
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a page that are looked at; a longer one has a partial view."""
@@ -27,26 +26,33 @@ _BREAKS: Final = re.compile(
 _BLANKS: Final = re.compile(r"[ \t\f\v\u00a0]+")
 
 
-def extract_text(kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
-    """The text view of a payload; None where the kind has none but the raw one, or nothing could be read."""
-    match kind:
-        case Kind.WEB_PAGE:
+def extract_text(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+    """Returns the text view of a payload; None where there is none but the raw one, or nothing could be read.
+
+    Args:
+        form: how the payload is read; `document` needs an adapter, and has no view here.
+        media_type: what was declared or recognised.
+        url: where it stems from, or what its file is called.
+        payload: its bytes, of a page PAGE_BYTES at most.
+    """
+    match form:
+        case "page":
             partial = len(payload) > PAGE_BYTES
             return extract_page(decoded(payload[:PAGE_BYTES], media_type), url, partial=partial)
-        case Kind.SEARCH_RESULTS:
+        case "search_results":
             return extract_results(payload) or extract_parts(payload) or extract_json(payload)
-        case Kind.JSON:
+        case "json":
             return extract_parts(payload) or extract_json(payload)
-        case Kind.TEXT | Kind.CODE_OR_FILE:
-            return extract_headings(kind, media_type, url, payload)
-        case _:
+        case "prose":
+            return extract_headings(payload)
+        case "mixed":
+            return extract_headings(payload) if reads_as_document(media_type, url, payload) else None
+        case "same" | "document":
             return None
 
 
-def strip_markup(kind: Kind, media_type: str | None, payload: bytes) -> Extracted | None:
-    """The words of a page, without looking for its main text: for what defeats `extract_text`. Cheap in memory."""
-    if kind is not Kind.WEB_PAGE:
-        return None
+def strip_markup(media_type: str | None, payload: bytes) -> Extracted | None:
+    """Returns the words of a page, without looking for its main text: cheap, and for what defeats `extract_text`."""
     text = without_opaque(decoded(payload[:_STRIPPED_BYTES], media_type))
     text = html.unescape(TAG.sub(" ", _BREAKS.sub(lambda match: f"\n{match.group()}", text)))
     lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))
@@ -56,4 +62,4 @@ def strip_markup(kind: Kind, media_type: str | None, payload: bytes) -> Extracte
     return Extracted(text=data + b"\n", extractor=_STRIPPED, partial=len(payload) > _STRIPPED_BYTES)
 
 
-__all__ = ["PAGE_BYTES", "extract_text", "may_be_parts", "strip_markup"]
+__all__ = ["PAGE_BYTES", "extract_text", "may_be_parts", "reads_as_document", "strip_markup"]

@@ -1,21 +1,37 @@
 """Headings of documents that read as they are: Markdown, reStructuredText, plain text. The view is the payload itself.
 
 Recognises `#` headings and underlined ones outside of fenced code, and numbered ones that stand alone where there are
-at least three. Never looks at a source file: what begins with `#` there is a comment.
+at least three. In what may be a source file or an output, `#` begins a comment or a banner: `reads_as_document` tells
+whether it is a document all the same, by its name or by the text, whatever tool it came from.
 """
 
 import re
+from itertools import islice
 from typing import Final
 
 from msgspec import structs
 
-from coatcheck.core.artifact import Kind
 from coatcheck.core.extract.sections import Start, sections
 from coatcheck.core.views import Extracted
 
 EXTRACTOR: Final = "headings 1"
 _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
 _SUFFIXES: Final = (".md", ".markdown", ".rst", ".mdx", ".txt", ".adoc")
+_LOOKED: Final = 64 * 1024
+_SUBHEADING: Final = re.compile(rb"^\r?\n##{1,3} [A-Z\d]\S*.*\n\r?$", re.MULTILINE)
+"""A heading of Markdown below the first level, between empty lines: hardly a comment stands like that."""
+_TITLED: Final = re.compile(rb"\A# [^\n]+\n\r?\n")
+_FENCED: Final = re.compile(rb"^(`{3,}|~{3,})[^\n]*\n(?:.*?^\1|.*\Z)", re.MULTILINE | re.DOTALL)
+_MARKED: Final = re.compile(rb"^#{1,6} \S", re.MULTILINE)
+_ALONE: Final = re.compile(rb"(?:\A|\n\r?\n)#{1,6} \S")
+_CODE: Final = re.compile(
+    rb"^(?:import [\w.]+(?: as \w+)?\r?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+[(:]|#include [<\"]"
+    rb"|[^\s\-*>|#][^\n]*\{\r?$|\}|\w+ ?<- ?function\()",
+    re.MULTILINE,
+)
+_LITTLE: Final = 3
+"""Lines of code at the margin, outside of fences, from which a text is a source file."""
+_SEVERAL: Final = 2
 _CANDIDATE: Final = re.compile(
     rb"^(?:[ ]{0,3}(?:(#{1,6})[ \t]+(\S[^\n]{0,400})|(`{3,}|~{3,})[^\n]*|([=\-~^\"'`*+#.:_]{3,120})[ \t\r]*)"
     rb"|(\d{1,3}(?:\.\d{1,3}){0,4}\.?)[ \t]{1,3}([^\W\d_][^\n]{0,80}))$",
@@ -28,12 +44,32 @@ _UNDERLINED: Final = 120
 _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 
 
-def extract_headings(kind: Kind, media_type: str | None, url: str | None, data: bytes) -> Extracted | None:
-    """The sections of a document; None where it has no headings, or is no document."""
-    named = any(name in (media_type or "") for name in _DOCUMENTS)
-    named = named or (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES)
-    if kind is not Kind.TEXT and not named:
-        return None
+def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> bool:
+    """Returns whether a text that may be anything is a document with headings.
+
+    It is by its media type, by the ending of its name, or because headings of Markdown below the first level stand
+    between empty lines in its first 64 KiB: two of them, or one and a title in the first line. A source file with
+    comments of that form is none.
+    """
+    if any(name in (media_type or "") for name in _DOCUMENTS):
+        return True
+    if (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES):
+        return True
+    wanted = _SEVERAL - (_TITLED.match(data) is not None)
+    if data.startswith(b"#!") or _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
+        return False
+    text = _FENCED.sub(b"", data[:_LOOKED])  # comments mostly stand right above or below what they speak of
+    mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2
+    return mostly_alone and _count(_CODE, text, _LITTLE) < _LITTLE
+
+
+def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:
+    """How often a pattern stands in a text, up to `most`."""
+    return sum(1 for _ in islice(pattern.finditer(data), most))
+
+
+def extract_headings(data: bytes) -> Extracted | None:
+    """Returns the sections of a document; None where it has no headings."""
     starts = _starts(data)
     if not starts:
         return None

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.artifact import Said, Sample
 from coatcheck.core.kinds.description import Description, plural
 from coatcheck.core.outline.diff import by_size
-from coatcheck.core.outline.landmarks import landmarks
+from coatcheck.core.outline.landmarks import DIFF, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES
 
 _FILES: Final = 40
@@ -16,7 +16,7 @@ def describe_diff(sample: Sample, declared: Said) -> Description:
     del declared
     if not sample.whole:
         return Description()
-    entries = landmarks(Kind.DIFF, (), sample.head)
+    entries = landmarks(DIFF, (), sample.head)
     files = [(e.title, e.added or 0, e.removed or 0) for e in by_size(entries) if e.what == "file"]
     if not files or len(entries) >= MAX_ENTRIES:
         return Description()

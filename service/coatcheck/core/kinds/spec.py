@@ -1,6 +1,7 @@
-"""The one table of kinds: what each is worth on a card, who describes it, and how it is read as text.
+"""The one table of kinds: what each is worth on a card, who describes it, how it is read, what is found in it.
 
-Nothing else in the service asks which kind a payload is. A new kind is a row here, a describer, and a test.
+Nothing outside `core/kinds` names a kind: what is special about one is a column, which a test enforces. A new kind is a
+member of `Kind`, a row here, a describer where no other fits, and a test.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Kind, Said, Sample
 from coatcheck.core.choose.worth import DOCUMENT, Weights
+from coatcheck.core.extract.parts_text import may_be_parts
 from coatcheck.core.kinds.description import Description
 from coatcheck.core.kinds.diff_facts import describe_diff
 from coatcheck.core.kinds.json_facts import describe_json
@@ -17,8 +19,12 @@ from coatcheck.core.kinds.media import describe_media
 from coatcheck.core.kinds.output_facts import describe_output
 from coatcheck.core.kinds.page import describe_page
 from coatcheck.core.kinds.results import describe_results
+from coatcheck.core.kinds.search_tool import is_search_tool
 from coatcheck.core.kinds.source_facts import describe_source
 from coatcheck.core.kinds.table import describe_table
+from coatcheck.core.outline import landmarks
+from coatcheck.core.outline.model import Landmarks
+from coatcheck.core.views import TextForm
 
 _MIB: Final = 1024 * 1024
 Describe = Callable[[Sample, Said], Description]
@@ -37,14 +43,32 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Of a kind whose structure tells that it is no outcome; None: the text itself tells."""
     readable: bool = True
     """Whether the bytes are text."""
-    text_view: Literal["same", "extracted", "document"] = "same"
-    """What a reader reads: the payload itself, a text made of it, or a text where an extractor knows the format."""
+    text_view: TextForm = "same"
+    """What a reader reads: the payload itself, or a text that is made of it, and how."""
     card_view: bool = False
     """Whether cards are cut from the text view."""
+    shows_view: Callable[[bytes], bool] | None = None
+    """Given the first 64 KiB: whether making the view for a card can be worth it; None: it always is."""
     view_bytes: int = 8 * _MIB
     """Bytes of payload that an extractor is given."""
     view_partial: bool = False
     """Whether the beginning of a longer payload is worth a view; otherwise it has none."""
+    links_last: bool = False
+    """Whether the last section of the text view may list where links lead, which is no evidence."""
+    landmarks: Landmarks = landmarks.PRINTED
+    """How an outline finds entries where the view has no sections."""
+    markup: bool = False
+    """Whether the payload's own bytes are tags around words: passages from them are rated without the tags."""
+    paths: bool = False
+    """Whether JSONPath leads to what is in the payload, also behind the end of its text view."""
+    results: Literal["no", "by_tool", "yes"] = "no"
+    """Whether the payload lists what a search found, best first; `by_tool`: where its tool's name says so."""
+    source: Literal["response", "page"] | None = None
+    """What the payload is to later searches of its session: a list of sources, one source, or none."""
+
+    def lists_results(self, tool_name: str | None) -> bool:
+        """Returns whether a payload of this kind, produced by this tool, lists what a search found."""
+        return self.results == "yes" or (self.results == "by_tool" and is_search_tool(tool_name))
 
 
 _PAGE: Final = Weights(statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0)
@@ -52,30 +76,45 @@ _RESULTS: Final = Weights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, ta
 _ROWS: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
 
 SPECS: Final[dict[Kind, KindSpec]] = {
-    Kind.COMMAND_OUTPUT: KindSpec(describe=describe_output),
-    Kind.LOG: KindSpec(describe=describe_output),
-    Kind.CODE_OR_FILE: KindSpec(describe=describe_source, view_partial=True),
-    Kind.DIFF: KindSpec(describe=describe_diff, facts_share=0.35, weights=DOCUMENT),
+    Kind.COMMAND_OUTPUT: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),
+    Kind.LOG: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),
+    Kind.CODE_OR_FILE: KindSpec(
+        describe=describe_source, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
+    ),
+    Kind.DIFF: KindSpec(describe=describe_diff, facts_share=0.35, weights=DOCUMENT, landmarks=landmarks.DIFF),
     Kind.JSON: KindSpec(
-        describe=describe_json, facts_share=0.8, text_view="extracted", card_view=True, view_bytes=32 * _MIB
-    ),
-    Kind.TABLE: KindSpec(describe=describe_table, facts_share=0.4, weights=_ROWS),
-    Kind.WEB_PAGE: KindSpec(
-        describe=describe_page,
-        facts_share=0.05,
-        weights=_PAGE,
-        text_view="extracted",
+        describe=describe_json,
+        facts_share=0.8,
+        text_view="json",
         card_view=True,
-        view_partial=True,
+        shows_view=may_be_parts,
+        view_bytes=32 * _MIB,
+        landmarks=landmarks.JSON,
+        paths=True,
+        results="by_tool",
     ),
+    Kind.TABLE: KindSpec(describe=describe_table, facts_share=0.4, weights=_ROWS, landmarks=landmarks.TABLE),
     Kind.SEARCH_RESULTS: KindSpec(
         describe=describe_results,
         facts_share=1.0,
         facts_only=True,
         weights=_RESULTS,
-        text_view="extracted",
+        text_view="search_results",
         card_view=True,
         view_bytes=32 * _MIB,
+        results="yes",
+        source="response",
+    ),
+    Kind.WEB_PAGE: KindSpec(
+        describe=describe_page,
+        facts_share=0.05,
+        weights=_PAGE,
+        text_view="page",
+        card_view=True,
+        view_partial=True,
+        links_last=True,
+        markup=True,
+        source="page",
     ),
     Kind.IMAGE: KindSpec(describe=describe_media, facts_share=1.0, facts_only=True, readable=False),
     Kind.BINARY: KindSpec(
@@ -87,8 +126,11 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         card_view=True,
         view_bytes=32 * _MIB,
     ),
-    Kind.TEXT: KindSpec(describe=describe_output, view_partial=True),
+    Kind.TEXT: KindSpec(describe=describe_output, text_view="prose", view_partial=True, landmarks=landmarks.PROSE),
 }
+
+SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
+"""What a payload is declared as that was handed over as a search response."""
 
 
 def spec_of(kind: Kind) -> KindSpec:

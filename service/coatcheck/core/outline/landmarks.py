@@ -1,21 +1,19 @@
-"""What is where in bytes at hand, whatever kind they are: the one door to all ways of finding entries.
+"""What is where in a payload: the ways of finding entries, one for each sort of payload.
 
-Pure and bounded: cards call it while a payload is stored.
+Which of them a kind has stands in its row (`core/kinds/spec.py`). Pure and bounded: cards call it while a payload is
+stored.
 """
 
 import re
 from itertools import pairwise
 from typing import Final
 
-from coatcheck.core.artifact import Kind
-from coatcheck.core.extract.headings import extract_headings
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PREFIX, language_of
-from coatcheck.core.outline.model import Entry, Found, Scanner
+from coatcheck.core.outline.model import Entry, Found, Landmarks, Scanner
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.outline.output import Phases
-from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
@@ -29,44 +27,80 @@ _LEAST: Final = 3
 _PREFIX: Final = re.compile(PREFIX.encode())
 
 
-def landmarks(kind: Kind, names: tuple[str | None, ...], data: bytes) -> list[Entry]:
+def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[Entry]:
     """Returns the entries of a whole payload, in its order: none where there is nothing that is known.
 
-    Lines and bytes count in `data`. `names` are what its file may be called: titles, URLs.
+    Args:
+        marks: how entries are found in such a payload.
+        names: what its file may be called: titles, URLs.
+        data: all of it, in which lines and bytes count.
     """
-    if kind is Kind.JSON:
-        return json_entries(data, whole=True).entries
-    if kind is Kind.TABLE:
-        return of_table(data, data.count(b"\n") + (not data.endswith(b"\n"))).entries
-    if kind in {Kind.TEXT, Kind.CODE_OR_FILE}:
-        url = next(filter(None, names), None)
-        made = extract_headings(kind, None, url, data)
-        if made is not None:
-            return of_sections(made.sections)
-    scanner = scanner_for(kind, names, data[:_HEAD])
+    if marks.structure is not None:
+        return marks.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
+    scanner = marks.scanner(names, data[:_HEAD])
     if scanner is None or not data:
         return []
     scanner.feed(data, _BEGINNING)
     return scanner.finish(_BEGINNING.after(data), ends_line=data.endswith(b"\n"))
 
 
-def json_entries(head: bytes, *, whole: bool) -> Found:
+def _json(head: bytes, lines: int, *, whole: bool) -> Found:
     """Returns the cells of a notebook that is whole, or the places of a document that begins with `head`."""
+    del lines
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
 
 
-def scanner_for(kind: Kind, names: tuple[str | None, ...], head: bytes) -> Scanner | None:
-    """Returns what finds entries in a payload of this kind that begins with `head`; None: nothing does."""
-    if kind is Kind.DIFF:
+def _table(head: bytes, lines: int, *, whole: bool) -> Found:
+    del whole
+    return of_table(head, lines)
+
+
+def _nothing(names: tuple[str | None, ...], head: bytes) -> Scanner | None:
+    del names, head
+    return None
+
+
+def _diff(names: tuple[str | None, ...], head: bytes) -> Scanner:
+    del names, head
+    return Diff()
+
+
+def _commits(head: bytes) -> Scanner | None:
+    if is_log(head):
         return Diff()
-    if kind in {Kind.LOG, Kind.COMMAND_OUTPUT, Kind.TEXT, Kind.CODE_OR_FILE}:
-        if is_log(head):
-            return Diff()
-        if is_oneline(head):
-            return Oneline()
-    if kind is Kind.CODE_OR_FILE or (kind is not Kind.JSON and _is_printed_source(head)):
-        return Symbols(language_of(names, head))
-    return Phases() if kind in {Kind.LOG, Kind.COMMAND_OUTPUT} else None
+    return Oneline() if is_oneline(head) else None
+
+
+def _printed(names: tuple[str | None, ...], head: bytes) -> Scanner | None:
+    return Symbols(language_of(names, head)) if _is_printed_source(head) else None
+
+
+def _prose(names: tuple[str | None, ...], head: bytes) -> Scanner | None:
+    return _commits(head) or _printed(names, head)
+
+
+def _output(names: tuple[str | None, ...], head: bytes) -> Scanner:
+    return _commits(head) or _printed(names, head) or Phases()
+
+
+def _source(names: tuple[str | None, ...], head: bytes) -> Scanner:
+    return _commits(head) or Symbols(language_of(names, head))
+
+
+JSON: Final = Landmarks(scanner=_nothing, structure=_json, whole_bytes=8 * 1024 * 1024, beside_sections=True)
+"""Cells of a notebook, otherwise paths with their types."""
+TABLE: Final = Landmarks(scanner=_nothing, structure=_table)
+"""Columns, and the lines of the rows."""
+DIFF: Final = Landmarks(scanner=_diff)
+"""Files and hunks; commits, where it has them."""
+SOURCE: Final = Landmarks(scanner=_source)
+"""Symbols; commits of a Git log."""
+OUTPUT: Final = Landmarks(scanner=_output)
+"""Phases; commits of a Git log; symbols of source that was printed with numbers or file names before its lines."""
+PROSE: Final = Landmarks(scanner=_prose)
+"""The same without phases."""
+PRINTED: Final = Landmarks(scanner=_printed)
+"""Symbols of printed source alone: for what is told by its sections, and has none."""
 
 
 def _is_printed_source(head: bytes) -> bool:

@@ -1,5 +1,6 @@
 """An entry of an outline, ready to be read: by section, by lines, by bytes or by path. Values only."""
 
+from collections.abc import Callable
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
@@ -64,6 +65,33 @@ class Scanner(Protocol):
     def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
         """The entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         ...
+
+
+class Structure(Protocol):
+    """Reads the entries of a payload that is one structure off its beginning."""
+
+    def __call__(self, head: bytes, lines: int, *, whole: bool) -> Found:
+        """Returns the entries; none where `head` is not the beginning of such a structure.
+
+        Args:
+            head: bytes from the beginning on.
+            lines: lines of the whole payload.
+            whole: whether `head` is all of it.
+        """
+        ...
+
+
+class Landmarks(Struct, frozen=True, kw_only=True):
+    """How the entries of one sort of payload are found. The row of a kind names one of these."""
+
+    scanner: Callable[[tuple[str | None, ...], bytes], Scanner | None]
+    """Given what the payload's file may be called and its first bytes: what finds entries line by line, if anything."""
+    structure: Structure | None = None
+    """Used instead of a scanner."""
+    whole_bytes: int | None = None
+    """Payloads up to this size are given to `structure` whole; None: their beginning is enough, however large."""
+    beside_sections: bool = False
+    """Whether entries are listed after sections. Otherwise the outline of what has sections is these alone."""
 
 
 class Start(Struct, frozen=True):

@@ -1,0 +1,51 @@
+"""An outline as a fact on a card: what is named at the outer levels, each with its line."""
+
+from typing import Final
+
+from coatcheck.core.artifact import Sample
+from coatcheck.core.extract.headings import extract_headings, reads_as_document
+from coatcheck.core.kinds.description import Description
+from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.sections import of_sections
+
+_NAMED: Final = 80
+_TITLE: Final = 60
+"""Characters of a title."""
+_LARGEST: Final = 64 * 1024
+"""Bytes of the beginning that are looked through, in about 2 ms; of a larger file the outline says where it ends."""
+_OUTER: Final = 2
+
+
+def first_lines(sample: Sample) -> tuple[bytes, bool]:
+    """Returns the whole lines that are looked through, of at most 64 KiB, and whether there are more."""
+    data = sample.head
+    if len(data) <= _LARGEST and sample.whole:
+        return data, False
+    return data[: data.rfind(b"\n", 0, _LARGEST) + 1], True
+
+
+def headings(names: tuple[str | None, ...], data: bytes) -> list[Entry]:
+    """Returns the headings of a document, by the text itself or by the first of its names; none of anything else."""
+    if not reads_as_document(None, next(filter(None, names), None), data):
+        return []
+    made = extract_headings(data)
+    return [] if made is None else of_sections(made.sections)
+
+
+def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Description | None:
+    """Returns a fact that names entries of the outer levels; None where there are fewer than two."""
+    if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
+        return None
+    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _NAMED else 1
+    outer = [entry for entry in entries if entry.level <= deepest] or entries
+    lines = data.count(b"\n")
+    where = f" of the first {lines} lines" if partial else ""
+    label = "Sections" if outer[0].what == "heading" else "Outline"
+    return Description(
+        facts=(f"{label}{where} (with lines): {'; '.join(map(_named, outer[:_NAMED]))}",),
+        sections=tuple(entry.title for entry in outer[:_NAMED] if entry.what == "heading"),
+    )
+
+
+def _named(entry: Entry) -> str:
+    return f"{entry.title[:_TITLE]} {entry.lines.first if entry.lines else ''}"
