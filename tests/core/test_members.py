@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import cast
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_members_are_those_that_a_parser_finds(size: int) -> None:
         assert [member.name for member in found] == list(whole)
         for member in found:
             expected = whole[member.name]
-            assert member.elements == (len(expected) if isinstance(expected, list) else None)
+            assert member.elements == (len(cast("list[object]", expected)) if isinstance(expected, list) else None)
             if member.value is not None:
                 assert json.loads(member.value) == expected
             else:
