@@ -16,7 +16,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.clip import Budget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.kinds.search_tool import is_search_tool
+from coatcheck.core.kinds.results import is_search_tool
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
