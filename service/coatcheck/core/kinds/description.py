@@ -44,3 +44,8 @@ class Description(Struct, frozen=True, kw_only=True):
 
 
 NOTHING = Description()
+
+
+def first_of(items: list[str], most: int, noun: str = "more") -> str:
+    """Returns the first `most` items, and how many more there are."""
+    return "; ".join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])

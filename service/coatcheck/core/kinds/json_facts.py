@@ -6,7 +6,7 @@ from typing import Final, cast
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed
-from coatcheck.core.kinds.description import NOTHING, Description, Payload
+from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.text.plural import counted
@@ -31,27 +31,23 @@ def describe_json(payload: Payload) -> Description:
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
-    facts: list[str] = []
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         return _cells(notebook.entries)
     if reading.lines:
-        facts.append(f"JSON lines; keys of the first {reading.lines}:" if not reading.complete else "JSON lines:")
+        first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:
-        facts.append(
-            "Keys of its beginning:" if not sample.whole else "Not well-formed JSON; keys as far as it can be read:"
-        )
-    elif (found := scalars(value)) is not None:
-        facts.append(found)
-    facts += key_lines(value, complete=reading.complete)
-    return Description(facts=tuple(facts), path=next_path(value))
+        first = "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning:"
+    else:
+        first = scalars(value)
+    lines = key_lines(value, complete=reading.complete)
+    return Description(facts=tuple([first, *lines] if first else lines), path=next_path(value))
 
 
 def _cells(entries: list[Entry]) -> Description:
     """Returns the cells of a notebook, as `section` takes them, and what failed in them."""
-    shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries[:_CELLS]]
-    more = [f"… {len(entries) - _CELLS} more"] if len(entries) > _CELLS else []
-    return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {'; '.join([*shown, *more])}",))
+    shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries]
+    return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {first_of(shown, _CELLS)}",))
 
 
 def next_path(value: object) -> str | None:

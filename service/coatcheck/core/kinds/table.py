@@ -24,12 +24,8 @@ def describe_table(payload: Payload) -> Description:
     more = f", … {len(named) - _COLUMNS} more" if len(named) > _COLUMNS else ""
     count = _rows(sample.head, table.delimiter) if sample.whole and table.plain else None
     size = "" if count is None else f"{counted(count, 'row')} below a header, "
-    return Description(
-        facts=(
-            f"{size}{counted(len(named), 'column')}, {_SEPARATORS[table.delimiter]}-separated",
-            f"Columns: {', '.join(named[:_COLUMNS])}{more}",
-        )
-    )
+    shape = f"{size}{counted(len(named), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
+    return Description(facts=(shape, f"Columns: {', '.join(named[:_COLUMNS])}{more}"))
 
 
 def _rows(data: bytes, delimiter: str) -> int | None:

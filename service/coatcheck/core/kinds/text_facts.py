@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.kinds.description import NOTHING, Description, Payload
+from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.diff import by_size
 from coatcheck.core.outline.landmarks import landmarks
@@ -26,11 +26,6 @@ _SUBHEADINGS: Final = re.compile(rb"^\n##{1,3} [A-Z\d]\S*.*\n$", re.MULTILINE)
 """Headings of Markdown below the first level, between empty lines: hardly a comment stands like that."""
 
 
-def _few(items: list[str], most: int, noun: str = "more") -> str:
-    """Returns the first `most` items, and how many more there are."""
-    return "; ".join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])
-
-
 def describe_diff(payload: Payload) -> Description:
     """Returns the files of a diff that is at hand whole, the largest changes first, with lines added and removed."""
     if not payload.sample.whole:
@@ -41,7 +36,7 @@ def describe_diff(payload: Payload) -> Description:
         return NOTHING
     total = f"{counted(len(files), 'file')}, +{sum(file[1] for file in files)} -{sum(file[2] for file in files)}"
     lines = [f"{name} +{added} -{removed}" for name, added, removed in files]
-    return Description(facts=(f"{total}: {_few(lines, _FILES, 'more files')}",))
+    return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",))
 
 
 def describe_output(payload: Payload) -> Description:
@@ -51,7 +46,7 @@ def describe_output(payload: Payload) -> Description:
         return NOTHING
     if is_log(data[:_LOOK]) or is_oneline(data[:_LOOK]):
         commits = [entry.title[:_TITLE] for entry in landmarks(Kind.TEXT, (), data) if entry.what == "commit"]
-        fact = f"{counted(len(commits), 'commit')}: {_few(commits, _COMMITS)}"
+        fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
         return Description(facts=(fact,)) if commits else NOTHING
     tallies = Tallies()
     tallies.feed(data)

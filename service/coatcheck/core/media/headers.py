@@ -31,10 +31,6 @@ def _png(sample: Sample) -> Facts:
     return _sides(*struct.unpack_from(">II", sample.head, 16)) if sample.head[12:16] == b"IHDR" else ()
 
 
-def _gif(sample: Sample) -> Facts:
-    return _sides(*struct.unpack_from("<HH", sample.head, 6))
-
-
 _SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Markers of a start of frame; the three left out are tables (ITU T.81 table B.1)."""
 
@@ -134,7 +130,7 @@ def _npy(sample: Sample) -> Facts:
 
 _READERS: Final[dict[str, Callable[[Sample], Facts]]] = {
     "image/png": _png,
-    "image/gif": _gif,
+    "image/gif": lambda sample: _sides(*struct.unpack_from("<HH", sample.head, 6)),
     "image/jpeg": _jpeg,
     "image/webp": _webp,
     "image/bmp": _bmp,
