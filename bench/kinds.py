@@ -16,6 +16,7 @@ from typing import Final
 from bench.kinds_system import system
 from coatcheck.core.artifact import SAMPLE_BYTES, Kind, Said, Sample
 from coatcheck.core.kinds.classify import classify
+from coatcheck.core.kinds.description import Payload
 from kinds.corpus import Item, assemble
 from kinds.sets import everywhere
 
@@ -36,7 +37,7 @@ def sample_of(data: bytes) -> Sample:
 
 def judge(items: list[Item]) -> Iterator[tuple[Item, Kind]]:
     for item in items:
-        yield item, classify(sample_of(item.data), Said())
+        yield item, classify(Payload(sample_of(item.data), Said()))
 
 
 def table(judged: list[tuple[Item, Kind]]) -> str:

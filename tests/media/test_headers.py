@@ -6,7 +6,6 @@ import io
 import random
 import struct
 import sys
-import sysconfig
 import wave
 import zipfile
 import zlib
@@ -213,16 +212,10 @@ def test_what_a_later_change_of_a_pdf_may_have_replaced_is_not_said() -> None:
     assert facts_of(whole.replace(b"/Size", b"/Encrypt 9 0 R /Size")).title is None
 
 
-def test_programs_of_this_machine_are_for_this_machine() -> None:
+def test_programs_of_this_machine_are_programs() -> None:
     if sys.platform != "linux":
         pytest.skip("the programs of this system have another format")
-    bits = f"{8 * struct.calcsize('P')}-bit"
-    found = facts_of(Path(sys.executable).resolve().read_bytes())
-    assert found.lines[0].startswith("ELF file, ")
-    assert bits in found.lines[0]
-    assert found.lines[0].endswith(
-        {"x86_64": "x86-64", "aarch64": "AArch64"}.get(sysconfig.get_platform().removeprefix("linux-"), bits)
-    )
+    assert facts_of(Path(sys.executable).resolve().read_bytes()).lines == ("ELF file",)
 
 
 def test_pictures_that_come_with_installed_packages_have_as_many_pixels_as_are_in_them() -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.media.archives import counted
+from coatcheck.core.text.plural import counted
 from coatcheck.core.views import Extracted
 
 _EXTRACTOR: Final = "sqlite 1"

@@ -6,6 +6,7 @@ decides nothing about budgets and raises for no content.
 
 from coatcheck.core.artifact import Facts, Said, Sample
 from coatcheck.core.kinds.classify import classify
+from coatcheck.core.kinds.description import Payload
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.survey.survey import Survey
@@ -19,9 +20,10 @@ def recognise(sample: Sample, declared: Said, survey: Survey | None = None) -> F
         declared: what the caller said of it.
         survey: what its every byte says, where the sample is not all of it.
     """
-    kind = classify(sample, declared)
+    payload = Payload(sample, declared, survey)
+    kind = classify(payload)
     spec = spec_of(kind)
-    described = spec.describe(sample, declared)
+    described = spec.describe(payload)
     tallied = survey.facts if survey is not None and spec.readable else ()
     return Facts(
         kind=kind,

@@ -1,9 +1,34 @@
-"""What a kind's describer reads off a payload, once, when it is stored.
+"""What a describer is given of a payload, and what it reads off it, once, when the payload is stored.
 
 Values are verbatim: whoever shows them to a model makes them inert.
 """
 
+from functools import cached_property
+from typing import final
+
 from msgspec import Struct
+
+from coatcheck.core.artifact import Said, Sample
+from coatcheck.core.structure.json_values import Reading, read_json
+from coatcheck.core.survey.survey import Survey
+
+
+@final
+class Payload:
+    """A payload while it is recognised: what several steps need of it is read once, when it is first asked for."""
+
+    def __init__(self, sample: Sample, declared: Said, survey: Survey | None = None) -> None:
+        self.sample = sample
+        """The payload's ends, or all of it."""
+        self.declared = declared
+        """What the caller said of it."""
+        self.survey = survey
+        """What its every byte says, where the sample is not all of it."""
+
+    @cached_property
+    def json(self) -> Reading | None:
+        """The payload read as JSON as far as it goes; None where it does not begin like JSON."""
+        return read_json(self.sample.head, whole=self.sample.whole)
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -24,6 +49,6 @@ class Description(Struct, frozen=True, kw_only=True):
 NOTHING = Description()
 
 
-def plural(number: int, noun: str) -> str:
-    """Returns `1 line`, `2000 lines`: without a comma, which would cost a card a token."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def first_of(items: list[str], most: int, noun: str = "more") -> str:
+    """Returns the first `most` items, and how many more there are."""
+    return "; ".join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])

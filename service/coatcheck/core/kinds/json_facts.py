@@ -5,13 +5,12 @@ from typing import Final, cast
 
 from msgspec.json import encode
 
-from coatcheck.core.artifact import Said, Sample
 from coatcheck.core.jsonpath.location import bracketed
-from coatcheck.core.kinds.description import NOTHING, Description, plural
+from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
-from coatcheck.core.structure.json_shape import Node, merge
-from coatcheck.core.structure.json_values import read_json
+from coatcheck.core.survey.members import Member
+from coatcheck.core.text.plural import counted
 
 _CELLS: Final = 40
 _DEEPEST: Final = 6
@@ -22,37 +21,44 @@ _VALUE: Final = 80
 _SCALARS: Final = 24
 _NESTED: Final = 12
 """Members of an object below the top whose values are named too."""
+_ELEMENTS: Final = 200
+"""Elements of a list, evenly spread, that are looked at."""
 _MAP: Final = 40
 """Members from which an object whose members are alike is a map: its keys are data."""
 
 
-def describe_json(sample: Sample, declared: Said) -> Description:
+def describe_json(payload: Payload) -> Description:
     """Returns short values near the top, then keys by path; from the beginning of a document that is not at hand."""
-    del declared
-    reading = read_json(sample.head, whole=sample.whole)
+    sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
-    facts: list[str] = []
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         return _cells(notebook.entries)
     if reading.lines:
-        facts.append(f"JSON lines; keys of the first {reading.lines}:" if not reading.complete else "JSON lines:")
+        first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:
-        facts.append(
-            "Keys of its beginning:" if not sample.whole else "Not well-formed JSON; keys as far as it can be read:"
-        )
-    elif (found := scalars(value)) is not None:
-        facts.append(found)
-    facts += key_lines(value, complete=reading.complete)
-    return Description(facts=tuple(facts), path=next_path(value))
+        first = "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning:"
+    else:
+        first = scalars(value)
+    lines = key_lines(value, complete=reading.complete)
+    if payload.survey is not None and payload.survey.members:
+        lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
+        return Description(facts=tuple(lines), path=next_path(value))
+    return Description(facts=tuple([first, *lines] if first else lines), path=next_path(value))
+
+
+def _members(members: tuple[Member, ...]) -> list[str]:
+    """Returns the short values at the top of a document that is not at hand whole, and the keys of its members."""
+    values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
+    keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]
+    return [*([", ".join(values[:_SCALARS])] if values else []), f"$: {', '.join(keys)}"]
 
 
 def _cells(entries: list[Entry]) -> Description:
     """Returns the cells of a notebook, as `section` takes them, and what failed in them."""
-    shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries[:_CELLS]]
-    more = [f"… {len(entries) - _CELLS} more"] if len(entries) > _CELLS else []
-    return Description(facts=(f"Notebook, {plural(len(entries), 'cell')}: {'; '.join([*shown, *more])}",))
+    shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries]
+    return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {first_of(shown, _CELLS)}",))
 
 
 def next_path(value: object) -> str | None:
@@ -110,74 +116,40 @@ def _add(parts: list[str], name: str, value: object) -> None:
 
 def key_lines(value: object, *, complete: bool) -> list[str]:
     """Returns a line for each place that holds an object, outermost first, with the keys that no line named before."""
-    root = Node()
-    merge(root, value)
     lines: list[str] = []
-    queue: deque[tuple[str, Node]] = deque([("$", root)])
+    queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
     named: set[str] = set()
-    total = 0
-    while queue and len(lines) < _LINES and total < _CHARS:
-        path, node = queue.popleft()
-        parts: list[str] = []
-        if node.item is not None:
-            queue.append((f"{path}[*]", node.item))
-            if path == "$":
-                parts.append(_length(node, complete=complete))
-        if node.keys:
-            parts.append(_keys(path, node, named, queue, complete=complete))
-        line = f"{path}: {'; '.join(part for part in parts if part)}"
+    while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
+        path, values, exact = queue.popleft()
+        members: dict[str, list[object]] = {}
+        elements: list[object] = []
+        for each in values:
+            if isinstance(each, dict):
+                for key, member in cast("dict[str, object]", each).items():
+                    members.setdefault(key, []).append(member)
+            elif isinstance(each, list):
+                every = cast("list[object]", each)
+                exact = exact and len(every) <= _ELEMENTS
+                elements += every[:: max(1, len(every) // _ELEMENTS)]
+        parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
+        if elements:
+            queue.append((f"{path}[*]", elements, exact))
+        if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
+            queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
+            count = counted(len(members), "key") if exact else "keys"
+            parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
+        elif members:
+            parts.append(", ".join(_member(key, members[key], exact) for key in members if key not in named))
+            named.update(members)
+            queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
         if any(parts):
-            lines.append(line)
-            total += len(line)
+            lines.append(f"{path}: {'; '.join(part for part in parts if part)}")
     return lines
 
 
-def _length(node: Node, *, complete: bool) -> str:
-    low, high = node.lengths
-    if node.more or not complete or low != high:
-        return ""
-    return plural(high, "element")
-
-
-def _keys(path: str, node: Node, named: set[str], queue: deque[tuple[str, Node]], *, complete: bool) -> str:
-    keys = node.keys
-    if len(keys) > _MAP and _alike(node):
-        merged = Node()
-        for child in keys.values():
-            _absorb(merged, child)
-        queue.append((f"{path}.*", merged))
-        first = list(keys)[:3]
-        count = plural(len(keys), "key") if complete else "keys"
-        return f"{count} such as {', '.join(map(_quoted, first))}"
-    fresh = [key for key in keys if key not in named]
-    named.update(keys)
-    for key, child in keys.items():
-        if child.keys or child.item is not None:
-            queue.append((f"{path}{step(key)}", child))
-    return ", ".join(_member(key, keys[key], complete=complete) for key in fresh)
-
-
-def _member(key: str, node: Node, *, complete: bool) -> str:
-    low, high = node.lengths
-    exact = complete and node.item is not None and not node.more and low == high and high > 0
-    return f"{_quoted(key)}[{high}]" if exact else _quoted(key)
-
-
-def _alike(node: Node) -> bool:
-    children = list(node.keys.values())
-    first = frozenset(children[0].types)
-    return all(frozenset(child.types) == first for child in children)
-
-
-def _absorb(into: Node, node: Node) -> None:
-    into.types.update(node.types)
-    into.more = into.more or node.more
-    into.lengths = [min(into.lengths[0], node.lengths[0]), max(into.lengths[1], node.lengths[1])]
-    for key, child in node.keys.items():
-        _absorb(into.keys.setdefault(key, Node()), child)
-    if node.item is not None:
-        into.item = into.item or Node()
-        _absorb(into.item, node.item)
+def _member(key: str, values: list[object], exact: bool) -> str:
+    lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
+    return f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths != {0} else _quoted(key)
 
 
 def _quoted(key: str) -> str:

@@ -1,12 +1,11 @@
 """Images and other binaries: what their headers say, never their bytes."""
 
-from coatcheck.core.artifact import Said, Sample
-from coatcheck.core.kinds.description import Description
+from coatcheck.core.kinds.description import Description, Payload
 from coatcheck.core.media import describe
 
 
-def describe_media(sample: Sample, declared: Said) -> Description:
+def describe_media(payload: Payload) -> Description:
     """Returns the format by the first bytes and what its header says, or else the declared media type."""
-    media = describe(sample, declared.media_type)
+    media = describe(payload.sample, payload.declared.media_type)
     first, *more = media.lines
     return Description(media_type=media.media_type, facts=(f"Format: {first}", *more), title=media.title)

@@ -1,28 +1,23 @@
-"""Search results: rank, title, URL and one line of each, whatever provider's list they came in."""
+"""Search results: whether a payload is some, whatever engine they come from, and what a card says of each."""
 
+import re
+from itertools import chain
 from typing import Final, cast
 
-from coatcheck.core.artifact import Said, Sample
-from coatcheck.core.kinds.description import Description, plural
-from coatcheck.core.structure.json_values import read_json
+from coatcheck.core.kinds.description import NOTHING, Description, Payload
+from coatcheck.core.text.plural import counted
+from coatcheck.core.text.scan import Scan
 
-_LISTS: Final = (
-    "results",
-    "organic_results",
-    "organic",
-    "items",
-    "data",
-    "value",
-    "web",
-    "hits",
-    "webPages",
-    "citations",
-)
+Record = dict[str, object]
 _URLS: Final = ("url", "link", "href", "uri", "source_url")
 _TITLES: Final = ("title", "name", "heading")
 _TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body", "raw_content")
 _SHARE: Final = 0.3
-"""Of a list, the records that must be results: some providers mix pages with pictures."""
+"""Of a list, the records that must be results: some engines mix pages with pictures."""
+_BESIDE: Final = 4
+"""Members beside address, title and text that a record of a bare list may have; issues and products have more."""
+_DEEPEST: Final = 3
+"""Objects and lists around the results."""
 _SHOWN: Final = 20
 _TITLE: Final = 120
 _URL: Final = 300
@@ -30,24 +25,67 @@ _TEXT: Final = 250
 _MORE: Final = 1_200
 """Characters of a result's text that are kept for a card: a first piece for every result, then the rest in turn."""
 
+_TOOL: Final = re.compile(r"(?:^|web|internet|[-_.])search(?:$|[-_.]?(?:web|results|engine|internet))")
+_INSIDE: Final = re.compile(r"code|file|text|grep|repo|issue|doc|mail|symbol")
+"""What tools search that do not search the web."""
+_ADDRESS: Final = Scan(r"^[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?<?https?://\S+[ \t]*$|\]\(https?://")
+"""What every printed list of results has; the expression below is slow to find that there is none."""
+_LISTED: Final = re.compile(
+    rb"^[ \t]*(?:\d{1,3}[.)]|\[\d{1,3}\]|#{2,4} |\**[Tt]itle\**:|---).*\n+[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?"
+    rb"<?https?://\S{4,}[ \t]*$"
+    rb"|^[ \t]*(?:[-*]|\d{1,3}[.)])[ \t]+\**\[[^\]\n]{3,300}\]\(https?://[^\s)]{4,}\)\**.{60}",
+    re.MULTILINE,
+)
+"""A result as a program prints it: a marked title above an address, or a linked title before a text."""
+_LINES: Final = 12
+"""Lines of one printed result, at most, about; an index of links has hardly any text beside them, a document more."""
+_WORDS: Final = 60
+"""Bytes that title and address of a printed result have, about, and that its text has at least."""
 
-def results(value: object, depth: int = 0) -> list[dict[str, object]] | None:
-    """The list of results in a provider's response, or None: records with a URL and a title."""
+
+def is_search_tool(name: str | None) -> bool:
+    """Returns whether a tool of this name searches the web."""
+    lower = (name or "").lower().replace("research", "")
+    return _TOOL.search(lower) is not None and _INSIDE.search(lower) is None
+
+
+def is_search_answer(value: object) -> bool:
+    """Returns whether a JSON value is what a search engine answers: results, and what was searched or little else.
+
+    A record with an address, a title and a text is no result by that: issues and products have them, too.
+    """
+    found = find_results(value)
+    if not found:
+        return False
+    outer = cast("Record", value) if isinstance(value, dict) else {}
+    envelope = chain(outer, (item for item in outer.values() if isinstance(item, str) and len(item) < _TITLE))
+    if any("search" in word.lower() or word == "query" for word in envelope):
+        return True
+    return len(found) > 1 and all(len(record) <= 3 + _BESIDE for record in found)
+
+
+def find_results(value: object, depth: int = 0) -> list[Record]:
+    """Returns the longest list of records with an address, a title and a text in a response; empty where none is."""
     if isinstance(value, list):
-        records = [cast("dict[str, object]", item) for item in cast("list[object]", value) if isinstance(item, dict)]
-        good = [record for record in records if _first(record, _URLS) and _first(record, _TITLES)]
-        enough = bool(good) and len(good) >= _SHARE * len(cast("list[object]", value))
-        return good if enough and any(_first(record, _TEXTS) for record in good) else None
-    if isinstance(value, dict) and depth < 3:  # noqa: PLR2004 - providers nest twice
-        members = cast("dict[str, object]", value)
-        for key in _LISTS:
-            found = results(members[key], depth + 1) if key in members else None
-            if found:
-                return found
-    return None
+        every = cast("list[object]", value)
+        found = [cast("Record", item) for item in every if isinstance(item, dict)]
+        found = [record for record in found if _first(record, _URLS) and _first(record, _TITLES)]
+        told = any(_first(record, _TEXTS) for record in found)
+        return found if told and len(found) >= _SHARE * len(every) else []
+    if not isinstance(value, dict) or depth >= _DEEPEST:
+        return []
+    none: list[Record] = []
+    return max((find_results(member, depth + 1) for member in cast("Record", value).values()), key=len, default=none)
 
 
-def _first(record: dict[str, object], names: tuple[str, ...]) -> str:
+def is_listing(text: bytes) -> bool:
+    """Returns whether a text is a list of results as programs print it, with words under each."""
+    found = len(_LISTED.findall(text)) if b"http" in text and _ADDRESS.find(text) else 0
+    lines = sum(1 for line in text.split(b"\n") if line.strip()) if found else 0
+    return found > 0 and lines <= _LINES * found and len(text) >= 2 * _WORDS * found
+
+
+def _first(record: Record, names: tuple[str, ...]) -> str:
     for name in names:
         value = record.get(name)
         if isinstance(value, str) and value.strip():
@@ -61,30 +99,28 @@ def _clip(text: str, size: int) -> str:
 
 
 def _word_end(text: str, size: int) -> int:
-    """Where to cut near `size`: after a word, or there where words have no blanks between them."""
+    """Returns where to cut near `size`: after a word, or there where words have no blanks between them."""
     if len(text) <= size:
         return len(text)
     blank = text.rfind(" ", size // 2, size)
     return blank if blank > 0 else size
 
 
-def describe_results(sample: Sample, declared: Said) -> Description:
+def describe_results(payload: Payload) -> Description:
     """Returns a line for each result, so that a reader can choose; URLs whole, because it may want to fetch them."""
-    del declared
-    reading = read_json(sample.head, whole=sample.whole)
-    found = results(reading.value) if reading is not None else None
+    reading = payload.json
+    found = find_results(reading.value) if reading is not None else []
     if not found:
-        return Description()
-    lines = [f"{plural(len(found), 'result')}:"]
+        return NOTHING
+    lines = [f"{counted(len(found), 'result')}:"]
     texts = [" ".join(_first(record, _TEXTS)[: _MORE * 2].split()) for record in found[:_SHOWN]]
     for rank, record in enumerate(found[:_SHOWN], 1):
-        url = _clip(_first(record, _URLS), _URL)
-        lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {url}")
-    cuts = [_word_end(text, _TEXT) for text in texts]
-    for rank, (text, cut) in enumerate(zip(texts, cuts, strict=True), 1):
+        lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
+    more: list[str] = []
+    for rank, text in enumerate(texts, 1):
+        cut = _word_end(text, _TEXT)
         if text:
             lines.append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
-    for rank, (text, cut) in enumerate(zip(texts, cuts, strict=True), 1):
         if cut < len(text):
-            lines.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
-    return Description(facts=tuple(lines))
+            more.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
+    return Description(facts=(*lines, *more))

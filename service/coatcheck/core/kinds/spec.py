@@ -9,25 +9,22 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.artifact import Kind
 from coatcheck.core.choose.worth import DOCUMENT, Weights
 from coatcheck.core.extract.parts_text import may_be_parts
-from coatcheck.core.kinds.description import Description
-from coatcheck.core.kinds.diff_facts import describe_diff
+from coatcheck.core.kinds.description import Description, Payload
 from coatcheck.core.kinds.json_facts import describe_json
 from coatcheck.core.kinds.media import describe_media
-from coatcheck.core.kinds.output_facts import describe_output
 from coatcheck.core.kinds.page import describe_page
-from coatcheck.core.kinds.results import describe_results
-from coatcheck.core.kinds.search_tool import is_search_tool
-from coatcheck.core.kinds.source_facts import describe_source
+from coatcheck.core.kinds.results import describe_results, is_search_tool
 from coatcheck.core.kinds.table import describe_table
+from coatcheck.core.kinds.text_facts import describe_diff, describe_output, describe_source
 from coatcheck.core.outline import landmarks
 from coatcheck.core.outline.model import Landmarks
 from coatcheck.core.views import TextForm
 
 _MIB: Final = 1024 * 1024
-Describe = Callable[[Sample, Said], Description]
+Describe = Callable[[Payload], Description]
 """Pure, bounded by the sample, and raises for no content."""
 
 

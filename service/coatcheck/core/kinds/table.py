@@ -1,52 +1,35 @@
-"""Delimited tables: columns, a row count, first and last rows."""
+"""Delimited tables: columns with the types of their first values, and a row count."""
 
 import csv
 from typing import Final
 
-from coatcheck.core.artifact import Said, Sample
-from coatcheck.core.kinds.description import Description, plural
-from coatcheck.core.structure.delimited import columns
+from coatcheck.core.kinds.description import NOTHING, Description, Payload
+from coatcheck.core.outline.table import type_of
+from coatcheck.core.structure.delimited import read_table
+from coatcheck.core.text.plural import counted
 
 _COLUMNS: Final = 200
+_SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
-def _type(values: list[str]) -> str:
-    filled = [value for value in values if value.strip()]
-    if not filled:
-        return ""
-    for name, cast in (("int", int), ("number", float)):
-        try:
-            for value in filled:
-                cast(value)
-        except ValueError:
-            continue
-        return name
-    return "text"
-
-
-def describe_table(sample: Sample, declared: Said) -> Description:
+def describe_table(payload: Payload) -> Description:
     """Returns column names, with the types of the first rows, and the number of rows where all of them are at hand."""
-    del declared
-    found = columns(sample.head)
-    if found is None:
-        return Description()
-    delimiter, rows = found
-    cells = [[row[at] if at < len(row) else "" for row in rows[1:]] for at in range(len(rows[0]))]
-    named = [f"{name.strip() or '?'} {_type(cell)}".rstrip() for name, cell in zip(rows[0], cells, strict=True)]
+    sample = payload.sample
+    table = read_table(sample.head)
+    if table is None:
+        return NOTHING
+    header, *body = table.rows
+    cells = [[row[at] for row in body if at < len(row)] for at in range(len(header))]
+    named = [f"{name.strip() or '?'} {type_of(cell)}" for name, cell in zip(header, cells, strict=True)]
     more = f", … {len(named) - _COLUMNS} more" if len(named) > _COLUMNS else ""
-    separator = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}[delimiter]
-    count = _rows(sample.head, delimiter) if sample.whole else None
-    size = "" if count is None else f"{plural(count, 'row')} below a header, "
-    return Description(
-        facts=(
-            f"{size}{plural(len(named), 'column')}, {separator}-separated",
-            f"Columns: {', '.join(named[:_COLUMNS])}{more}",
-        )
-    )
+    count = _rows(sample.head, table.delimiter) if sample.whole and table.plain else None
+    size = "" if count is None else f"{counted(count, 'row')} below a header, "
+    shape = f"{size}{counted(len(named), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
+    return Description(facts=(shape, f"Columns: {', '.join(named[:_COLUMNS])}{more}"))
 
 
 def _rows(data: bytes, delimiter: str) -> int | None:
-    """How many rows follow the header; None where the text breaks the rules of quoting. A row may span lines."""
+    """Returns how many rows follow the header; None where quoting is broken. A row may span lines."""
     if b'"' not in data:
         return sum(1 for line in data.split(b"\n") if line.strip()) - 1
     lines = (f"{line}\n" for line in data.decode("utf-8", "replace").split("\n"))

@@ -1,4 +1,4 @@
-"""What binary payloads are, by their headers: type, dimensions, duration, contents, title, pages, architecture.
+"""What binary payloads are, by their headers: type, dimensions, duration, contents, title, pages.
 
 Pure and bounded by the sample. A fact is stated only where the header is certain of it; what is cut off or makes no
 sense is left out. What takes unpacking or a parser is left to text views.
@@ -13,6 +13,7 @@ from coatcheck.core.artifact import Sample
 from coatcheck.core.media import archives, documents
 from coatcheck.core.media.formats import Format, identify
 from coatcheck.core.media.headers import header_facts
+from coatcheck.core.text.plural import counted
 
 _FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivisionError)
 """What reading a broken header may raise."""
@@ -39,27 +40,14 @@ def describe(sample: Sample, media_type: str | None) -> MediaFacts:
 
 
 def _described(known: Format, sample: Sample) -> MediaFacts:
-    kind, title = known.media_type, None
-    if sample.head[:2] == b"PK":
-        return _zip(known, sample)
-    if kind == documents.PDF:
+    if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
+        special = archives.zip_format(entries) or known
+        return MediaFacts(media_type=special.media_type, lines=archives.described(special.name, entries))
+    facts, title = header_facts(known.media_type, sample), None
+    if known.media_type == documents.PDF:
         pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
-        lines = (_line(known.name, archives.counted(pages, "page") if pages else None),)
-    else:
-        lines = (_line(known.name, *header_facts(kind, sample)),)
-    return MediaFacts(media_type=kind, lines=lines, title=title)
-
-
-def _line(*parts: str | None) -> str:
-    return ", ".join(part for part in parts if part)
-
-
-def _zip(known: Format, sample: Sample) -> MediaFacts:
-    entries = archives.zip_entries(sample)
-    if entries is None:
-        return MediaFacts(media_type=known.media_type, lines=(known.name,))
-    special = archives.zip_format(entries) or known
-    return MediaFacts(media_type=special.media_type, lines=archives.described(special.name, entries))
+        facts = (counted(pages, "page"),) if pages else ()
+    return MediaFacts(media_type=known.media_type, lines=(", ".join((known.name, *facts)),), title=title)
 
 
 __all__ = ["Format", "MediaFacts", "describe", "identify"]

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Sample
 from coatcheck.core.media.formats import Format
+from coatcheck.core.text.plural import counted
 
 _UNITS: Final = ("kB", "MB", "GB", "TB")
 _LISTED: Final = 300
@@ -52,11 +53,6 @@ def described(name: str, entries: Sequence[Entry], exact: bool = True, names: in
 
 def _listed(entries: Sequence[Entry]) -> str:
     return "; ".join(f"{entry.name[:_NAME]}{'…' * (len(entry.name) > _NAME)} {sized(entry.size)}" for entry in entries)
-
-
-def counted(number: int, noun: str) -> str:
-    """Returns `1 file`, `12 files`, `2 indexes`."""
-    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('x') else 's'}"
 
 
 def sized(size: int) -> str:

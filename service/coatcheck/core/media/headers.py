@@ -1,4 +1,4 @@
-"""Dimensions of pictures, duration of sound and video, machine of programs: what headers state. Nothing is decoded."""
+"""Dimensions of pictures and arrays, duration of sound and video: what headers state. Nothing is decoded."""
 
 import re
 import struct
@@ -7,20 +7,20 @@ from typing import Final
 
 from coatcheck.core.artifact import Sample
 
-Facts = tuple[str | None, ...]
+Facts = tuple[str, ...]
 _MOST_PIXELS: Final = 1 << 31
 _MOST_SECONDS: Final = 1_000 * 3_600
 """Headers that claim as much are not believed."""
 
 
 def header_facts(media_type: str, sample: Sample) -> tuple[str, ...]:
-    """Returns facts such as `640 x 480 pixels`, `1:40 minutes` or `x86-64`; those that are not certain are left out.
+    """Returns facts such as `640 x 480 pixels` or `1:40 minutes`; those that are not certain are left out.
 
     Raises:
         struct.error, IndexError, ValueError, ZeroDivisionError: the header is cut off, or makes no sense.
     """
     reader = _READERS.get(media_type)
-    return tuple(fact for fact in reader(sample) if fact) if reader is not None else ()
+    return reader(sample) if reader is not None else ()
 
 
 def _sides(width: int, height: int) -> Facts:
@@ -29,10 +29,6 @@ def _sides(width: int, height: int) -> Facts:
 
 def _png(sample: Sample) -> Facts:
     return _sides(*struct.unpack_from(">II", sample.head, 16)) if sample.head[12:16] == b"IHDR" else ()
-
-
-def _gif(sample: Sample) -> Facts:
-    return _sides(*struct.unpack_from("<HH", sample.head, 6))
 
 
 _SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -124,38 +120,6 @@ def _piece(sample: Sample, at: int, size: int) -> bytes:
     return (sample.tail or sample.head)[start : start + size] if start >= 0 else b""
 
 
-_ELF_TYPES: Final = {1: "object file", 2: "executable", 3: "shared object", 4: "core dump"}
-"""An executable that is position independent is a shared object, too."""
-_ELF_MACHINES: Final = {3: "x86", 8: "MIPS", 21: "PowerPC 64", 40: "ARM", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
-_MACH_TYPES: Final = {1: "object file", 2: "executable", 6: "shared library", 8: "bundle"}
-_MACH_MACHINES: Final = {7: "x86", 0x01000007: "x86-64", 12: "ARM", 0x0100000C: "ARM64"}
-_PE_MACHINES: Final = {0x014C: "x86", 0x8664: "x86-64", 0xAA64: "ARM64"}
-_LIBRARY: Final = 0x2000
-
-
-def _elf(sample: Sample) -> Facts:
-    kind, machine = struct.unpack_from("<HH" if sample.head[5] == 1 else ">HH", sample.head, 16)
-    return _ELF_TYPES.get(kind), {1: "32-bit", 2: "64-bit"}.get(sample.head[4]), _ELF_MACHINES.get(machine)
-
-
-def _mach(sample: Sample) -> Facts:
-    _, machine, _, kind = struct.unpack_from("<IIII", sample.head)  # a universal file has a part for each machine
-    return _MACH_TYPES.get(kind), _MACH_MACHINES.get(machine)
-
-
-def _pe(sample: Sample) -> Facts:
-    at = int.from_bytes(sample.head[60:64], "little")
-    if sample.head[at : at + 4] != b"PE\0\0":
-        return ()
-    machine, flags = struct.unpack_from("<H16xH", sample.head, at + 4)
-    return "library" if flags & _LIBRARY else "program", _PE_MACHINES.get(machine)
-
-
-def _java(sample: Sample) -> Facts:
-    release = int.from_bytes(sample.head[6:8], "big") - 44
-    return (f"for Java {release}" if release > 4 else None,)  # noqa: PLR2004 - older ones had other numbers
-
-
 _NPY: Final = re.compile(rb"\{'descr': '([^']{1,20})', 'fortran_order': \w{4,5}, 'shape': (\([\d, ]{0,200}\)), \}")
 
 
@@ -166,7 +130,7 @@ def _npy(sample: Sample) -> Facts:
 
 _READERS: Final[dict[str, Callable[[Sample], Facts]]] = {
     "image/png": _png,
-    "image/gif": _gif,
+    "image/gif": lambda sample: _sides(*struct.unpack_from("<HH", sample.head, 6)),
     "image/jpeg": _jpeg,
     "image/webp": _webp,
     "image/bmp": _bmp,
@@ -175,9 +139,5 @@ _READERS: Final[dict[str, Callable[[Sample], Facts]]] = {
     "audio/mp4": _mp4,
     "video/mp4": _mp4,
     "video/quicktime": _mp4,
-    "application/x-elf": _elf,
-    "application/x-mach-binary": _mach,
-    "application/vnd.microsoft.portable-executable": _pe,
-    "application/java-vm": _java,
     "application/x-npy": _npy,
 }

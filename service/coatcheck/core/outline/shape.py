@@ -8,8 +8,8 @@ from collections import deque
 from typing import Final, cast
 
 from coatcheck.core.jsonpath.location import bracketed
+from coatcheck.core.outline.json_shape import Node, Open, merge
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Found, titled
-from coatcheck.core.structure.json_shape import Node, Open, merge
 from coatcheck.core.structure.json_values import Reading, read_json
 from coatcheck.core.text.plural import plural
 

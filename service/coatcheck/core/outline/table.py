@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.core.outline.model import Entry, Found, titled
-from coatcheck.core.structure.delimited import columns
+from coatcheck.core.structure.delimited import read_table
 from coatcheck.core.text.plural import plural
 from coatcheck.core.window import LineExtent
 
@@ -13,18 +13,17 @@ _EXAMPLE: Final = 40
 
 def of_table(head: bytes, lines: int) -> Found:
     """The columns of a table that begins with `head` and has so many lines; none when it is no table."""
-    found = columns(head)
-    if found is None:
+    table = read_table(head)
+    if table is None:
         return Found([])
-    _, rows = found
-    names, body = rows[0], rows[1:]
+    names, *body = table.rows
     entries = [
         Entry(what="rows", title="header", lines=LineExtent(1, 1)),
         Entry(what="rows", title="rows", lines=LineExtent(2, max(2, lines)), detail=f"about {max(0, lines - 1):,}"),
     ]
     for at, name in enumerate(names[:_COLUMNS]):
         cells = [row[at] for row in body if at < len(row)]
-        detail = _kind(cells)
+        detail = type_of(cells)
         example = next((cell for cell in cells if cell.strip()), "")
         if detail == "text" and example:
             detail = f"text, such as {titled(example[:_EXAMPLE].encode())}"
@@ -35,7 +34,8 @@ def of_table(head: bytes, lines: int) -> Found:
     return Found(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
 
 
-def _kind(cells: list[str]) -> str:
+def type_of(cells: list[str]) -> str:
+    """Returns what the cells of a column are: `int`, `number`, `text`, or `empty`."""
     filled = [cell for cell in cells if cell.strip()]
     if not filled:
         return "empty"

@@ -1,34 +1,91 @@
-"""Delimited tables: the delimiter and the first rows."""
+"""Delimited tables: the delimiter and the first rows, of CSV and the like or of a table that is drawn with bars."""
 
 import csv
+import re
 from typing import Final
 
-_DELIMITERS: Final = ",\t;|"
+from msgspec import Struct
+
 _LOOK: Final = 16 * 1024
+_LINES: Final = 60
 _ROWS: Final = 30
-"""Rows that are read."""
+"""Lines that are looked at, and rows that are read of them."""
+_BARS: Final = frozenset("+│┃║┌┏╔╭")
+_AS_BAR: Final = str.maketrans("│┃║", "|||")
+_RULE: Final = re.compile(r"[-+|:= ─━═┌-╿]*[-─━═]{2}[-+|:= ─━═┌-╿]*")
+_NEARLY: Final = 0.9
+_DRAWN: Final = 0.7
+"""Shares of rows that must be as wide as the header; a drawn table may have a title and a count beside its rows."""
+_MOST: Final = 0.8
+"""Share of cells with digits and no blanks from which nothing else is asked."""
+_DIGIT: Final = re.compile(r"\d")
+_SHORT: Final = 40
+"""Characters of a cell that is a value rather than a sentence."""
+_WORDS: Final = 6
+"""Words of a column's name; of a clause there are more."""
 
 
-def columns(head: bytes) -> tuple[str, list[list[str]]] | None:
-    """The delimiter and the first rows, if the text is a table: at least three rows of the same width, over one."""
-    first = b"\n".join(head[:_LOOK].split(b"\n", _ROWS * 2)[: _ROWS * 2])
-    lines = first.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines()
-    if len(head) > len(first) == _LOOK and lines:
-        lines.pop()
-    lines = [line for line in lines if line.strip()][:_ROWS]
-    if len(lines) < 3:  # noqa: PLR2004 - a header and two rows
-        return None
-    best: tuple[int, str, list[list[str]]] | None = None
-    for delimiter in _DELIMITERS:
-        if delimiter not in lines[0]:
+class Table(Struct, frozen=True):
+    """The beginning of a table."""
+
+    delimiter: str
+    """One of `,`, tab, `;` and `|`."""
+    rows: list[list[str]]
+    """The header, and the rows below it as far as they were read."""
+    plain: bool
+    """Whether every line belongs to a row: there are no rules and no comments."""
+
+
+def read_table(head: bytes) -> Table | None:
+    """Returns the table that a text begins with: at least three rows that agree in their number of cells, over one."""
+    first = head[:_LOOK].removeprefix(b"\xef\xbb\xbf").split(b"\n", _LINES)[:_LINES]
+    if len(first) < _LINES:
+        first.pop()  # it is empty, or may be cut
+    every = b"\n".join(first).decode("utf-8", "replace").splitlines()
+    filled = [line for line in every if line.strip()]
+    lines = [line for line in filled if line[0] != "#"]
+    if any(line.lstrip()[:1] in _BARS or "|" in line for line in lines[:2]):
+        drawn = [line.translate(_AS_BAR).strip().strip("|") for line in lines if not _RULE.fullmatch(line.strip())]
+        if 1 < len(drawn) < len(lines) and "|" in drawn[0]:
+            rows = [[cell.strip() for cell in line.split("|")] for line in drawn[:_ROWS]]
+            return Table("|", rows, plain=False) if _even(rows) >= _DRAWN else None
+    return _widest(lines[:_ROWS], plain=len(lines) == len(filled))
+
+
+def _even(rows: list[list[str]]) -> float:
+    width = len(rows[0])
+    return sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+
+
+def _widest(lines: list[str], *, plain: bool) -> Table | None:
+    best: Table | None = None
+    for delimiter in ",\t;|" if len(lines) > 2 else "":  # noqa: PLR2004 - a header and two rows
+        least = lines[0].count(delimiter)
+        if not least or (
+            '"' not in lines[0] and sum(line.count(delimiter) >= least for line in lines) < _NEARLY * len(lines)
+        ):
             continue
         try:
             rows = list(csv.reader(lines, delimiter=delimiter))
         except csv.Error:
             continue
-        width = len(rows[0])
-        same = sum(len(row) == width for row in rows)
-        prose = sum(len(cell) for cell in rows[0]) > 40 * width
-        if width > 1 and same >= 0.9 * len(rows) and not prose and (best is None or width > best[0]):
-            best = (width, delimiter, rows)
-    return None if best is None else best[1:]
+        if _even(rows) >= _NEARLY and _is_table(rows, delimiter) and (best is None or len(rows[0]) > len(best.rows[0])):
+            best = Table(delimiter, rows, plain)
+    return best
+
+
+def _is_table(rows: list[list[str]], delimiter: str) -> bool:
+    """Returns whether delimiters part values rather than clauses, arguments, or the two halves of a line."""
+    header, cells = rows[0], [cell.strip() for row in rows[1:] for cell in row]
+    if any(cell.count("(") != cell.count(")") or cell.rstrip()[-1:] in set("{[=") for cell in header):
+        return False
+    values = sum(len(cell) <= _SHORT and " " not in cell and _DIGIT.search(cell) is not None for cell in cells)
+    if values > _MOST * len(cells):
+        return True
+    spaced = sum(cell[:1] == " " for cell in header[1:])
+    if delimiter in ",;" and 2 * spaced >= len(header):
+        return False
+    if len(header) > 2:  # noqa: PLR2004
+        return all(len(cell.split()) <= _WORDS for cell in header)
+    named = all(cell.strip() and cell[0] != " " and _DIGIT.search(cell) is None for cell in header)
+    return named and sum(len(cell) <= _SHORT for cell in cells) >= _NEARLY * len(cells)

@@ -15,10 +15,8 @@ from coatcheck.core.jsonpath.structure import Structure
 
 _KEPT: Final = 400
 """Bytes of a member that are looked at."""
-_MOST: Final = 48
-"""Members that are named, from either end."""
-_MANY: Final = 5_000
-"""Members from which an object is a map: its names are data, and nothing is said of it."""
+_MANY: Final = 200
+"""Members from which an object is taken for a map: its names are data, and nothing is said of it."""
 _NAME: Final = re.compile(rb'\s*("(?:[^"\\\x00-\x1f]|\\.)*")\s*:\s*')
 
 
@@ -49,7 +47,6 @@ class Members:
         self._structure: Structure | None = None
         self._parts: list[_Part] = []
         self._open = _Part()
-        self._count = 0
         self._base = 0
         self._state: str = "before"
         """`before` the object, `inside` it, `behind` it, or `none` where there is none."""
@@ -67,8 +64,8 @@ class Members:
             self._state = "none"
 
     def found(self) -> tuple[Member, ...]:
-        """Returns the members, in order; of very many the first and the last. None where this was no whole object."""
-        if self._state != "behind" or self._count > _MANY:
+        """Returns the members, in order; none where this was no whole object, or one of more than 200."""
+        if self._state != "behind":
             return ()
         members = [_member(part) for part in self._parts]
         return () if None in members else tuple(each for each in members if each is not None)
@@ -79,9 +76,9 @@ class Members:
         limit = int(marks.at[end]) if end < len(marks.at) else len(block)
         tops = marks.at[marks.commas(1, end)]
         inner = marks.at[marks.commas(2, end)]
-        self._count += len(tops)
-        if self._count > _MANY:
+        if len(self._parts) + len(tops) >= _MANY:
             self._state = "none"
+            self._parts.clear()
             return
         start = 1 if not self._base else 0
         edges = [*tops.tolist(), limit]
@@ -103,8 +100,6 @@ class Members:
     def _close(self) -> None:
         """The open member is over."""
         self._parts.append(self._open)
-        if len(self._parts) > 2 * _MOST:
-            del self._parts[_MOST]
         self._open = _Part()
 
 

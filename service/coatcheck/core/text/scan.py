@@ -4,8 +4,7 @@ Only for patterns of our own. The public wrapper of RE2 makes an object for ever
 below it answers positions, which is all that is needed here. Matches never cross a line's end.
 """
 
-from collections.abc import Iterable, Iterator
-from math import ceil
+from collections.abc import Iterator
 from typing import Any, Final, cast, final
 
 import re2
@@ -43,24 +42,14 @@ class Scan:
             at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
             yield start, at, *found
 
-    def among(self, lines: list[bytes], numbers: Iterable[int]) -> set[int]:
-        """Which of these lines, by their numbers in `lines`, have a match. No line has an LF in it."""
-        asked = sorted(numbers)
-        block = b"\n".join([lines[number] for number in asked])
-        match, anchor, size = self._match, self._anchor, len(block)
-        found: set[int] = set()
-        at = before = row = 0
+    def count(self, data: bytes) -> int:
+        """Returns how many lines have a match."""
+        match, anchor, size = self._match, self._anchor, len(data)
+        found = at = 0
         while at < size:
-            low, high = match(anchor, block, at, size)[0]
+            low, high = match(anchor, data, at, size)[0]
             if low < 0:
                 break
-            row += block.count(b"\n", before, low)
-            found.add(asked[row])
-            before = low
-            at = block.find(b"\n", high) + 1 or size
+            found += 1
+            at = data.find(b"\n", max(low, high)) + 1 or size
         return found
-
-    def share(self, data: bytes, lines: int, least: float) -> bool:
-        """Whether at least this share of so many lines has a match. Looks no further than it must."""
-        wanted = max(1, ceil(least * lines - 1e-9))
-        return any(number >= wanted for number, _ in enumerate(self.lines(data), 1))

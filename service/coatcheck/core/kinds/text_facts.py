@@ -1,0 +1,59 @@
+"""What stands where in a text: the files of a diff, commits, symbols and headings; and what an output adds up to."""
+
+from typing import Final
+
+from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
+from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
+from coatcheck.core.outline.commits import is_log, is_oneline
+from coatcheck.core.outline.diff import by_size
+from coatcheck.core.outline.landmarks import DIFF, PROSE, SOURCE, landmarks
+from coatcheck.core.outline.model import MAX_ENTRIES
+from coatcheck.core.survey.tallies import Tallies
+from coatcheck.core.text.plural import counted
+
+_FILES: Final = 40
+_COMMITS: Final = 30
+_TITLE: Final = 60
+"""Characters of a title."""
+_LOOK: Final = 16 * 1024
+
+
+def describe_diff(payload: Payload) -> Description:
+    """Returns the files of a diff that is at hand whole, the largest changes first, with lines added and removed."""
+    if not payload.sample.whole:
+        return NOTHING
+    entries = landmarks(DIFF, (), payload.sample.head)
+    files = [(e.title, e.added or 0, e.removed or 0) for e in by_size(entries) if e.what == "file"]
+    if not files or len(entries) >= MAX_ENTRIES:
+        return NOTHING
+    total = f"{counted(len(files), 'file')}, +{sum(file[1] for file in files)} -{sum(file[2] for file in files)}"
+    lines = [f"{name} +{added} -{removed}" for name, added, removed in files]
+    return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",))
+
+
+def describe_output(payload: Payload) -> Description:
+    """Returns commits or tallies of a text that is at hand whole; of a larger one its survey has the tallies.
+
+    A document that a tool printed has nothing to be tallied, and is told by its headings.
+    """
+    data = payload.sample.head
+    if not payload.sample.whole:
+        return NOTHING
+    if is_log(data[:_LOOK]) or is_oneline(data[:_LOOK]):
+        commits = [entry.title[:_TITLE] for entry in landmarks(PROSE, (), data) if entry.what == "commit"]
+        fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
+        return Description(facts=(fact,)) if commits else NOTHING
+    tallies = Tallies()
+    tallies.feed(data)
+    facts = tallies.facts()
+    lines, partial = first_lines(payload.sample)
+    entries = [] if facts else headings((payload.declared.title, payload.declared.url), lines)
+    return describe_entries(entries, lines, partial=partial) or Description(facts=facts)
+
+
+def describe_source(payload: Payload) -> Description:
+    """Returns symbols or headings at the outer levels with their lines; without any, what an output is told by."""
+    data, partial = first_lines(payload.sample)
+    names = (payload.declared.title, payload.declared.url)
+    entries = headings(names, data) or [e for e in landmarks(SOURCE, names, data) if e.lines is not None]
+    return describe_entries(entries, data, partial=partial) or describe_output(payload)
