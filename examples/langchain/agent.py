@@ -3,7 +3,9 @@
 Needs a running service (`make run`) and nothing else: the model is a script, so that it runs without a key. With a real
 one, say `model = "anthropic:claude-sonnet-5"` and leave everything else as it is.
 
-    python examples/langchain/agent.py http://127.0.0.1:8321
+    python examples/langchain/agent.py [URL]
+
+Without a URL, COATCHECK_URL says where the service is; without that, it is at http://127.0.0.1:8321.
 """
 
 import re
@@ -86,7 +88,7 @@ def _calls(name: str, args: dict[str, Any]) -> AIMessage:
     return AIMessage("", tool_calls=[{"name": name, "args": args, "id": f"call_{name}", "type": "tool_call"}])
 
 
-def main(url: str) -> None:
+def main(url: str | None) -> None:
     """Run the agent once and show what its model was sent."""
     model = Script()
     with Client(url) as coatcheck:
@@ -104,4 +106,4 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8321")
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
