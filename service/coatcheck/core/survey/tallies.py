@@ -8,8 +8,8 @@ which few lines are levelled, say, is no levelled log, and a count of its levels
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Final, final
+from collections.abc import Callable, Mapping
+from typing import Final, cast, final
 
 from msgspec import Struct
 
@@ -45,7 +45,7 @@ _RULE: Final = re.compile(
     rb"\[(-W[\w=+-]+)\]|\berror\[(E\d{4})\]|\berror (TS\d+):|^\S+?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5})\b|^([A-Z]{1,4}\d{3,5}) "
     rb"|^\S+?:\d+(?::\d+)?: .*\[([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\]\s*$"
 )
-_NUMBERED: Final = re.compile(rb"((?:[A-Za-z]:)?[^:]{1,300}?)(?:\(\d+(?:,\d+)?\):|:\d+(?=[:\s]|$))")
+_NUMBERED: Final = re.compile(rb"^((?:[A-Za-z]:)?[^:\n]{1,300}?)(?:\(\d+(?:,\d+)?\):|:\d+(?=[:\s]|$))", re.MULTILINE)
 _PLAIN: Final = re.compile(rb"([^\s:]{1,300}):(?!:)")
 _BESIDE: Final = re.compile(rb"(.{1,300}?)-\d+-|--$")
 _FILE: Final = re.compile(r"(?:[^/]*/)+[^/]*[^\d.:/][^/]*|[^/]*[A-Za-z_][^/]*\.[A-Za-z]\w{0,7}")
@@ -86,9 +86,11 @@ def _depth(line: bytes, found: re.Match[bytes]) -> int:
 def _numbered(line: bytes) -> bytes | None:
     """The file that a line names with a line number."""
     found = _NUMBERED.match(line)
-    if found is None or not _WORD.search(found[1]):
-        return None
-    return found[1] if b" " not in found[1] or _is_file(found[1]) else None
+    return found[1] if found is not None and _may_be_file(found[1]) else None
+
+
+def _may_be_file(name: bytes) -> bool:
+    return _WORD.search(name) is not None and (b" " not in name or _is_file(name))
 
 
 def _plain(line: bytes) -> bytes | None:
@@ -136,33 +138,42 @@ class Tallies:
         self._other = False
         """Some line names no file."""
 
-    def feed(self, block: bytes) -> None:
-        """Counts the lines of the next block. Costs next to nothing for a text in which nothing is tallied."""
-        lines = block.split(b"\n")
+    def feed(self, block: bytes, shapes: Mapping[bytes, int] | None = None) -> None:
+        """Counts the lines of the next block. Costs next to nothing for a text in which nothing is tallied.
+
+        Args:
+            block: whole lines.
+            shapes: how many of its lines there are of each without digits, where somebody has counted them already.
+        """
         if self._counts is None:
-            self._begin(lines)
+            self._begin(block.split(b"\n"))
         if not self._counts:
             return
-        if any(not _TALLIES[number].digits for number in self._counts):
+        begun = [_TALLIES[number] for number in self._counts]
+        lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in begun) else []
+        if shapes is None and not all(tally.digits for tally in begun):
             shapes = Counter(block.translate(None, _DIGITS).split(b"\n"))
-        else:
-            shapes = Counter[bytes]()
         for number, counts in self._counts.items():
-            tally = _TALLIES[number]
-            if len(counts) > _MOST:
-                continue
-            if tally.digits:
-                named = [tally.count(_ends(line)) for line in lines]
-                counts.update(name for name in named if name is not None)
-                if tally is _BY_FILE:
-                    self._other = self._other or any(
-                        name is None and line.strip() for name, line in zip(named, lines, strict=True)
-                    )
-            else:
-                for shape, times in shapes.items():
-                    found = self._found(tally, _ends(shape))
-                    if found is not None:
-                        counts[found] += times
+            if len(counts) <= _MOST:
+                self._count(_TALLIES[number], counts, block, lines, shapes or {})
+
+    def _count(
+        self, tally: _Tally, counts: Counter[bytes], block: bytes, lines: list[bytes], shapes: Mapping[bytes, int]
+    ) -> None:
+        if tally is _BY_LINE:
+            names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
+            counts.update({name: times for name, times in names.items() if _may_be_file(name)})
+        elif tally is _BY_FILE:
+            named = [_plain(_ends(line)) for line in lines if not self._other and line.strip()]
+            counts.update(name for name in named if name is not None)
+            self._other = self._other or None in named
+        elif tally.digits:
+            counts.update(name for line in lines if (name := tally.count(_ends(line))) is not None)
+        else:
+            for shape, times in shapes.items():
+                found = self._found(tally, _ends(shape.removesuffix(b"\0")))
+                if found is not None:
+                    counts[found] += times
 
     def facts(self) -> tuple[str, ...]:
         """Returns a line for each tally that was begun, in whole numbers of lines."""
