@@ -22,6 +22,7 @@ from support.service import Service, start
 
 SIZES: Final = (5_000_000, 100_000_000, 1_000_000_000)
 LEVELS: Final = ("INFO", "DEBUG", "WARN")
+HOSTILE: Final = 100_000_000
 FAILURE: Final = b"2026-11-03 10:00:07,123 ERROR worker-3 connection to db-2 lost: broken pipe, 14 requests dropped\n"
 ODD: Final = b"the blue cat sat down beside an empty harbour\n"
 _BLOCKS: Final = 16
@@ -142,6 +143,35 @@ def run() -> None:
             print(
                 f"{size / 1e6:6.0f} MB with {name:11}: {wrong or 'on the card, tallies right'}; "
                 f"{1000 * after:5.0f} ms after the last byte; {size / took / 1e6:4.0f} MB/s "
-                f"(hashed and written {size / bare / 1e6:4.0f} MB/s); peak {most / 2**20:.0f} MiB, idle {idle / 2**20:.0f}",
+                f"(hashed and written {size / bare / 1e6:4.0f} MB/s); "
+                f"peak {most / 2**20:.0f} MiB, idle {idle / 2**20:.0f}",
                 flush=True,
             )
+    with tempfile.TemporaryDirectory() as folder:
+        service = start(Path(folder) / "data", environment=environment)
+        try:
+            for name, block in _hostile().items():
+                payload = Payload([block], [0] * max(1, HOSTILE // len(block)), Counter(), b"", 0)
+                took, after, _ = posted(service, payload)
+                size = len(block) * len(payload.order)
+                print(
+                    f"{size / 1e6:6.0f} MB of {name}: {1000 * after:5.0f} ms after the last byte; "
+                    f"{size / took / 1e6:4.0f} MB/s; peak so far {peak(service) / 2**20:.0f} MiB",
+                    flush=True,
+                )
+        finally:
+            service.stop()
+
+
+def _hostile() -> dict[str, bytes]:
+    powers = [26**power for power in range(5)]
+    shapes = [bytes([97 + n // power % 26 for power in powers]) + b"\n" for n in range(1_000_000)]
+    return {
+        "one line": b"abcdefghi " * 200_000,
+        "a million distinct shapes": b"".join(shapes),
+        "one shape": b"the same line 7\n" * 60_000,
+        "carriage returns": b"\r" * 1_000_000,
+        "an escape in every second byte": b"\x1ba" * 500_000,
+        "lines that deny errors": b"0 errors, 0 failures\n" * 50_000,
+        "lines that state errors": b"".join(b"error: thing %d broke in part %x\n" % (n, n * n) for n in range(30_000)),
+    }
