@@ -37,6 +37,8 @@ class Rest(Struct, frozen=True):
     """Words of failure with how many lines that contain them are left out, most frequent first."""
     like: tuple[str, int] | None = None
     """The beginning of a line, and how many lines that differ from it in digits only are left out."""
+    inside: str | None = None
+    """Without any such line, a word of failure in what is left out of a long line that is shown in part."""
 
     @property
     def words(self) -> str:
@@ -63,23 +65,46 @@ class RestFinder:
         for place, stated in flags.items():
             if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
                 words[found[0]] += units.count[units.shape[place]]
-        lines = units.count.items()
+        self._pieces = [place for place, closes in enumerate(units.closes) if not (closes and units.opens[place])]
+        """Units that are no whole line: of these neither shapes nor words are counted as lines are."""
+        count = units.count
+        if self._pieces:
+            count = units.count.copy()
+            count.subtract([units.shape[place] for place in self._pieces])
+        lines = count.items()
         self._words = {word: sum([n for shape, n in lines if word in shape]) for word, _ in words.most_common(_LOOKED)}
         self._most = max(lines, key=lambda item: (item[1], item[0]), default=(b"", 0))
 
     def without(self, shown: list[int]) -> Rest:
         """Returns what is left out when the units with these numbers are shown."""
         units = self._units
-        shapes = [units.shape[place] for place in shown]
-        left = [(sum([word in shape for shape in shapes]) - count, word) for word, count in self._words.items()]
-        named = [(one_line(word.decode("utf-8", "replace")), -count) for count, word in sorted(left) if count]
+        apart = set(self._pieces)
+        shapes = [units.shape[place] for place in shown if place not in apart]
+        begun = {units.line[place] for place in shown if place in apart}
+        left = [
+            (sum([word in shape for shape in shapes]) - count - self._in_long_lines(word, begun), word)
+            for word, count in self._words.items()
+        ]
+        named = [(one_line(word.decode("utf-8", "replace")), -count) for count, word in sorted(left) if count < 0]
         shape, count = self._most
         count -= shapes.count(shape)
         like = None
         if count >= max(_LIKE, _SHARE * (len(units) - len(shown))) and shape.strip():
             example = one_line(units.text[units.shape.index(shape)][: _SHOWN * 4].decode("utf-8", "replace"))
             like = (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
-        return Rest(tuple(named[:_NAMED]), like)
+        return Rest(tuple(named[:_NAMED]), like, None if named else self._inside(set(shown)))
+
+    def _inside(self, shown: set[int]) -> str | None:
+        """Returns the first word of failure that stands in a piece that is not shown."""
+        hidden = [self._units.text[place] for place in self._pieces if place not in shown] if self._words else []
+        found = next((word for word in self._words if any(word in text for text in hidden)), None)
+        return None if found is None else one_line(found.decode("utf-8", "replace"))
+
+    def _in_long_lines(self, word: bytes, begun: set[int]) -> int:
+        """Returns how many lines in pieces contain a word, of those of which no piece is shown."""
+        units = self._units
+        lines = {units.line[place] for place in self._pieces if word in units.text[place]}
+        return len(lines - begun)
 
 
 def longest_of(omitted: list[Omission]) -> Omission:
@@ -109,8 +134,8 @@ def next_call(
         line_start: where the line begins that the longest gap lies in, if it is a gap inside a line.
     """
     arguments: dict[str, str | int] = {"artifact_id": artifact_id}
-    if rest.failures:
-        arguments["pattern"] = rest.failures[0][0]
+    if rest.failures or rest.inside:
+        arguments["pattern"] = rest.failures[0][0] if rest.failures else rest.inside or ""
     elif section is not None:
         arguments["section"] = section
     elif path is not None:

@@ -3,6 +3,8 @@
 Everything here that came from outside is inert and on one line; what is clipped says so.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Final, final
 
 from msgspec import Struct
@@ -19,6 +21,8 @@ _URL_KEPT: Final = 256
 _NAME: Final = 120
 """Characters of a tool's name, and of a call's ID."""
 _FAILED: Final = "tool reported an error"
+_SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
+"""Facts that are words of somebody rather than an enumeration."""
 
 
 class OwnLines(Struct):
@@ -148,8 +152,27 @@ def _short(name: str) -> str:
 
 
 def _clip_list(text: str) -> str:
-    """A clipped enumeration, back to its last whole item."""
+    """A clipped fact, back to its last whole item or, of a sentence, word; empty where not even one is whole.
+
+    Half a name is the name of something else, and half a number another number.
+    """
     if not text.endswith("…"):
         return text
-    place = text.rfind(" ")
-    return f"{text[:place].rstrip()} …" if place > 0 else text
+    place = text.rfind(" ") if _SENTENCE.match(text) else max(_ends_of_items(text), default=0)
+    label = text.find(": ")
+    return f"{text[:place].rstrip()} …" if place > label + 1 else ""
+
+
+def _ends_of_items(text: str) -> Iterator[int]:
+    """Where items of an enumeration end. Nothing inside quotation marks ends one."""
+    inside = False
+    escaped = False
+    for place, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = inside
+        elif character == '"':
+            inside = not inside
+        elif character in ";," and not inside and text[place + 1 : place + 2] == " ":
+            yield place + 1

@@ -23,7 +23,10 @@ _GIT: Final = re.compile(rb"diff --git (.+)")
 _PATH: Final = re.compile(rb"(?:---|\+\+\+) ([^\t\r\n]{1,500})")
 _RENAMED: Final = re.compile(rb"(?:rename|copy) to (.{1,500})")
 _HUNK: Final = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_COMMIT: Final = re.compile(rb"(?:[*|/\\ ]{0,40}commit|From) ([0-9a-f]{7,64})")
+_COMMIT: Final = re.compile(rb"(?:([*|/\\_. -]{0,40}\* +)?commit|From) ([0-9a-f]{7,64})(?:[ ].*)?")
+_NAMED: Final = re.compile(rb"[*|/\\ ]{0,40}commit |From ")
+_HERE: Final = re.compile(rb"(?: [<>-]?[0-9a-f]{7,64})*(?: \(.*\))?")
+"""What may follow the hash on a commit's own line: its parents, and what points at it."""
 _SUBJECT: Final = re.compile(rb"^(?:[*|/\\ ]{0,40}    |Subject: (?:\[PATCH[^\]\n]*\] )?)(\S[^\n]*)", re.MULTILINE)
 _HEADER: Final = 4_000
 """Bytes after a commit's line in which its subject is looked for."""
@@ -47,6 +50,12 @@ class Diff:
         self._named = False
         self._untitled = False
         """The last entry is a commit without its subject."""
+        self._drawn: bool | None = None
+        """Whether a graph stands before the commits, by the first one."""
+        self._old = b""
+        """What the last `---` line named, as it was written."""
+        self._sides = True
+        """Whether the names of the open file have `a/` and `b/` before them, as far as is known."""
 
     @property
     def full(self) -> bool:
@@ -113,14 +122,17 @@ class Diff:
     def _mark(self, line: bytes, here: Place) -> None:
         if self._open and line.startswith((b"--", b"++")) and not self._complete():
             return
+        commit = self._commit(line)
+        if commit is None and _NAMED.match(line):
+            return  # a commit's message speaks of another
         self._open = False
-        hunk, commit = _HUNK.match(line), _COMMIT.match(line)
+        hunk = _HUNK.match(line)
         if hunk is not None:
             self._begin("hunk", titled(line), here)
             self._wanted = int(hunk[1] or 1), int(hunk[2] or 1)
             self._open, self._named = True, False
         elif commit is not None:
-            self._begin("commit", commit[1][:_HASH].decode(), here)
+            self._begin("commit", commit[:_HASH].decode(), here)
             self._untitled, self._named = True, False
         elif line.startswith((b"--- ", b"+++ ")):
             self._path(line, here)
@@ -131,18 +143,37 @@ class Diff:
             self._named = True
         elif line.startswith((b"diff ", b"Index: ")):
             named = _GIT.match(line)
-            self._begin("file", titled(_now(named[1]) if named else line.partition(b" ")[2]), here)
+            name, self._sides = _now(named[1]) if named else (line.partition(b" ")[2], True)
+            self._begin("file", titled(name), here)
             self._named = True
+
+    def _commit(self, line: bytes) -> bytes | None:
+        """The hash on a line that begins a commit, which its message, further in, does not."""
+        found = _COMMIT.fullmatch(line)
+        if found is None:
+            return None
+        if not line.startswith(b"From "):
+            drawn = found[1] is not None
+            if self._drawn not in {None, drawn} or not _HERE.fullmatch(line[found.end(2) :]):
+                return None
+            self._drawn = drawn
+        return found[2]
 
     def _path(self, line: bytes, here: Place) -> None:
         """A `---` begins a file where no `diff` line did; a `+++` gives it the name that it has now."""
         path = _PATH.match(line)
-        name = None if path is None or path[1].strip() == b"/dev/null" else _without_side(_unquoted(path[1]))
-        if line.startswith(b"--- ") and not self._named:
-            self._begin("file", titled(name or b""), here)
-            self._named = True
-        elif name and line.startswith(b"+++ "):
-            self._rename(name)
+        raw = b"" if path is None else _unquoted(path[1])
+        none = path is None or path[1].strip() == b"/dev/null"
+        if line.startswith(b"--- "):
+            self._old = b"a/" if none else raw
+            if not self._named:
+                self._sides = True
+                self._begin("file", titled(b"" if none else _without_side(raw)), here)
+                self._named = True
+            return
+        if not none:
+            sided = self._sides and self._old.startswith(b"a/") and raw.startswith(b"b/")
+            self._rename(raw[2:] if sided else raw)
 
     def _rename(self, name: bytes) -> None:
         if self._starts and self._starts[-1].what == "file":
@@ -177,16 +208,24 @@ def by_size(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(files, key=lambda entry: -((entry.added or 0) + (entry.removed or 0)))
 
 
-def _now(names: bytes) -> bytes:
-    """Returns the file's name, of the two on a `diff --git` line; where they differ, a later line says the new one."""
+def _now(names: bytes) -> tuple[bytes, bool]:
+    """Returns the file's name, of the two on a `diff --git` line, and whether a side stands before it.
+
+    Where the two differ, a later line says the new one.
+    """
     if names.endswith(b'"'):
-        return _without_side(_unquoted(names[names.rfind(b' "', 0, -1) + 1 :]))
-    half = len(names) // 2
-    if len(names) % 2 and names[half : half + 1] == b" ":
-        old, new = _without_side(names[:half]), _without_side(names[half + 1 :])
-        if old == new:
-            return new
-    return _without_side(names.rpartition(b" b/")[2] or names)
+        first, last = names[: names.rfind(b' "', 0, -1)], names[names.rfind(b' "', 0, -1) + 1 :]
+        old, new = _unquoted(first), _unquoted(last)
+    else:
+        half = len(names) // 2
+        old, new = (names[:half], names[half + 1 :]) if names[half : half + 1] == b" " else (b"", b"")
+    if new and old == new:
+        return new, False
+    if new and _without_side(old) == _without_side(new):
+        return _without_side(new), True
+    if names.endswith(b'"'):
+        return _without_side(_unquoted(names[names.rfind(b' "', 0, -1) + 1 :])), True
+    return _without_side(names.rpartition(b" b/")[2] or names), True
 
 
 def _without_side(path: bytes) -> bytes:

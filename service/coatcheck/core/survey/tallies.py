@@ -8,8 +8,8 @@ which few lines are levelled, say, is no levelled log, and a count of its levels
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Final, final
+from collections.abc import Callable, Mapping
+from typing import Final, cast, final
 
 from msgspec import Struct
 
@@ -21,23 +21,33 @@ _LONGEST: Final = 200
 """Bytes at the beginning of a line, and as many at its end, that are looked at."""
 _DIGITS: Final = b"0123456789"
 
+_NAMES: Final = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|SEVERE|FATAL|CRIT(?:ICAL)?|PANIC|EMERG"
 _LEVEL: Final = re.compile(
-    rb"(?:^|[^A-Za-z\s]\s*)(TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|SEVERE|FATAL|CRIT(?:ICAL)?|PANIC|EMERG)"
-    rb"(?=[\s\]>):|,\"']|$)"
-    rb"|(?:\[|<|\b(?:level|lvl|severity)\"?[=:] ?\"?)(trace|debug|info|notice|warn(?:ing)?|error|err|fatal|crit(?:ical)?"
-    rb"|panic|emerg)(?=[\s\]>,\"']|$)"
+    rb"(?<![A-Za-z_./=-])(" + _NAMES + rb")(?=[\s\]>):|,\"']|$)"
+    rb"|(?:\[|<|\b(?:level|lvl|severity)\"?[=:] ?\"?)("
+    + _NAMES.lower()
+    + rb"|(?<==)(?:"
+    + _NAMES
+    + rb"))(?=[\s\]>,\"']|$)"
 )
+_DATED: Final = re.compile(rb"^\W{0,3}(?:--|//)|(?:^|[^A-Za-z]|T)::|(?:\b|_)(?:time|ts|timestamp|t|date)\"?[=:]")
+"""What is left of a date or of a time of day without its digits, or the name of one."""
+_FAR: Final = 160
+"""Bytes of a line in which its level stands."""
 _OUTCOME: Final = re.compile(
-    rb"(?:::\S+.*|\s\.\.\. )(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|ok|FAIL)(?: +\[ *\d*%\])?\s*$"
-    rb"|^(ok|not ok) |^\s*--- (PASS|FAIL|SKIP):"
+    rb"^[^\s:]+::\S.*\s(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)(?: +\[ *%\])?\s*$"
+    rb"|^\[gw\] \[ *%\] (PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR) \S+::"
+    rb"|^(?!E |\w*(?:Error|Exception|Failure): )\S.*\s\.\.\. (ok|FAIL|FAILED|ERROR|ignored|skipped)(?: ['\"].*)?\s*$"
+    rb"|^(ok|not ok) (?:\s*$| (?!\s*\t))|^\s*--- (PASS|FAIL|SKIP):"
 )
 _STATUS: Final = re.compile(rb"\" ([1-5]\d\d) (?:\d+|-)")
 _RULE: Final = re.compile(
     rb"\[(-W[\w=+-]+)\]|\berror\[(E\d{4})\]|\berror (TS\d+):|^\S+?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5})\b|^([A-Z]{1,4}\d{3,5}) "
     rb"|^\S+?:\d+(?::\d+)?: .*\[([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\]\s*$"
 )
-_PLACE: Final = re.compile(rb"([^\s:]{1,300}):(?!:)(?:\d+(?::\d+)?[:\s-])?")
-_BESIDE: Final = re.compile(rb"[^\s:]{1,300}-\d+-|--$")
+_NUMBERED: Final = re.compile(rb"^((?:[A-Za-z]:)?[^:\n]{1,300}?)(?:\(\d+(?:,\d+)?\):|:\d+(?=[:\s]|$))", re.MULTILINE)
+_PLAIN: Final = re.compile(rb"([^\s:]{1,300}):(?!:)")
+_BESIDE: Final = re.compile(rb"(.{1,300}?)-\d+-|--$")
 _FILE: Final = re.compile(r"(?:[^/]*/)+[^/]*[^\d.:/][^/]*|[^/]*[A-Za-z_][^/]*\.[A-Za-z]\w{0,7}")
 
 Count = Callable[[bytes], bytes | None]
@@ -51,9 +61,46 @@ def _matched(pattern: re.Pattern[bytes]) -> Count:
     return count
 
 
-def _file(line: bytes) -> bytes | None:
-    found = _PLACE.match(line)
-    return found[1] if found and _FILE.fullmatch(found[1].decode("utf-8", "replace")) else None
+def _level(line: bytes) -> bytes | None:
+    """The level of a line: the first that it names, at its beginning or behind a date or a time."""
+    found = _leveled(line)
+    return None if found is None else found[found.lastindex or 0]
+
+
+def _leveled(line: bytes) -> re.Match[bytes] | None:
+    found = _LEVEL.search(line, 0, _FAR)
+    if found is None:
+        return None
+    before = line[: found.start()]
+    return found if not _WORD.search(before) or _DATED.search(before) else None
+
+
+_WORD: Final = re.compile(rb"[A-Za-z]")
+
+
+def _depth(line: bytes, found: re.Match[bytes]) -> int:
+    """How many words stand before a level."""
+    return len(line[: found.start()].split())
+
+
+def _numbered(line: bytes) -> bytes | None:
+    """The file that a line names with a line number."""
+    found = _NUMBERED.match(line)
+    return found[1] if found is not None and _may_be_file(found[1]) else None
+
+
+def _may_be_file(name: bytes) -> bool:
+    return _WORD.search(name) is not None and (b" " not in name or _is_file(name))
+
+
+def _plain(line: bytes) -> bytes | None:
+    """The file that a line names without one."""
+    found = _PLAIN.match(line)
+    return found[1] if found and _is_file(found[1]) else None
+
+
+def _is_file(name: bytes) -> bool:
+    return _FILE.fullmatch(name.decode("utf-8", "replace")) is not None
 
 
 class _Tally(Struct, frozen=True):
@@ -62,17 +109,21 @@ class _Tally(Struct, frozen=True):
     share: float
     """Of the lines looked at first, those that must have it."""
     digits: bool
-    """Whether lines that differ in digits only may count differently."""
+    """Whether lines that differ in digits only may count differently; otherwise it is asked of lines without digits."""
     most: int = 12
     """Things that are named."""
 
 
+_LEVELS: Final = _Tally("Levels", _level, 0.25, digits=False)
+_BY_LINE: Final = _Tally("Lines by file", _numbered, 0.5, digits=True, most=24)
+_BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, digits=True, most=24)
 _TALLIES: Final = (
-    _Tally("Levels", _matched(_LEVEL), 0.25, digits=False),
+    _LEVELS,
     _Tally("Outcomes", _matched(_OUTCOME), 0.25, digits=False),
     _Tally("Statuses", _matched(_STATUS), 0.4, digits=True),
     _Tally("Findings by rule", _matched(_RULE), 0.15, digits=True, most=8),
-    _Tally("Lines by file", _file, 0.5, digits=True, most=24),
+    _BY_LINE,
+    _BY_FILE,
 )
 
 
@@ -82,40 +133,96 @@ class Tallies:
 
     def __init__(self) -> None:
         self._counts: dict[int, Counter[bytes]] | None = None
+        self._deepest = 0
+        """Words that stand before a level at most, by the first lines: what comes later is what a message says."""
+        self._other = False
+        """Some line names no file."""
 
-    def feed(self, block: bytes) -> None:
-        """Counts the lines of the next block. Costs next to nothing for a text in which nothing is tallied."""
-        lines = block.split(b"\n")
+    def feed(self, block: bytes, shapes: Mapping[bytes, int] | None = None) -> None:
+        """Counts the lines of the next block. Costs next to nothing for a text in which nothing is tallied.
+
+        Args:
+            block: whole lines.
+            shapes: how many of its lines there are of each without digits, where somebody has counted them already.
+        """
         if self._counts is None:
-            self._counts = {number: Counter() for number in _begun(lines)}
+            self._begin(block.split(b"\n"))
         if not self._counts:
             return
-        if any(not _TALLIES[number].digits for number in self._counts):
+        begun = [_TALLIES[number] for number in self._counts]
+        lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in begun) else []
+        if shapes is None and not all(tally.digits for tally in begun):
             shapes = Counter(block.translate(None, _DIGITS).split(b"\n"))
-        else:
-            shapes = Counter[bytes]()
         for number, counts in self._counts.items():
-            tally = _TALLIES[number]
-            if len(counts) > _MOST:
-                continue
-            if tally.digits:
-                counts.update(found for line in lines if (found := tally.count(_ends(line))) is not None)
-            else:
-                for shape, times in shapes.items():
-                    found = tally.count(_ends(shape))
-                    if found is not None:
-                        counts[found] += times
+            if len(counts) <= _MOST:
+                self._count(_TALLIES[number], counts, block, lines, shapes or {})
+
+    def _count(
+        self, tally: _Tally, counts: Counter[bytes], block: bytes, lines: list[bytes], shapes: Mapping[bytes, int]
+    ) -> None:
+        if tally is _BY_LINE:
+            names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
+            counts.update({name: times for name, times in names.items() if _may_be_file(name)})
+        elif tally is _BY_FILE:
+            named = [_plain(_ends(line)) for line in lines if not self._other and line.strip()]
+            counts.update(name for name in named if name is not None)
+            self._other = self._other or None in named
+        elif tally.digits:
+            counts.update(name for line in lines if (name := tally.count(_ends(line))) is not None)
+        else:
+            for shape, times in shapes.items():
+                found = self._found(tally, _ends(shape.removesuffix(b"\0")))
+                if found is not None:
+                    counts[found] += times
 
     def facts(self) -> tuple[str, ...]:
         """Returns a line for each tally that was begun, in whole numbers of lines."""
         out: list[str] = []
         for number, counts in (self._counts or {}).items():
-            if 0 < len(counts) <= _MOST:
-                tally = _TALLIES[number]
-                named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
-                total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
-                out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
+            tally = _TALLIES[number]
+            if tally is _BY_LINE:
+                _drop_neighbours(counts)
+            if not 0 < len(counts) <= _MOST or (tally is _BY_FILE and self._other):
+                continue
+            named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
+            total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
+            out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
         return tuple(out)
+
+    def _found(self, tally: _Tally, shape: bytes) -> bytes | None:
+        if tally is not _LEVELS:
+            return tally.count(shape)
+        found = _leveled(shape)
+        return found[found.lastindex or 0] if found is not None and _depth(shape, found) <= self._deepest else None
+
+    def _begin(self, lines: list[bytes]) -> None:
+        self._counts = {}
+        filled = [line for line in lines if line and not line.isspace()]
+        looked = [_ends(line) for line in filled[:: max(1, len(filled) // _LOOKED)]]
+        if len(looked) < 5:  # noqa: PLR2004 - a tally of a handful of lines says less than the lines
+            return
+        shapes = [line.translate(None, _DIGITS) for line in looked]
+        depths = sorted(_depth(shape, found) for shape in shapes if (found := _leveled(shape)) is not None)
+        self._deepest = depths[len(depths) * 3 // 4] if depths else 0
+        for number, tally in enumerate(_TALLIES):
+            found = sum(tally.count(line) is not None for line in (looked if tally.digits else shapes))
+            if tally is _BY_LINE and found:
+                files = sum((name := _numbered(line)) is not None and _is_file(name) for line in looked)
+                found = files and files + sum(_BESIDE.match(line) is not None for line in looked if not _numbered(line))
+            if found >= tally.share * len(looked) and not (
+                tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
+            ):
+                self._counts[number] = Counter()
+
+
+def _drop_neighbours(counts: Counter[bytes]) -> None:
+    """Forgets lines around a match, in which a number between colons happens to stand: `a.py-12-x:3:`."""
+    for name in [each for each in counts if b"-" in each]:
+        if any(name[: found.start()] in counts for found in _BETWEEN.finditer(name)):
+            del counts[name]
+
+
+_BETWEEN: Final = re.compile(rb"-\d+-")
 
 
 def _ordered(counts: Counter[bytes]) -> list[tuple[bytes, int]]:
@@ -126,19 +233,6 @@ def listed(counts: list[tuple[str, int]], most: int) -> str:
     """Returns `a.py 12, b.py 3, … 4 more`: the first `most` of some names with their counts."""
     shown = ", ".join(f"{name} {count}" for name, count in counts[:most])
     return f"{shown}, … {len(counts) - most} more" if len(counts) > most else shown
-
-
-def _begun(lines: list[bytes]) -> Iterable[int]:
-    filled = [line for line in lines if line and not line.isspace()]
-    looked = [_ends(line) for line in filled[:: max(1, len(filled) // _LOOKED)]]
-    if len(looked) < 5:  # noqa: PLR2004 - a tally of a handful of lines says less than the lines
-        return
-    for number, tally in enumerate(_TALLIES):
-        found = sum(tally.count(line) is not None for line in looked)
-        if tally.label == "Lines by file":
-            found += sum(_BESIDE.match(line) is not None for line in looked) if found else 0
-        if found >= tally.share * len(looked):
-            yield number
 
 
 def _ends(line: bytes) -> bytes:

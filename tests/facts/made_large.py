@@ -1,0 +1,58 @@
+"""Payloads of which a card looks at the ends and at a survey: facts say of what they are, or hold for all of it."""
+
+import json
+import random
+from collections.abc import Iterator
+
+from coatcheck.core.artifact import Kind, Said
+from facts.cases import Case
+from facts.made_git import numbered_commits
+from facts.made_source import source_case
+from facts.says_json import JsonOracle
+from facts.says_output import TallyOracle
+from facts.says_source import python_symbols
+from facts.says_tables import TableOracle
+
+
+def large(rng: random.Random, count: int) -> Iterator[Case]:
+    """About 600 KB each."""
+    makers = (_table, _records, _source, _levels, _lines)
+    for number in range(count):
+        yield makers[number % len(makers)](rng)
+
+
+def _table(rng: random.Random) -> Case:
+    rows = "".join(f"{n},thing {n},{rng.randrange(900)}\n" for n in range(40_000))
+    data = f"id,name,price\n{rows}".encode()
+    return Case(data, (TableOracle(data, ","),), kinds=(Kind.TABLE,))
+
+
+def _records(rng: random.Random) -> Case:
+    value = {
+        "status": "late",
+        "items": [{"id": n, "tags": ["a", "b"], "x": rng.random()} for n in range(14_000)],
+        "end": 1,
+    }
+    return Case(json.dumps(value).encode(), (JsonOracle(value, "broken"),), kinds=(Kind.JSON,), document=value)
+
+
+def _lines(rng: random.Random) -> Case:
+    values = [{"id": n, "by": {"name": "x" * rng.randrange(9)}} for n in range(20_000)]
+    data = "\n".join(map(json.dumps, values)).encode()
+    return Case(data, (JsonOracle(values, "lines", len(values)),), kinds=(Kind.JSON,), document=values)
+
+
+def _source(rng: random.Random) -> Case:
+    text = "".join(f"def work_{n}(a):\n    return a + {rng.randrange(99)}\n\n\n" for n in range(3_000))
+    return source_case(text, python_symbols(text), Said(title="shop.py"))
+
+
+def _levels(rng: random.Random) -> Case:
+    told = rng.choices(["INFO", "DEBUG", "WARN", "ERROR"], [90, 30, 4, 1], k=14_000)
+    rows = [f"2026-11-03 10:11:12,{n % 999:03d} {level:5} part {n} said ERROR" for n, level in enumerate(told)]
+    return Case("\n".join(rows).encode(), (TallyOracle("Levels", told),))
+
+
+def long_log(rng: random.Random) -> Case:
+    """More commits than an outline looks for."""
+    return numbered_commits(rng, 6_000)

@@ -1,0 +1,141 @@
+"""What `json` says of the facts of a document."""
+
+import json
+import re
+from typing import Final, cast
+
+from facts.paths import Step, leading_path, values_at
+
+_SPECIAL: Final = set(' ,;:"[]{}\n\r\t')
+_LONGEST: Final = 80
+
+
+class JsonOracle:
+    """Understands values, keys, lengths and cells."""
+
+    def __init__(self, value: object, form: str = "document", lines: int = 0) -> None:
+        """`form` is `document`, `lines` of which `value` is the list, or `broken`, which a whole one was cut to."""
+        self._value = value
+        self._form = form
+        self._lines = lines
+
+    def __call__(self, line: str) -> bool:
+        if line.startswith("$"):
+            self._keys(line)
+            return True
+        if found := re.fullmatch(r"JSON lines; keys of the first (\d+):", line):
+            assert self._form == "lines"
+            assert 1 < int(found[1]) <= self._lines
+            return True
+        if line in {"Keys of its beginning:", "Not well-formed JSON; keys as far as it can be read:"}:
+            assert self._form == "broken"
+            return True
+        if found := re.match(r"Notebook, (\d+) cells?: ", line):
+            self._cells(line[found.end() :], int(found[1]))
+            return True
+        return self._form == "document" and isinstance(self._value, dict) and self._scalars(line, 0)
+
+    def _scalars(self, line: str, at: int) -> bool:
+        """The line is a list of members that are in the document, each with its value."""
+        value = cast("dict[str, object]", self._value)
+        named: list[tuple[str, object]] = list(value.items())
+        for key, member in value.items():
+            if isinstance(member, dict):
+                named += [(f"{key}.{inner}", each) for inner, each in cast("dict[str, object]", member).items()]
+        decoder = json.JSONDecoder()
+        while True:
+            for name, member in named:
+                if not line.startswith(f"{name}=", at) or isinstance(member, dict | list):
+                    continue
+                try:
+                    shown, end = decoder.raw_decode(line, at + len(name) + 1)
+                except ValueError:
+                    continue
+                if shown == member and type(shown) is type(member) and line[end : end + 2] in {"", ", "}:
+                    break
+            else:
+                return False
+            if end == len(line):
+                return True
+            at = end + 2
+
+    def _keys(self, line: str) -> None:
+        steps, at = leading_path(line)
+        assert line[at : at + 2] == ": ", line
+        at += 2
+        places = list(values_at(self._value, steps))
+        assert places, f"no such place: {line[:120]!r}"
+        if found := re.compile(r"(\d+) elements?(?:; |$)").match(line, at):
+            assert self._form == "document"
+            assert [len(cast("list[object]", place)) for place in places] == [int(found[1])], line[:120]
+            at = found.end()
+        if at == len(line):
+            return
+        if found := re.compile(r"(?:(\d+) )?keys? such as ").match(line, at):
+            keys = _names(places)
+            assert found[1] is None or int(found[1]) == len(keys), f"{len(keys)} keys: {line[:120]!r}"
+            assert self._listed(line, found.end(), places, steps), line[:200]
+            return
+        assert self._listed(line, at, places, steps), line[:200]
+
+    def _listed(self, line: str, at: int, places: list[object], steps: list[Step]) -> bool:
+        """The rest of the line names keys that are there, with the lengths that their arrays have."""
+        del steps
+        forms = sorted(((_shown(key), key) for key in _names(places)), key=lambda form: -len(form[0]))
+        length = re.compile(r"\[(\d+)\]")
+        stack = [at]
+        while stack:
+            at = stack.pop()
+            for form, key in forms:
+                if not line.startswith(form, at):
+                    continue
+                end = at + len(form)
+                if found := length.match(line, end):
+                    if self._form == "document" and all(size == int(found[1]) for size in _lengths(places, key)):
+                        end = found.end()
+                    else:
+                        continue
+                if end == len(line):
+                    return True
+                if line.startswith(", ", end):
+                    stack.append(end + 2)
+        return False
+
+    def _cells(self, told: str, count: int) -> None:
+        notebook = cast("dict[str, list[dict[str, object]]]", self._value)
+        cells = notebook["cells"]
+        assert count == len(cells)
+        at = 0
+        for number, cell in enumerate(cells[:40]):
+            source = cell.get("source", "")
+            text = source if isinstance(source, str) else "".join(cast("list[str]", source))
+            first = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+            name = f"cell {number} {cell['cell_type']}" + (f": {first}" if first else "")
+            name = name if len(name) <= 120 else name[:119] + "…"
+            assert told.startswith(name, at), (name, told[at : at + 150])
+            at += len(name)
+            errors = [
+                out for out in cast("list[dict[str, str]]", cell.get("outputs", [])) if out["output_type"] == "error"
+            ]
+            if errors:
+                failed = f" (failed: {errors[0]['ename']}: {errors[0]['evalue']}"[:115]
+                assert told.startswith(failed, at), (failed, told[at : at + 100])
+                at = told.index(")", at + len(failed)) + 1
+            at += 2
+        rest = told[at:]
+        assert rest == (f"… {len(cells) - 40} more" if len(cells) > 40 else ""), rest
+
+
+def _names(places: list[object]) -> dict[str, None]:
+    return {key: None for place in places if isinstance(place, dict) for key in cast("dict[str, object]", place)}
+
+
+def _lengths(places: list[object], key: str) -> list[int]:
+    """How long the arrays are that are members of this name."""
+    members = [cast("dict[str, object]", place).get(key) for place in places if isinstance(place, dict)]
+    return [len(cast("list[object]", member)) for member in members if isinstance(member, list)]
+
+
+def _shown(key: str) -> str:
+    clipped = key if len(key) <= _LONGEST else f"{key[: _LONGEST - 1]}…"
+    return clipped if clipped and not set(clipped) & _SPECIAL else f'"{clipped}"'

@@ -1,0 +1,41 @@
+"""What plain counting says of an output: levels, outcomes, statuses, rules, lines by file."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+_LABELS = ("Levels", "Outcomes", "Statuses", "Findings by rule", "Lines by file")
+
+
+class TallyOracle:
+    """Understands one tally."""
+
+    def __init__(self, label: str, each: Iterable[str]) -> None:
+        """`each`: what every line that counts is counted as."""
+        assert label in _LABELS
+        self._label = label
+        self._counts = Counter(each)
+
+    def __call__(self, line: str) -> bool:
+        label, _, told = line.partition(": ")
+        if label != self._label:
+            return False
+        if label == "Lines by file":
+            found = re.match(r"(\d+) in (\d+): ", told)
+            assert found is not None, line
+            assert (int(found[1]), int(found[2])) == (self._counts.total(), len(self._counts)), (
+                line[:200],
+                self._counts,
+            )
+            told = told[found.end() :]
+        items = told.split(", ")
+        more = re.fullmatch(r"… (\d+) more", items[-1])
+        if more is not None:
+            items.pop()
+            assert int(more[1]) == len(self._counts) - len(items)
+        shown = {name: int(count) for name, _, count in (item.rpartition(" ") for item in items)}
+        assert len(shown) == len(items)
+        if more is None:
+            assert shown == dict(self._counts), (line, self._counts)
+        assert all(self._counts[name] == count for name, count in shown.items()), (line, self._counts)
+        return True

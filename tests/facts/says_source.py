@@ -1,0 +1,137 @@
+"""What `ast`, git and plain reading say of symbols, headings, files of a diff and commits."""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+SILENT: Final = 60
+"""Characters at which titles are cut without a mark. A test says that they should not be."""
+_LABEL: Final = re.compile(r"(Outline|Sections)(?: of the first (\d+) lines)? \(with lines\): ")
+
+
+class OutlineOracle:
+    """Understands an outline: titles with the lines that they stand in."""
+
+    def __init__(self, label: str, titles: Mapping[int, str], lines: int, cut: int | None = SILENT) -> None:
+        """`titles` by line: all that may be named, whole."""
+        self._cut = cut
+        self._label = label
+        self._titles = titles
+        self._lines = lines
+
+    def __call__(self, line: str) -> bool:
+        found = _LABEL.match(line)
+        if found is None:
+            return False
+        assert found[1] == self._label, line[:200]
+        assert found[2] is None or int(found[2]) <= self._lines
+        at = found.end()
+        before = 0
+        while True:
+            number = self._entry(line, at, before)
+            assert number, f"not there: {line[at : at + 120]!r}"
+            before = number
+            at += len(self._shown(line, at, number))
+            if at == len(line):
+                return True
+            assert line.startswith("; ", at), line[at:]
+            at += 2
+
+    def _entry(self, line: str, at: int, before: int) -> int:
+        """The line of the entry that begins here; 0 for one that is not there."""
+        return next((n for n in self._titles if n > before and self._shown(line, at, n)), 0)
+
+    def _shown(self, line: str, at: int, number: int) -> str:
+        """What is written of the title of this line: all of it, or its beginning and that something is missing."""
+        title = self._titles[number]
+        found = re.compile(rf"(?s)(.{{1,130}}?) {number}(?=; |$)").match(line, at)
+        if found is None:
+            return ""
+        told = found[1]
+        whole = told in {title, title[: self._cut]} or (told.endswith("…") and title.startswith(told[:-1]))
+        return found[0] if whole else ""
+
+
+def python_symbols(source: str, shift: int = 0) -> dict[int, str]:
+    """The line of every definition, as it is written."""
+    lines = source.split("\n")
+    found = {
+        node.lineno: node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    return {number + shift: folded(lines[number - 1].rstrip(" \t\r{:=(")) for number in sorted(found)}
+
+
+def folded(line: str) -> str:
+    """A line as a title."""
+    return " ".join(line.split())
+
+
+class DiffOracle:
+    """Understands the files of a diff with the lines that each adds and removes."""
+
+    def __init__(self, files: Sequence[tuple[str, int, int]]) -> None:
+        self._files = list(files)
+
+    def __call__(self, line: str) -> bool:
+        found = re.match(r"(\d+) files?, \+(\d+) -(\d+): ", line)
+        if found is None:
+            return False
+        assert tuple(map(int, found.groups())) == (
+            len({name for name, _, _ in self._files}),
+            sum(added for _, added, _ in self._files),
+            sum(removed for _, _, removed in self._files),
+        ), (line[:120], len(self._files))
+        at = found.end()
+        left = list(self._files)
+        while left:
+            if more := re.compile(r"… (\d+) more files$").match(line, at):
+                assert int(more[1]) == len(left)
+                return True
+            for each in left:
+                form = f"{each[0]} +{each[1]} -{each[2]}"
+                if line.startswith(form, at) and line[at + len(form) : at + len(form) + 2] in {"", "; "}:
+                    left.remove(each)
+                    at += len(form) + 2
+                    break
+            else:
+                raise AssertionError(f"no such change: {line[at : at + 150]!r}; there are {left[:3]}")
+        assert at == len(line) + 2, line[at:]
+        return True
+
+
+class CommitsOracle:
+    """Understands how many commits there are, and their hashes and subjects in order."""
+
+    def __init__(self, commits: Sequence[tuple[str, str]], cut: int | None = SILENT) -> None:
+        self._commits = list(commits)
+        self._cut = cut
+
+    def __call__(self, line: str) -> bool:
+        found = re.match(r"(\d+) commits?: ", line)
+        if found is None:
+            return False
+        assert int(found[1]) == len(self._commits), (line[:60], len(self._commits))
+        at = found.end()
+        for number, (digest, subject) in enumerate(self._commits):
+            if more := re.compile(r"… (\d+) more$").match(line, at):
+                assert int(more[1]) == len(self._commits) - number
+                return True
+            entry = re.compile(r"([0-9a-f]{7,40})(?: |(?=;|$))").match(line, at)
+            assert entry is not None, line[at : at + 80]
+            assert digest.startswith(entry[1]), (digest, entry[1])
+            at = entry.end()
+            if line.startswith(subject, at) and line[at + len(subject) : at + len(subject) + 2] in {"", "; "}:
+                at += len(subject) + 2
+                continue
+            silent = subject[: max(0, self._cut - len(entry[1]) - 1)] if self._cut else subject
+            if line.startswith(silent, at) and line[at + len(silent) : at + len(silent) + 2] in {"", "; "}:
+                at += len(silent) + 2
+                continue
+            cut = re.compile(r"(?s)(.{5,120}?)…(?:; |$)").match(line, at)
+            assert cut is not None, f"cut in two: {line[at : at + 90]!r} of {subject!r}"
+            assert subject.startswith(cut[1]), (subject, cut[1])
+            at = cut.end()
+        return True
