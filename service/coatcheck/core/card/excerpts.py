@@ -8,6 +8,7 @@ from coatcheck.core.card.model import ByteRange, Excerpt, LineRange, Omission
 from coatcheck.core.choose.units import Units
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.survey.region import Region
+from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.inert import inert
 from coatcheck.core.text.terminal import overwrites, visible
 
@@ -28,15 +29,16 @@ def regions_of(sample: Sample, lines: int, fragments: tuple[Region, ...] = ()) -
     if sample.whole:
         return [Region(0, 1, sample.head)] if sample.head else []
     head, tail = sample.head, sample.tail
-    cut = head.rfind(b"\n") + 1 or len(head)
+    cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
     out = [Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n"))]
     begin = tail.find(b"\n") + 1
+    if begin in {0, len(tail)}:  # the last line is longer than what is at hand of it
+        begin = align_up(tail, 0)
     data = tail[begin:]
     start = sample.size - len(data)
     out += [each for each in fragments if each.start >= cut and each.start + len(each.data) <= start]
-    if data:
-        line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
-        out.append(Region(start, line, data, begins=begin > 0))
+    line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
+    out.append(Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"))
     return out
 
 

@@ -1,11 +1,13 @@
 """Chooses units within a budget of tokens: the most worth for its cost, what is alike once, both ends always."""
 
+import re
 from heapq import heapify, heappop, heapreplace
 from typing import Final, final
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import SHORT, Worth
 from coatcheck.core.text.excerpt import counts
+from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
 
 SEAM: Final = 4
@@ -13,12 +15,17 @@ SEAM: Final = 4
 _TAIL: Final = 0.12
 _HEAD: Final = 0.08
 """Shares of the budget that the two ends get whatever else there is."""
+_PART: Final = 0.6
+"""Of an end's share, what a part of a unit gets that is too long for it."""
 _SMALLEST: Final = 8
 """Tokens under which nothing more is looked for."""
 _MISSES: Final = 40
 """Units that do not fit, one after the other, before the search ends."""
 _PLENTY: Final = 3
 """How many budgets of units are priced exactly."""
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @final
@@ -59,15 +66,11 @@ class Selection:
         head = self._end(range(total), budget * _HEAD)
         first = self._candidates(budget)
         self._price({*first, *tail, *head})
+        long = {end[0]: int(budget * share * _PART) for end, share in ((tail, _TAIL), (head, _HEAD)) if end}
+        long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
+        self._left -= sum(long.values())  # so that a part of each can be shown, whatever else is
         for places, share in ((tail, _TAIL), (head, _HEAD)):
-            room = budget * share
-            for place in places:
-                if place in self._taken:
-                    continue
-                if self._prices[place] > room or not self._take(place):
-                    break
-                self._ends.add(place)
-                room -= self._prices[place]
+            self._fill(places, budget * share)
         thrift = self._worth.weights.thrift
         prices = self._prices
         heap = [(-value / prices[place] ** thrift, place) for place, value in first.items() if place not in self._taken]
@@ -83,8 +86,33 @@ class Selection:
                     heappop(heap)
                 continue
             heappop(heap)
-            if not self._take(place):
+            self._left += long.get(place, 0)
+            if self._take(place):
+                long.pop(place, None)
+            else:
+                self._left -= long.get(place, 0)
                 misses += 1
+        for place, room in long.items():
+            self._left += room
+            self._take_part(place, room, last=place == tail[0])
+
+    def _fill(self, places: list[int], room: float) -> None:
+        """Takes the units of an end, from the end inwards, as far as its share goes."""
+        for place in places:
+            if place in self._taken:
+                continue
+            if self._prices[place] > room or not self._take(place):
+                return
+            self._ends.add(place)
+            room -= self._prices[place]
+
+    def _take_part(self, place: int, room: int, *, last: bool) -> None:
+        """Takes as much of a unit at an end as its share pays for; nothing where that is hardly a word."""
+        size = len(self._units.text[place]) * (room - SEAM) // self._prices[place]
+        if room - SEAM >= _SMALLEST // 2 and self._units.shorten(place, size, last=last):
+            self._price({place})
+            if self._take(place):
+                self._ends.add(place)
 
     def _end(self, places: range, room: float) -> list[int]:
         """The units that may fit into an end's share, from the end inwards."""
@@ -112,10 +140,12 @@ class Selection:
         return out
 
     def _price(self, places: set[int]) -> None:
-        """Counts many units in one encoding."""
+        """Counts many units in one encoding, as they will be shown: a control character costs several tokens."""
         order = sorted(places)
         texts = [f"{self._units.text[place].decode('utf-8', 'replace')}\n" for place in order]
-        self._prices = dict(zip(order, counts(texts, self._tokenizer), strict=True))
+        if _CONTROL.search("".join(texts)):
+            texts = [inert(text) for text in texts]
+        self._prices.update(zip(order, counts(texts, self._tokenizer), strict=True))
 
     def _rate(self, place: int) -> float:
         """What a unit is worth now for its price: what is shown already counts no more."""

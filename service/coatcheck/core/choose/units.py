@@ -10,12 +10,15 @@ from typing import Final, final
 
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.region import Region
+from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import overwrites, visible
 
 LONG: Final = 480
 """Bytes of a line that is one unit."""
 PIECE: Final = 400
 """Bytes of a unit of a longer line, at most."""
+_LINE_END: Final = 2
+"""Bytes of CR LF."""
 _ENDS: Final = (b"\r", b". ", b"\\n", "。".encode(), b"},", b"> ")
 """Behind which a long line is best cut: sentences, encoded line feeds, records, tags."""
 
@@ -53,6 +56,27 @@ class Units:
     def follows(self, place: int) -> bool:
         """Whether unit `place` stands directly behind the unit before it."""
         return place > 0 and self.start[place] == self.end[place - 1]
+
+    def shorten(self, place: int, size: int, *, last: bool) -> bool:
+        """Leaves of a unit its first bytes, or its `last` ones: about `size`. What it loses belongs to no unit.
+
+        Returns whether it could be done: not where some of its bytes were never seen, so that places are not known.
+        """
+        text = self.text[place]
+        ending = self.end[place] - self.start[place] - len(text)
+        if not 0 <= ending <= _LINE_END or not 0 < size < len(text):
+            return False
+        if last:
+            at = align_up(text, len(text) - size)
+            self.text[place] = text[at:]
+            self.start[place] += at
+            self.opens[place] = False
+        else:
+            at = align(text, size)
+            self.text[place] = text[:at]
+            self.end[place] = self.start[place] + at
+            self.closes[place] = False
+        return 0 < at < len(text)
 
     def _add(self, region: Region) -> None:
         raw = region.data.split(b"\n")

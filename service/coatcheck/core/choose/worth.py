@@ -62,6 +62,8 @@ _LATE: Final = 0.6
 _BELOW: Final = (0.6, 0.45, 0.3, 0.2)
 _ABOVE: Final = (0.5, 0.3)
 """Of a statement's worth, that of the lines below and above it."""
+_PIECES: Final = 0.3
+"""Of a statement's worth, that of the other pieces of a long line."""
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
 """What a line is worth of which an earlier run has no word."""
@@ -224,17 +226,24 @@ def _statements(base: dict[int, float], units: Units, flags: dict[int, int], sca
             top = max(top, worth)
     # Where nothing fails for sure, the worst that was said takes half the place of a failure.
     scale *= (_SURE / top) ** 0.5 if 0 < top < _SURE else 1.0
-    total = len(units)
     for place, worth in found.items():
         base[place] = max(base.get(place, 0.0), worth * scale)
-        for step, share in enumerate(_BELOW, 1):
-            near = place + step
-            if near < total:
-                base[near] = max(base.get(near, 0.0), worth * scale * share)
-        for step, share in enumerate(_ABOVE, 1):
-            near = place - step
-            if near >= 0:
-                base[near] = max(base.get(near, 0.0), worth * scale * share)
+        _around(base, units, place, worth * scale)
+
+
+def _around(base: dict[int, float], units: Units, place: int, worth: float) -> None:
+    """Gives the lines below and above a statement their shares of its worth; further pieces of its own line as well."""
+    line, total = units.line, len(units)
+    for step, shares in ((1, _BELOW), (-1, _ABOVE)):
+        near = place + step
+        while 0 <= near < total and line[near] == line[place]:
+            base[near] = max(base.get(near, 0.0), worth * _PIECES)
+            near += step
+        for share in shares:
+            if not 0 <= near < total:
+                break
+            base[near] = max(base.get(near, 0.0), worth * share)
+            near += step
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:

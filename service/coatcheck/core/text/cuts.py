@@ -71,3 +71,11 @@ def align(data: bytes, at: int) -> int:
         if place - back <= 0 or place - back >= len(data) or data[place - back] & 0xC0 != _INSIDE:
             return max(place - back, 0)
     return place
+
+
+def align_up(data: bytes, at: int) -> int:
+    """The first place at or behind `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
+    for forward in range(4):
+        if at + forward >= len(data) or data[at + forward] & 0xC0 != _INSIDE:
+            return min(at + forward, len(data))
+    return at

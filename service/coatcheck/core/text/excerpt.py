@@ -10,7 +10,7 @@ from typing import Final
 
 import regex
 
-from coatcheck.core.text.cuts import align, first_safe, last_safe, safe_line
+from coatcheck.core.text.cuts import align, align_up, first_safe, last_safe, safe_line
 from coatcheck.core.tokens import Tokenizer
 
 _GRAPHEME: Final = regex.compile(r"\X")
@@ -147,7 +147,7 @@ def grapheme_before(data: bytes, at: int) -> int:
 
 def grapheme_after(data: bytes, at: int) -> int:
     """The first grapheme boundary at or after `at`."""
-    return min((edge for edge in _edges(data, at) if edge >= at), default=_align_up(data, at))
+    return min((edge for edge in _edges(data, at) if edge >= at), default=align_up(data, at))
 
 
 def _encoded(
@@ -184,7 +184,7 @@ def _edges(data: bytes, at: int) -> list[int]:
     if data[at - 1 : at + 1].isascii():
         return [at - 1, at + 1] if data[at - 1 : at + 1] == b"\r\n" else [at]
     start = align(data, max(0, at - _LOOK))
-    end = _align_up(data, min(len(data), at + _LOOK))
+    end = align_up(data, min(len(data), at + _LOOK))
     text = data[start:end].decode("utf-8", "surrogateescape")
     edges = [start] if start == 0 else []
     place = start
@@ -194,13 +194,6 @@ def _edges(data: bytes, at: int) -> list[int]:
     if end < len(data):
         edges.pop()  # where the window ends is no boundary that was seen
     return edges
-
-
-def _align_up(data: bytes, at: int) -> int:
-    for forward in range(4):
-        if at + forward >= len(data) or data[at + forward] & 0xC0 != _INSIDE:
-            return min(at + forward, len(data))
-    return at
 
 
 def _decode(data: bytes) -> str:
