@@ -5,7 +5,7 @@ Works on the bytes with `find`, so that only units with a word of the query cost
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import accumulate
 from math import log
 from typing import Final
@@ -16,14 +16,7 @@ from coatcheck.core.passages.terms import terms_of
 _WORD: Final = re.compile(r"\w+")
 _PREFIX: Final = 4
 """Characters of a word that other forms of it must begin with, at least."""
-_FORM: Final = 0.9
-"""What another form of a word is worth."""
 _K1: Final = 0.6
-_B: Final = 0.5
-_SHORTEST: Final = 20
-"""Words that a unit counts as having at least, so that a short one does not win by being short."""
-_COMMON: Final = 0.5
-"""Share of units from which a word says nothing."""
 _REACH: Final = 8
 """Units on either side whose answers lift a unit."""
 _NEIGHBOUR: Final = 0.7
@@ -37,22 +30,18 @@ def answers(units: Units, query: str) -> dict[int, float]:
     terms.update((word, word) for word in _WORD.findall(query.lower()) if word not in terms and not word.isascii())
     scores: defaultdict[int, float] = defaultdict(float)
     total = max(1, len(units))
-    mean = max(_SHORTEST, len(text) / 6 / total)
     for word, stem in terms.items():
         hits = _hits(text, starts, word, stem)
-        if not hits or len(hits) > _COMMON * total:
-            continue
         rarity = log(1 + (total - len(hits) + 0.5) / (len(hits) + 0.5))
         for place, count in hits.items():
-            length = max(_SHORTEST, len(units.text[place]) / 6)
-            scores[place] += rarity * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length / mean))
+            scores[place] += rarity * count * (_K1 + 1) / (count + _K1)
     return _lifted(scores, total)
 
 
-def _hits(text: bytes, starts: list[int], word: str, form: str) -> dict[int, float]:
+def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:
     """How often each unit has a word, or another form of it, which begins with `form`."""
     stem, exact = form.encode(), word.encode()
-    found: dict[int, float] = {}
+    found: Counter[int] = Counter()
     at = text.find(stem)
     while at >= 0:
         if not at or not _is_letter(text[at - 1]):
@@ -60,7 +49,7 @@ def _hits(text: bytes, starts: list[int], word: str, form: str) -> dict[int, flo
             end = at + len(exact)
             same = text.startswith(exact, at) and (end >= len(text) or not _is_letter(text[end]))
             if same or len(form) >= _PREFIX or not text[at : at + 1].isascii():
-                found[place] = found.get(place, 0.0) + (1.0 if same else _FORM)
+                found[place] += 1
         at = text.find(stem, at + len(stem))
     return found
 

@@ -17,7 +17,6 @@ from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.units import Units
 from coatcheck.core.survey.lexicon import (
-    BAD_VERDICT,
     BENIGN,
     STRONG,
     SURE,
@@ -47,12 +46,12 @@ class Weights(Struct, frozen=True, kw_only=True):
     """What a unit loses of its worth when all of its words were shown already."""
 
 
-OUTCOME: Final = Weights(statements=1.0, head=2.0, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8)
+OUTCOME: Final = Weights(statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8)
 DOCUMENT: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
 
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
-_BARE: Final = 0.9
+_BARE: Final = 1.5
 """Something went wrong, in words that also mean other things."""
 _WEAK: Final = 0.8
 _BENIGN: Final = 0.5
@@ -151,7 +150,7 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         if not found & (VERDICT | STRONG) or _CODE.search(text):
             continue
         strong = True
-        if found & VERDICT and (verdict is None or (found & BAD_VERDICT and not flags[verdict] & BAD_VERDICT)):
+        if found & VERDICT and verdict is None:
             verdict = place
     if strong:
         return True, verdict
@@ -216,19 +215,12 @@ def worth_of(
 
 
 def _statements(base: dict[int, float], units: Units, flags: dict[int, int], scale: float, lines: int) -> None:
-    found: dict[int, float] = {}
-    top = 0.0
     for place, stated in flags.items():
-        worth = weight(stated)
+        worth = weight(stated) * scale
         if worth:
             worth *= (1 + _LATE * units.line[place] / lines) / units.count[units.shape[place]] ** 0.5
-            found[place] = worth
-            top = max(top, worth)
-    # Where nothing fails for sure, the worst that was said takes half the place of a failure.
-    scale *= (_SURE / top) ** 0.5 if 0 < top < _SURE else 1.0
-    for place, worth in found.items():
-        base[place] = max(base.get(place, 0.0), worth * scale)
-        _around(base, units, place, worth * scale)
+            base[place] = max(base.get(place, 0.0), worth)
+            _around(base, units, place, worth)
 
 
 def _around(base: dict[int, float], units: Units, place: int, worth: float) -> None:

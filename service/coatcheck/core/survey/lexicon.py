@@ -24,8 +24,6 @@ VERDICT: Final = 8
 WARNING: Final = 16
 BENIGN: Final = 32
 """Denies a failure, or names one only as an option, a file or a command."""
-BAD_VERDICT: Final = 64
-"""A verdict that states a failure."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[tuple[tuple[int, str], ...]] = (
@@ -125,10 +123,6 @@ _PATTERNS: Final[tuple[tuple[int, str], ...]] = (
         r"(?i)\b[\w-]*(?:errors?|exceptions?|failures?|failed|fail|fatal|panic|abort|assert)[\w-]*\.(?:jsx?|tsx?|pyc?|rs|go|h|hpp|c|cc|cpp|o|obj|java|class|rb|html?|md|rst|txt|json|ya?ml|so|dll|scala|kt|php|css|xml|log|d)\b|lib\w*error",
     ),
     (BENIGN, r"(?i)\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)"),
-    (
-        BAD_VERDICT,
-        r"(?i)\b(?:build|job|test run|tests?|suites?|command|process|pipeline|deploy(?:ment)?|compilation|install(?:ation)?|run|results?|status|task|step|finished)\b.*\b(?:failed|failure|fail|errored|unstable|aborted|cancell?ed)\b|\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b",
-    ),
 )
 # No bounded repetition of more than one character stands in a pattern: each would multiply RE2's states.
 SPEAKS: Final = 1_200
