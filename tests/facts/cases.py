@@ -6,8 +6,9 @@ from typing import NamedTuple
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.core.artifact import Facts, Kind, Said
 from coatcheck.core.card import Card, cut, may_show_text, shows_text, text_of
-from coatcheck.core.extract import extract_text, may_be_parts
+from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds import recognise
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.view_inputs import view_inputs
 from coatcheck.core.views import Extracted, ViewMeasure
 from core.matter import ARTIFACT, TOKENIZER, measure_of, sample_of, survey_of
@@ -71,9 +72,10 @@ def shown(case: Case, budget: int, query: str | None = None) -> Shown:
 
 
 def _extracted(data: bytes, said: Said, facts: Facts) -> Extracted | None:
-    if not may_show_text(facts, len(data)) or (facts.kind is Kind.JSON and not may_be_parts(data[:_LOOKED_AT])):
+    spec = spec_of(facts.kind)
+    if not may_show_text(facts, len(data)) or (spec.shows_view is not None and not spec.shows_view(data[:_LOOKED_AT])):
         return None
-    if facts.kind is Kind.BINARY:
+    if spec.text_view == "document":
         return extract_document(data, _SECONDS)
     told = view_inputs(said, facts)
-    return extract_text(told.kind, told.media_type, told.source, data)
+    return extract_text(spec.text_view, told.media_type, told.source, data)
