@@ -33,7 +33,7 @@ _MESSAGES: Final = (
     "debug: {n}",
     "exit code 1",
 )
-_STAMP: Final = "2026-03-0{d} 10:{m:02d}:07.{s:03d}"
+_STAMP: Final = "2026-03-0{d} 10:{m:02d}:07,{s:03d}"
 _FORMS: Final[tuple[str, ...]] = (
     "{stamp} {level} {message}",
     "{stamp} {level:8} {message}",

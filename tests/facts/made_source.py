@@ -11,11 +11,9 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind, Said
 from facts.cases import Case
-from facts.says_source import SILENT, OutlineOracle, folded, python_symbols
+from facts.says_source import OutlineOracle, folded, python_symbols
 
 _LIBRARY: Final = Path(sysconfig.get_paths()["stdlib"])
-_MISTAKEN: Final = {"cgitb.py", "locale.py", "codecs.py", "_collections_abc.py"}
-"""Taken for a page, or for a document because of comments that look like headings."""
 _OUTER: Final = "\n\n\n"
 
 
@@ -33,17 +31,14 @@ def _said(rng: random.Random, name: str) -> Said:
 def library(rng: random.Random, count: int) -> Iterator[Case]:
     """Python's own library; `ast` knows what is defined where."""
     paths = sorted(path for path in _LIBRARY.glob("*.py") if 2_000 < path.stat().st_size < 90_000)
-    paths = [path for path in paths if path.name not in _MISTAKEN]
     for path in rng.sample(paths, min(count, len(paths))):
         text = path.read_text("utf-8", "replace")
         yield source_case(text, python_symbols(text), _said(rng, path.name))
 
 
-def source_case(
-    text: str, titles: dict[int, str], said: Said, *, label: str = "Outline", cut: int | None = SILENT
-) -> Case:
+def source_case(text: str, titles: dict[int, str], said: Said, *, label: str = "Outline") -> Case:
     """A file that is declared as one."""
-    return Case(text.encode(), (OutlineOracle(label, titles, text.count("\n") + 1, cut),), said)
+    return Case(text.encode(), (OutlineOracle(label, titles, text.count("\n") + 1),), said)
 
 
 def python(rng: random.Random, count: int) -> Iterator[Case]:

@@ -66,7 +66,7 @@ def headless(rng: random.Random, count: int) -> Iterator[Case]:
     for _ in range(count):
         rows: list[list[object]] = [[n, n * 3, n / 4, rng.randrange(9)] for n in range(rng.randint(4, 90))]
         data = _written(rng, rows, ",")
-        yield Case(data, (TableOracle(data, ",", header=False),), _said(rng))
+        yield Case(data, (TableOracle(data, ","),), _said(rng))
 
 
 def wide(rng: random.Random, count: int) -> Iterator[Case]:

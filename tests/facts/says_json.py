@@ -8,13 +8,18 @@ from facts.paths import Step, leading_path, values_at
 
 _SPECIAL: Final = set(' ,;:"[]{}\n\r\t')
 _LONGEST: Final = 80
+_COUNTED: Final = {"document", "large"}
+"""Forms of which lengths and values are told."""
 
 
 class JsonOracle:
     """Understands values, keys, lengths and cells."""
 
     def __init__(self, value: object, form: str = "document", lines: int = 0) -> None:
-        """`form` is `document`, `lines` of which `value` is the list, or `broken`, which a whole one was cut to."""
+        """What `form` says: `document`; `lines` of which `value` is the list; `broken`: cut from a whole one; `large`.
+
+        Of a large one the members are known, and keys as far as its beginning has them.
+        """
         self._value = value
         self._form = form
         self._lines = lines
@@ -28,12 +33,12 @@ class JsonOracle:
             assert 1 < int(found[1]) <= self._lines
             return True
         if line in {"Keys of its beginning:", "Not well-formed JSON; keys as far as it can be read:"}:
-            assert self._form == "broken"
+            assert self._form == "broken" or (self._form == "large" and line.startswith("Keys of"))
             return True
         if found := re.match(r"Notebook, (\d+) cells?: ", line):
             self._cells(line[found.end() :], int(found[1]))
             return True
-        return self._form == "document" and isinstance(self._value, dict) and self._scalars(line, 0)
+        return self._form in _COUNTED and isinstance(self._value, dict) and self._scalars(line, 0)
 
     def _scalars(self, line: str, at: int) -> bool:
         """The line is a list of members that are in the document, each with its value."""
@@ -91,7 +96,7 @@ class JsonOracle:
                     continue
                 end = at + len(form)
                 if found := length.match(line, end):
-                    if self._form == "document" and all(size == int(found[1]) for size in _lengths(places, key)):
+                    if self._form in _COUNTED and all(size == int(found[1]) for size in _lengths(places, key)):
                         end = found.end()
                     else:
                         continue

@@ -40,7 +40,8 @@ class ArchiveOracle:
             return True
         if line.startswith(f"{self._name}: "):
             found = re.fullmatch(
-                rf"(at least )?(\d+) files?(?:, {_SIZE} unpacked)?", line.removeprefix(f"{self._name}: ")
+                rf"(at least )?(\d+) files?(?:, {_SIZE} unpacked)? \(sizes as stated\)",
+                line.removeprefix(f"{self._name}: "),
             )
             assert found is not None, line
             if found[1]:

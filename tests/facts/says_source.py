@@ -5,17 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-SILENT: Final = 60
-"""Characters at which titles are cut without a mark. A test says that they should not be."""
 _LABEL: Final = re.compile(r"(Outline|Sections)(?: of the first (\d+) lines)? \(with lines\): ")
 
 
 class OutlineOracle:
     """Understands an outline: titles with the lines that they stand in."""
 
-    def __init__(self, label: str, titles: Mapping[int, str], lines: int, cut: int | None = SILENT) -> None:
+    def __init__(self, label: str, titles: Mapping[int, str], lines: int) -> None:
         """`titles` by line: all that may be named, whole."""
-        self._cut = cut
         self._label = label
         self._titles = titles
         self._lines = lines
@@ -49,7 +46,7 @@ class OutlineOracle:
         if found is None:
             return ""
         told = found[1]
-        whole = told in {title, title[: self._cut]} or (told.endswith("…") and title.startswith(told[:-1]))
+        whole = told == title or (told.endswith("…") and title.startswith(told[:-1]))
         return found[0] if whole else ""
 
 
@@ -70,17 +67,22 @@ def folded(line: str) -> str:
 
 
 class DiffOracle:
-    """Understands the files of a diff with the lines that each adds and removes."""
+    """Understands the files of a diff with the lines that each adds and removes, the largest changes first."""
 
     def __init__(self, files: Sequence[tuple[str, int, int]]) -> None:
-        self._files = list(files)
+        """`files` may name one several times, as commits do that change it again."""
+        changed: dict[str, tuple[int, int]] = {}
+        for name, added, removed in files:
+            before = changed.get(name, (0, 0))
+            changed[name] = before[0] + added, before[1] + removed
+        self._files = [(name, *changes) for name, changes in changed.items()]
 
     def __call__(self, line: str) -> bool:
         found = re.match(r"(\d+) files?, \+(\d+) -(\d+): ", line)
         if found is None:
             return False
         assert tuple(map(int, found.groups())) == (
-            len({name for name, _, _ in self._files}),
+            len(self._files),
             sum(added for _, added, _ in self._files),
             sum(removed for _, _, removed in self._files),
         ), (line[:120], len(self._files))
@@ -94,6 +96,7 @@ class DiffOracle:
                 form = f"{each[0]} +{each[1]} -{each[2]}"
                 if line.startswith(form, at) and line[at + len(form) : at + len(form) + 2] in {"", "; "}:
                     left.remove(each)
+                    assert all(sum(other[1:]) <= sum(each[1:]) for other in left), "a larger change is behind it"
                     at += len(form) + 2
                     break
             else:
@@ -105,9 +108,8 @@ class DiffOracle:
 class CommitsOracle:
     """Understands how many commits there are, and their hashes and subjects in order."""
 
-    def __init__(self, commits: Sequence[tuple[str, str]], cut: int | None = SILENT) -> None:
+    def __init__(self, commits: Sequence[tuple[str, str]]) -> None:
         self._commits = list(commits)
-        self._cut = cut
 
     def __call__(self, line: str) -> bool:
         found = re.match(r"(\d+) commits?: ", line)
@@ -125,10 +127,6 @@ class CommitsOracle:
             at = entry.end()
             if line.startswith(subject, at) and line[at + len(subject) : at + len(subject) + 2] in {"", "; "}:
                 at += len(subject) + 2
-                continue
-            silent = subject[: max(0, self._cut - len(entry[1]) - 1)] if self._cut else subject
-            if line.startswith(silent, at) and line[at + len(silent) : at + len(silent) + 2] in {"", "; "}:
-                at += len(silent) + 2
                 continue
             cut = re.compile(r"(?s)(.{5,120}?)…(?:; |$)").match(line, at)
             assert cut is not None, f"cut in two: {line[at : at + 90]!r} of {subject!r}"

@@ -51,7 +51,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
 )
 ARCHIVES: Final = ((made_media.zips, 40), (made_media.tars, 40))
 DATABASES: Final = 40
-GIT: Final = ((made_git.git_diffs, 80), (made_git.logs, 80))
+GIT: Final = ((made_git.git_diffs, 80), (made_git.logs, 80), (made_git.patches, 40))
 BUDGETS: Final = (80, 128, 256, 400, 600, 1024, 2048)
 
 

@@ -77,7 +77,10 @@ def tarred(files: dict[str, bytes]) -> bytes:
 
 
 FILES: Final = {"src/main.py": b"x" * 1500, "src/lib.py": b"y" * 40, "README.md": b"z" * 812}
-LISTED: Final = ("3 files, 2.4 kB unpacked", "Files: src/main.py 1.5 kB; src/lib.py 40 B; README.md 812 B")
+LISTED: Final = (
+    "3 files, 2.4 kB unpacked (sizes as stated)",
+    "Files: src/main.py 1.5 kB; src/lib.py 40 B; README.md 812 B",
+)
 _SHEET: Final = (
     '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
     '<row r="1"><c r="A1" t="inlineStr"><is><t>id</t></is></c><c r="B1" t="inlineStr"><is><t>price</t></is></c></row>'
@@ -192,17 +195,17 @@ FORMATS: Final[dict[str, tuple[bytes, str, tuple[str, ...]]]] = {
     "wheel": (
         zipped({"a/__init__.py": b"", "a-1.dist-info/WHEEL": b"x"}),
         "application/zip",
-        ("Python wheel: 2 files, 1 B unpacked", "Files: a/__init__.py 0 B; a-1.dist-info/WHEEL 1 B"),
+        ("Python wheel: 2 files, 1 B unpacked (sizes as stated)", "Files: a/__init__.py 0 B; a-1.dist-info/WHEEL 1 B"),
     ),
     "jar": (
         zipped({"META-INF/MANIFEST.MF": b"x", "A.class": b"yz"}),
         "application/java-archive",
-        ("Java archive: 2 files, 3 B unpacked", "Files: META-INF/MANIFEST.MF 1 B; A.class 2 B"),
+        ("Java archive: 2 files, 3 B unpacked (sizes as stated)", "Files: META-INF/MANIFEST.MF 1 B; A.class 2 B"),
     ),
     "epub": (
         zipped({"mimetype": b"application/epub+zip", "a.xhtml": b"<p/>"}, zipfile.ZIP_STORED),
         "application/epub+zip",
-        ("EPUB book: 2 files, 24 B unpacked", "Files: mimetype 20 B; a.xhtml 4 B"),
+        ("EPUB book: 2 files, 24 B unpacked (sizes as stated)", "Files: mimetype 20 B; a.xhtml 4 B"),
     ),
     "tar": (tarred(FILES), "application/x-tar", ("tar archive",)),
     "tar.gz": (gzip.compress(tarred(FILES), mtime=0), "application/gzip", ("gzip data",)),

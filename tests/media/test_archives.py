@@ -109,7 +109,7 @@ def test_what_is_in_an_archive_is_described_and_not_opened() -> None:
     )
     assert [row[2] for row in listing(found)] == [
         "PNG image, 9 x 8 pixels",
-        "ZIP archive: 3 files, 2.4 kB unpacked",
+        "ZIP archive: 3 files, 2.4 kB unpacked (sizes as stated)",
         "SQLite database",
         "gzip data",
     ]
@@ -148,7 +148,7 @@ def test_links_and_devices_are_named_and_not_followed() -> None:
         ("0", "hard", "link to ../../x"),
         ("0", "null", "device"),
     ]
-    assert summary(found)[0] == "tar archive: 3 files, 0 B unpacked"
+    assert summary(found)[0] == "tar archive: 3 files, 0 B unpacked (sizes as stated)"
     assert "root:" not in text_of(found)
 
 
@@ -205,7 +205,7 @@ def test_very_many_files_are_listed_and_sections_are_kept_for_text() -> None:
 
 def test_more_files_than_are_listed_are_said_to_be_at_least_as_many() -> None:
     found = view_of(gzip.compress(tarred({"a": b""})[:512] * 30_000))
-    assert summary(found)[0] == "tar archive (gzip): at least 20000 files"
+    assert summary(found)[0] == "tar archive (gzip): at least 20000 files (sizes as stated)"
     assert found.partial
     assert extract_document(zipped({f"{n}": b"" for n in range(20_001)}), 30.0) is None
 
@@ -249,7 +249,7 @@ def test_a_bomb_costs_no_more_than_its_time(payload: bytes) -> None:
 
 
 def test_an_archive_that_states_more_than_it_can_hold_has_no_size() -> None:
-    assert summary(view_of(zip_bomb(10)))[0] == "ZIP archive: at least 10 files"
+    assert summary(view_of(zip_bomb(10)))[0] == "ZIP archive: at least 10 files (sizes as stated)"
 
 
 def header(name: str, size: int, kind: bytes = b"0") -> bytes:
@@ -271,14 +271,14 @@ def test_a_file_of_a_tar_that_is_larger_than_the_tar_ends_with_it(size: int) -> 
     found = view_of(tarred({"a": b"text"})[:1024] + header("b", size) + b"rest" * 600)
     assert bodies(found)["a"] == "text"
     assert found.partial
-    assert summary(found)[0] == "tar archive: at least 2 files"
+    assert summary(found)[0] == "tar archive: at least 2 files (sizes as stated)"
 
 
 def test_a_broken_header_in_a_tar_ends_the_list_and_that_is_said() -> None:
     data = bytearray(tarred({"a": b"text", "b": b"more"}))
     data[1024] ^= 1
     found = view_of(bytes(data))
-    assert summary(found)[0] == "tar archive: at least 1 file"
+    assert summary(found)[0] == "tar archive: at least 1 file (sizes as stated)"
     assert found.partial
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.outline.diff import by_size
 from coatcheck.core.outline.landmarks import landmarks
 from coatcheck.core.outline.model import Entry
 
@@ -149,9 +148,6 @@ def test_the_files_of_a_diff_and_their_counts_are_those_of_git(repository: Path,
     files = [e for e in found(git(*what, *more, repository=repository), Kind.DIFF) if e.what == "file"]
     expected = numstat(*what, repository=repository)
     assert [(e.title, e.added, e.removed) for e in files] == expected
-    sizes = [(e.added or 0) + (e.removed or 0) for e in by_size(files)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert by_size(files)[0].title == "plain.py"
 
 
 def test_the_lines_of_a_diffs_files_are_where_git_writes_them(repository: Path) -> None:

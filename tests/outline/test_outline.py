@@ -67,10 +67,12 @@ async def test_the_path_of_an_entry_is_read_as_it_stands(shelf: Shelf) -> None:
         assert (await reader(CALLER, number, path=entry.path)).total > 0
 
 
-async def test_a_table_is_its_columns_with_their_types_and_the_lines_of_its_rows(shelf: Shelf) -> None:
+async def test_a_table_is_its_columns_with_examples_and_the_lines_of_its_rows(shelf: Shelf) -> None:
     table = "name,age,score\n" + "".join(f"n{n},{n},{n}.5\n" for n in range(40))
     answer = await outline(shelf, await shelf.put(table.encode(), kind=Kind.TABLE))
-    assert answer.text == ("header (1)\nrows - about 40 (2-41)\nname - text, such as n0\nage - int\nscore - number")
+    assert answer.text == (
+        "first row (1)\nrows - about 40 (2-41)\nname - such as n0\nage - such as 0\nscore - such as 0.5"
+    )
 
 
 async def test_a_section_is_outlined_by_what_is_inside_it(shelf: Shelf) -> None:

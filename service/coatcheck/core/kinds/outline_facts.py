@@ -9,8 +9,6 @@ from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.sections import of_sections
 
 _NAMED: Final = 80
-_TITLE: Final = 60
-"""Characters of a title."""
 _LARGEST: Final = 64 * 1024
 """Bytes of the beginning that are looked through, in about 2 ms; of a larger file the outline says where it ends."""
 _OUTER: Final = 2
@@ -48,4 +46,4 @@ def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Des
 
 
 def _named(entry: Entry) -> str:
-    return f"{entry.title[:_TITLE]} {entry.lines.first if entry.lines else ''}"
+    return f"{entry.title} {entry.lines.first if entry.lines else ''}"

@@ -46,11 +46,11 @@ _MAX: Final = 300
 def is_page(head: bytes) -> bool:
     """Returns whether a text is a page, or a piece of one: elements of HTML, of several sorts and densely.
 
-    A document element at the start is proof. Without one, a few tags prove nothing.
+    A document element at the start is proof. A few tags are none, nor is a page in what does not begin with a tag.
     """
     if _START.match(head):
         return True
-    if head.count(b"</") < _SORTS:
+    if head.count(b"</") < _SORTS or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
         return False
     found = [name.lower() for name in _ELEMENT.findall(head)]
     if len(set(found)) < _SORTS or len(found) <= _SORTS or not head.count(b"<") / 3 <= len(found) >= len(head) / _EACH:

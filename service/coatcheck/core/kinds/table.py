@@ -1,10 +1,10 @@
-"""Delimited tables: columns with the types of their first values, and a row count."""
+"""Delimited tables: the first row, which most often names the columns, and how many rows are below it."""
 
 import csv
+import io
 from typing import Final
 
 from coatcheck.core.kinds.description import NOTHING, Description, Payload
-from coatcheck.core.outline.table import type_of
 from coatcheck.core.structure.delimited import read_table
 from coatcheck.core.text.plural import counted
 
@@ -13,27 +13,23 @@ _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
 def describe_table(payload: Payload) -> Description:
-    """Returns column names, with the types of the first rows, and the number of rows where all of them are at hand."""
+    """Returns the first row, header or not, and the number of rows below it where all of them are at hand."""
     sample = payload.sample
     table = read_table(sample.head)
     if table is None:
         return NOTHING
-    header, *body = table.rows
-    cells = [[row[at] for row in body if at < len(row)] for at in range(len(header))]
-    named = [f"{name.strip() or '?'} {type_of(cell)}" for name, cell in zip(header, cells, strict=True)]
-    more = f", … {len(named) - _COLUMNS} more" if len(named) > _COLUMNS else ""
+    first = [cell.strip() or "?" for cell in table.rows[0]]
+    more = f", … {len(first) - _COLUMNS} more" if len(first) > _COLUMNS else ""
     count = _rows(sample.head, table.delimiter) if sample.whole and table.plain else None
-    size = "" if count is None else f"{counted(count, 'row')} below a header, "
-    shape = f"{size}{counted(len(named), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
-    return Description(facts=(shape, f"Columns: {', '.join(named[:_COLUMNS])}{more}"))
+    size = "" if count is None else f"{counted(count - 1, 'row')} below the first, "
+    shape = f"{size}{counted(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
+    return Description(facts=(shape, f"First row: {', '.join(first[:_COLUMNS])}{more}"))
 
 
 def _rows(data: bytes, delimiter: str) -> int | None:
-    """Returns how many rows follow the header; None where quoting is broken. A row may span lines."""
-    if b'"' not in data:
-        return sum(1 for line in data.split(b"\n") if line.strip()) - 1
-    lines = (f"{line}\n" for line in data.decode("utf-8", "replace").split("\n"))
+    """Returns how many rows there are; None where quoting is broken. A row may span lines."""
+    text = io.StringIO(data.decode("utf-8-sig", "replace"), newline="")
     try:
-        return sum(1 for row in csv.reader(lines, delimiter=delimiter, strict=True) if any(row)) - 1
+        return sum(map(bool, csv.reader(text, delimiter=delimiter, strict=True)))
     except csv.Error:
         return None

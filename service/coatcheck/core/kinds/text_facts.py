@@ -5,7 +5,6 @@ from typing import Final
 from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
 from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.diff import by_size
 from coatcheck.core.outline.landmarks import DIFF, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES
 from coatcheck.core.survey.tallies import Tallies
@@ -13,21 +12,24 @@ from coatcheck.core.text.plural import counted
 
 _FILES: Final = 40
 _COMMITS: Final = 30
-_TITLE: Final = 60
-"""Characters of a title."""
 _LOOK: Final = 16 * 1024
 
 
 def describe_diff(payload: Payload) -> Description:
-    """Returns the files of a diff that is at hand whole, the largest changes first, with lines added and removed."""
-    if not payload.sample.whole:
-        return NOTHING
-    entries = landmarks(DIFF, (), payload.sample.head)
-    files = [(e.title, e.added or 0, e.removed or 0) for e in by_size(entries) if e.what == "file"]
+    """Returns the files of a whole diff, each once, the largest changes first; nothing if one cannot be counted."""
+    entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
+    files: dict[str, tuple[int, int]] = {}
+    for entry in entries:
+        if entry.what == "file":
+            if entry.added is None or entry.removed is None or (entry.title in files and entry.title.endswith("…")):
+                return NOTHING
+            added, removed = files.get(entry.title, (0, 0))
+            files[entry.title] = added + entry.added, removed + entry.removed
     if not files or len(entries) >= MAX_ENTRIES:
         return NOTHING
-    total = f"{counted(len(files), 'file')}, +{sum(file[1] for file in files)} -{sum(file[2] for file in files)}"
-    lines = [f"{name} +{added} -{removed}" for name, added, removed in files]
+    total = f"{counted(len(files), 'file')}, +{sum(n for n, _ in files.values())} -{sum(n for _, n in files.values())}"
+    largest = sorted(files.items(), key=lambda file: -sum(file[1]))
+    lines = [f"{name} +{added} -{removed}" for name, (added, removed) in largest]
     return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",))
 
 
@@ -40,9 +42,10 @@ def describe_output(payload: Payload) -> Description:
     if not payload.sample.whole:
         return NOTHING
     if is_log(data[:_LOOK]) or is_oneline(data[:_LOOK]):
-        commits = [entry.title[:_TITLE] for entry in landmarks(PROSE, (), data) if entry.what == "commit"]
+        entries = landmarks(PROSE, (), data)
+        commits = [entry.title for entry in entries if entry.what == "commit"]
         fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
-        return Description(facts=(fact,)) if commits else NOTHING
+        return Description(facts=(fact,)) if commits and len(entries) < MAX_ENTRIES else NOTHING
     tallies = Tallies()
     tallies.feed(data)
     facts = tallies.facts()
@@ -56,4 +59,6 @@ def describe_source(payload: Payload) -> Description:
     data, partial = first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)
     entries = headings(names, data) or [e for e in landmarks(SOURCE, names, data) if e.lines is not None]
+    if entries and entries[0].what == "commit":
+        return describe_output(payload)
     return describe_entries(entries, data, partial=partial) or describe_output(payload)

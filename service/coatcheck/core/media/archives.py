@@ -33,7 +33,7 @@ class Entry(Struct, frozen=True):
 
 
 def described(name: str, entries: Sequence[Entry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
-    """Returns lines that say how many files an archive has, how large they are, and which.
+    """Returns lines that say how many files an archive has, how large it says that they are, and which.
 
     Args:
         name: of the format.
@@ -43,7 +43,7 @@ def described(name: str, entries: Sequence[Entry], exact: bool = True, names: in
     """
     files = [entry for entry in entries if not entry.name.endswith("/")]
     size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
-    lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size}"]
+    lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size} (sizes as stated)"]
     if exact and len(files) > _LARGEST:
         lines.append(f"Largest: {_listed(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
     if files and names:

@@ -4,7 +4,6 @@ The log of Git is a diff with commits and, perhaps, no files.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Final, final
 
 from msgspec.structs import replace
@@ -200,12 +199,6 @@ class Diff:
         else:
             self._starts.append(Start("file", title, 1 + deep, here))
         self._counts.append(None if what == "commit" or how else [0, 0, 0, 0])
-
-
-def by_size(entries: Iterable[Entry]) -> list[Entry]:
-    """Returns the files of a diff, those with the most added and removed lines first; equals stay in their order."""
-    files = [entry for entry in entries if entry.what == "file"]
-    return sorted(files, key=lambda entry: -((entry.added or 0) + (entry.removed or 0)))
 
 
 def _now(names: bytes) -> tuple[bytes, bool]:

@@ -130,4 +130,5 @@ def reaching(starts: list[Start], end: Place, *, ends_line: bool) -> list[Entry]
 def titled(line: bytes) -> str:
     """A line as a title: trimmed, inert, not too long."""
     text = one_line(line[: TITLE_CHARS * 4].decode("utf-8", "replace"))
-    return text if len(text) <= TITLE_CHARS else text[: TITLE_CHARS - 1] + "…"
+    cut = len(text) > TITLE_CHARS or line[TITLE_CHARS * 4 :].strip()
+    return text[: TITLE_CHARS - 1] + "…" if cut else text

@@ -82,8 +82,8 @@ def _is_table(rows: list[list[str]], delimiter: str) -> bool:
     values = sum(len(cell) <= _SHORT and " " not in cell and _DIGIT.search(cell) is not None for cell in cells)
     if values > _MOST * len(cells):
         return True
-    spaced = sum(cell[:1] == " " for cell in header[1:])
-    if delimiter in ",;" and 2 * spaced >= len(header):
+    spaced = sum(cell[:1] == " " or (delimiter == "|" and not cell) for cell in header[1:])  # `a || b` is a command
+    if delimiter != "\t" and 2 * spaced >= len(header):
         return False
     if len(header) > 2:  # noqa: PLR2004
         return all(len(cell.split()) <= _WORDS for cell in header)
