@@ -6,6 +6,7 @@ payload failed: a manual that explains errors states none, and only the payload 
 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
@@ -149,23 +150,31 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
 _MATCH, _FLAGS = _compiled()
 _ANY: Final = Scan("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
 _BY_NUMBER: Final = Scan("|".join(f"(?:{pattern})" for _, pattern in _COUNTED))
-_DIGITS: Final = b"0123456789"
+_MAY_COUNT: Final = Scan(
+    r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  ",
+    ignore_case=True,
+)
+"""What is left without digits of every line that a number may make a failure."""
+DIGITS: Final = b"0123456789"
 _FAILING: Final = b"\0"
 """Ends the shape of a line whose number makes it a failure."""
 
 
-def shapes_of(text: bytes, drop: bytes = _DIGITS) -> list[bytes]:
-    """Returns the shape of each line of `text`: the line without the bytes in `drop`.
+def shapes_of(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
+    """Returns the shape of each line of `text`, the line without the bytes in `drop`, and how many lines have each.
 
     Lines that differ in numbers only have one shape, but for those that a number makes a failure.
     """
     shapes = text.translate(None, drop).split(b"\n")
+    counts = Counter(shapes)
+    if drop == DIGITS and _MAY_COUNT.find(b"\n".join(counts)) is None:
+        return shapes, counts
     at = row = 0
     for start, *_ in _BY_NUMBER.lines(text):
         row += text.count(b"\n", at, start)
         at = start
         shapes[row] += _FAILING
-    return shapes
+    return shapes, Counter(shapes) if at else counts
 
 
 def speaking(data: bytes) -> Iterator[tuple[int, int]]:
