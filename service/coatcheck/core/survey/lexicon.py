@@ -169,12 +169,10 @@ def shapes_of(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[b
     counts = Counter(shapes)
     if drop == DIGITS and _MAY_COUNT.find(b"\n".join(counts)) is None:
         return shapes, counts
-    at = row = 0
-    for start, *_ in _BY_NUMBER.lines(text):
-        row += text.count(b"\n", at, start)
-        at = start
+    rows = _BY_NUMBER.rows(text)
+    for row in rows:
         shapes[row] += _FAILING
-    return shapes, Counter(shapes) if at else counts
+    return shapes, Counter(shapes) if rows else counts
 
 
 def speaking(data: bytes) -> Iterator[tuple[int, int]]:
@@ -185,12 +183,15 @@ def speaking(data: bytes) -> Iterator[tuple[int, int]]:
     return ((start, end) for start, end, *_ in _ANY.lines(data))
 
 
+def stating(line: bytes) -> bytes:
+    """Returns what of a line is classified: all of it, or the ends of a long one."""
+    return line if len(line) <= 2 * SPEAKS else line[:SPEAKS] + b" " + line[-SPEAKS:]
+
+
 def classify(line: bytes) -> int:
     """Returns the flags of what a line states; 0 for most lines."""
-    if len(line) > 2 * SPEAKS:
-        line = line[:SPEAKS] + b" " + line[-SPEAKS:]
     flags = 0
-    matched: list[int] = _MATCH(line)
+    matched: list[int] = _MATCH(stating(line))
     for number in matched:
         flags |= _FLAGS[number]
     return flags

@@ -6,7 +6,6 @@ bounded for every content, and so is the result. Pure: the same bytes give the s
 """
 
 from collections import Counter
-from hashlib import blake2b
 from itertools import islice
 from typing import Final, final
 
@@ -14,7 +13,18 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.survey.lexicon import BENIGN, DIGITS, SPEAKS, STRONG, SURE, VERDICT, classify, shapes_of, speaking
+from coatcheck.core.survey.lexicon import (
+    BENIGN,
+    DIGITS,
+    SPEAKS,
+    STRONG,
+    SURE,
+    VERDICT,
+    classify,
+    shapes_of,
+    speaking,
+    stating,
+)
 from coatcheck.core.survey.members import Member, Members
 from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
@@ -179,7 +189,7 @@ class Surveyor:
         if len(single) <= _ODD:  # whether they stay alone is known at the end
             self._odd += [_Odd(self._region(number), shapes[number]) for number in single]
             self._odd = [each for each in self._odd if self._known[each.shape] == 1][-_ODD:]
-        self._statements(b"\n".join([lines[number] for number in numbers]), numbers)
+        self._statements(b"\n".join([stating(lines[number]) for number in numbers]), numbers)
 
     def _coarsen(self) -> None:
         """Tells shapes apart without hexadecimal digits, or gives up where even that leaves too many."""
@@ -230,10 +240,10 @@ class Surveyor:
 
 
 def _short(shape: bytes) -> bytes:
-    """A shape, of a longer one its ends and a digest, which is the shape of no line."""
+    """A shape, of a longer one its ends and a hash, which is the shape of no line."""
     if len(shape) <= _LONGEST:
         return shape
-    return shape[: _LONGEST // 2] + b"\n" + blake2b(shape, digest_size=16).digest() + shape[-_LONGEST // 2 - 1 :]
+    return shape[: _LONGEST // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LONGEST // 2 - 1 :]
 
 
 def _telling(line: bytes) -> int:
