@@ -195,3 +195,13 @@ def classify(line: bytes) -> int:
     for number in matched:
         flags |= _FLAGS[number]
     return flags
+
+
+def level_of(line: bytes) -> int:
+    """Returns 1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for what is not kept."""
+    flags = classify(line)
+    if flags & BENIGN and not flags & SURE:
+        return 0
+    if flags & SURE:
+        return 1
+    return 2 if flags & STRONG else 3 if flags & VERDICT else 0

@@ -13,18 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.survey.lexicon import (
-    BENIGN,
-    DIGITS,
-    SPEAKS,
-    STRONG,
-    SURE,
-    VERDICT,
-    classify,
-    shapes_of,
-    speaking,
-    stating,
-)
+from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
 from coatcheck.core.survey.members import Member, Members
 from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
@@ -214,7 +203,7 @@ class Surveyor:
         for start, end in islice(speaking(lines), _MATCHES):
             row += lines.count(b"\n", at, start)
             at = start
-            level = _level(classify(lines[start:end].removesuffix(b"\n")))
+            level = level_of(lines[start:end].removesuffix(b"\n"))
             if level:
                 found[level].append(row if numbers is None else numbers[row])
         for level, rows in found.items():
@@ -251,17 +240,8 @@ def _telling(line: bytes) -> int:
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
     places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
-    levels = [(_level(classify(line[at : at + _LONGEST])) or _NOTHING, at) for at in places]
+    levels = [(level_of(line[at : at + _LONGEST]) or _NOTHING, at) for at in places]
     return min(levels, default=(0, 0))[1]
-
-
-def _level(flags: int) -> int:
-    """1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for what is not kept."""
-    if flags & BENIGN and not flags & SURE:
-        return 0
-    if flags & SURE:
-        return 1
-    return 2 if flags & STRONG else 3 if flags & VERDICT else 0
 
 
 def _merged(regions: list[Region]) -> tuple[Region, ...]:

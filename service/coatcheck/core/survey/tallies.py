@@ -136,6 +136,8 @@ class Tallies:
         self._counts: dict[int, Counter[bytes]] | None = None
         self._deepest = 0
         """Words that stand before a level at most, by the first lines: what comes later is what a message says."""
+        self._heads = _WHOLE
+        """What of each line, without its digits, is looked at."""
         self._other = False
         """Some line names no file."""
 
@@ -158,14 +160,19 @@ class Tallies:
             if _TALLIES[number].digits and len(counts) <= _MOST:
                 self._count(_TALLIES[number], counts, block, lines)
         if not later and not all(tally.digits for tally in begun):
-            self.add(Counter(block.translate(None, _DIGITS).split(b"\n")))
+            self.add(Counter(cast("list[bytes]", self._heads.findall(block.translate(None, _DIGITS)))))
 
     def add(self, shapes: Mapping[bytes, int]) -> None:
         """Counts lines of blocks that were fed by how many there are of each without digits."""
-        for number, counts in (self._counts or {}).items():
-            tally = _TALLIES[number]
-            for shape, times in () if tally.digits else shapes.items():
-                found = self._found(tally, _ends(shape.removesuffix(b"\0")))
+        begun = [(_TALLIES[number], counts) for number, counts in (self._counts or {}).items()]
+        begun = [(tally, counts) for tally, counts in begun if not tally.digits]
+        heads: Counter[bytes] = Counter()
+        for shape, times in shapes.items() if begun else ():
+            head = self._heads.match(_ends(shape.removesuffix(b"\0")))
+            heads[head[0] if head else b""] += times
+        for tally, counts in begun:
+            for head, times in heads.items():
+                found = self._found(tally, head)
                 if found is not None:
                     counts[found] += times
 
@@ -220,6 +227,13 @@ class Tallies:
                 tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
             ):
                 self._counts[number] = Counter()
+        if [_TALLIES[number] for number in self._counts if not _TALLIES[number].digits] == [_LEVELS]:
+            self._heads = re.compile(_WORDS % (self._deepest + 1), re.MULTILINE)
+
+
+_WHOLE: Final = re.compile(rb"^.*", re.MULTILINE)
+_WORDS: Final = rb"^[^\S\n]*(?:\S+[^\S\n]*){0,%d}(?:(?<=[=:] )\S+[^\S\n]*)?"
+"""So many words, and one more behind a name: a level stands within them, or is none."""
 
 
 def _drop_neighbours(counts: Counter[bytes]) -> None:
