@@ -42,10 +42,9 @@ class Units:
         self.closes: list[bool] = []
         for region in regions:
             self._add(region)
-        self.shape: list[bytes] = []
-        self.count: Counter[bytes] = Counter()
-        if self.text:
-            self.shape, self.count = shapes_of(b"\n".join(self.text))
+        joined = b"\n".join(self.text)
+        self.shape: list[bytes] = shapes_of(joined) if self.text else []
+        self.count: Counter[bytes] = Counter(self.shape)
 
     def __len__(self) -> int:
         """How many units there are."""

@@ -160,7 +160,12 @@ _FAILING: Final = b"\0"
 """Ends the shape of a line whose number makes it a failure."""
 
 
-def shapes_of(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
+def shapes_of(text: bytes) -> list[bytes]:
+    """Returns the shape of each line of `text`: see `count_shapes`."""
+    return count_shapes(text)[0]
+
+
+def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
     """Returns the shape of each line of `text`, the line without the bytes in `drop`, and how many lines have each.
 
     Lines that differ in numbers only have one shape, but for those that a number makes a failure.

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
+from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
 from coatcheck.core.survey.members import Member, Members
 from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
@@ -157,11 +157,11 @@ class Surveyor:
             self._statements(seen, None)
         self._offset += len(data)
         self._inside = not ends_line
-        self._line += data.count(b"\n")
+        self._line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
 
     def _told_apart(self, seen: bytes) -> None:
         """Counts the shapes of a block, and looks at the lines whose shape is new."""
-        shapes, counts = shapes_of(seen, self._drop)
+        shapes, counts = count_shapes(seen, self._drop)
         if len(max(counts, key=len)) > _LONGEST:
             shapes = [_short(shape) for shape in shapes]
             counts = Counter(shapes)
