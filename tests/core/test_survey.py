@@ -4,6 +4,7 @@
 
 import random
 import re
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -229,3 +230,24 @@ def test_only_what_a_terminal_leaves_is_seen() -> None:
     assert visible(old) == old
     frames = b"".join(b"\r%d%% |%s|" % (n, b"#" * (n // 4)) for n in range(101))
     assert re.fullmatch(rb"100% \|#+\|\n", visible(frames + b"\n"))
+
+
+def test_long_lines_that_are_all_different_are_told_apart_in_little_memory() -> None:
+    rng = random.Random(3)
+    surveyor = Surveyor()
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            surveyor.feed(rng.randbytes(150_000).hex().encode() + b"\n")
+        assert tracemalloc.get_traced_memory()[0] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shown", [b"[%s] %x", b"%s %x", b"level: %s %x", b"ts= level=%s id=%x"])
+def test_levels_are_counted_where_every_line_has_letters_of_its_own(shown: bytes) -> None:
+    rng = random.Random(4)
+    levels = [rng.choice([b"info", b"warn"] if b"level" in shown else [b"INFO", b"WARN"]) for _ in range(60_000)]
+    data = b"".join(b"2026-11-03 " + shown % (level, rng.getrandbits(200)) + b"\n" for level in levels)
+    told = ", ".join(f"{level.decode()} {count}" for level, count in Counter(levels).most_common())
+    assert survey_of(data, 1 << 20).facts == (f"Levels: {told}",)

@@ -6,6 +6,7 @@ payload failed: a manual that explains errors states none, and only the payload 
 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
@@ -143,23 +144,34 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
 _MATCH, _FLAGS = _compiled()
 _ANY: Final = Scan("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
 _BY_NUMBER: Final = Scan("|".join(f"(?:{pattern})" for _, pattern in _COUNTED))
-_DIGITS: Final = b"0123456789"
+_MAY_COUNT: Final = Scan(
+    r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  ",
+    ignore_case=True,
+)
+"""What is left without digits of every line that a number may make a failure."""
+DIGITS: Final = b"0123456789"
 _FAILING: Final = b"\0"
 """Ends the shape of a line whose number makes it a failure."""
 
 
-def shapes_of(text: bytes, drop: bytes = _DIGITS) -> list[bytes]:
-    """Returns the shape of each line of `text`: the line without the bytes in `drop`.
+def shapes_of(text: bytes) -> list[bytes]:
+    """Returns the shape of each line of `text`: see `count_shapes`."""
+    return count_shapes(text)[0]
+
+
+def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
+    """Returns the shape of each line of `text`, the line without the bytes in `drop`, and how many lines have each.
 
     Lines that differ in numbers only have one shape, but for those that a number makes a failure.
     """
     shapes = text.translate(None, drop).split(b"\n")
-    at = row = 0
-    for start, *_ in _BY_NUMBER.lines(text):
-        row += text.count(b"\n", at, start)
-        at = start
+    counts = Counter(shapes)
+    if drop == DIGITS and _MAY_COUNT.find(b"\n".join(counts)) is None:
+        return shapes, counts
+    rows = _BY_NUMBER.rows(text)
+    for row in rows:
         shapes[row] += _FAILING
-    return shapes
+    return shapes, Counter(shapes) if rows else counts
 
 
 def speaking(data: bytes) -> Iterator[tuple[int, int]]:
@@ -170,12 +182,25 @@ def speaking(data: bytes) -> Iterator[tuple[int, int]]:
     return ((start, end) for start, end, *_ in _ANY.lines(data))
 
 
+def stating(line: bytes) -> bytes:
+    """Returns what of a line is classified: all of it, or the ends of a long one."""
+    return line if len(line) <= 2 * SPEAKS else line[:SPEAKS] + b" " + line[-SPEAKS:]
+
+
 def classify(line: bytes) -> int:
     """Returns the flags of what a line states; 0 for most lines."""
-    if len(line) > 2 * SPEAKS:
-        line = line[:SPEAKS] + b" " + line[-SPEAKS:]
     flags = 0
-    matched: list[int] = _MATCH(line)
+    matched: list[int] = _MATCH(stating(line))
     for number in matched:
         flags |= _FLAGS[number]
     return flags
+
+
+def level_of(line: bytes) -> int:
+    """Returns 1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for what is not kept."""
+    flags = classify(line)
+    if flags & BENIGN and not flags & SURE:
+        return 0
+    if flags & SURE:
+        return 1
+    return 2 if flags & STRONG else 3 if flags & VERDICT else 0

@@ -6,13 +6,14 @@ bounded for every content, and so is the result. Pure: the same bytes give the s
 """
 
 from collections import Counter
-from itertools import accumulate
+from itertools import islice
 from typing import Final, final
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.survey.lexicon import BENIGN, SPEAKS, STRONG, SURE, VERDICT, classify, shapes_of, speaking
+from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
 from coatcheck.core.survey.members import Member, Members
 from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
@@ -21,7 +22,6 @@ from coatcheck.core.text.terminal import visible
 
 _BLOCK: Final = 512 * 1024
 """Bytes that are looked at together; blocks end with a line."""
-_DIGITS: Final = b"0123456789"
 _HEXADECIMAL: Final = b"0123456789abcdefABCDEF"
 _SHAPES: Final = 20_000
 """Different shapes that are counted. A text with more is told apart more coarsely, then not at all."""
@@ -83,8 +83,8 @@ def unpack_survey(packed: bytes) -> Survey:
     return _decode(packed)
 
 
-class _Seen(Struct):
-    """A line that may be kept: where it is, and the lines around it."""
+class _Odd(Struct):
+    """A line that may be like no other: where it is, with the lines around it."""
 
     region: Region
     shape: bytes
@@ -102,15 +102,15 @@ class Surveyor:
         """Whether the block begins inside a line."""
         self._data = b""
         self._known: Counter[bytes] = Counter()
-        self._drop = _DIGITS
+        self._drop = DIGITS
         self._flooded = False
         self._tallies = Tallies()
         self._members = Members()
-        self._first: dict[int, list[_Seen]] = {1: [], 2: [], 3: []}
-        self._last: dict[int, list[_Seen]] = {1: [], 2: [], 3: []}
-        self._odd: list[_Seen] = []
+        self._first: dict[int, list[Region]] = {1: [], 2: [], 3: []}
+        self._last: dict[int, list[Region]] = {1: [], 2: [], 3: []}
+        self._odd: list[_Odd] = []
         self._starts: list[int] = []
-        """Where the lines of the block begin, once somebody asked."""
+        """Where the lines of the block begin, and where another would; once somebody asked."""
 
     def feed(self, data: bytes) -> None:
         """Looks at the next bytes of the payload, in blocks of its own: how they arrive makes no difference."""
@@ -127,14 +127,17 @@ class Surveyor:
         if self._carry:
             self._look(self._carry)
             self._carry = b""
-        kept: list[_Seen] = []
+        if self._drop == DIGITS:
+            self._tallies.add(self._known)
+        kept: list[Region] = []
         for level in self._first:
             kept += self._first[level] + self._last[level]
-        kept += [each for each in self._odd if self._known[each.shape] == 1][:_RARE] if self._oddness() else []
+        if self._oddness():
+            kept += [each.region for each in self._odd if self._known[each.shape] == 1][:_RARE]
         return Survey(
-            fragments=_merged([each.region for each in kept]),
+            fragments=_merged(kept),
             facts=self._tallies.facts(),
-            counts=tuple(sorted(each for each in self._known.most_common(64) if len(each[0]) <= _LONGEST)),
+            counts=tuple(sorted(each for each in self._known.most_common(64) if b"\n" not in each[0])),
             members=self._members.found(),
         )
 
@@ -144,36 +147,43 @@ class Surveyor:
 
     def _look(self, data: bytes) -> None:
         self._members.feed(data)
-        raw = data.split(b"\n")
+        self._data, self._starts = data, []
         seen = visible(data)
-        self._tallies.feed(seen)
-        if not raw[-1]:
-            raw.pop()
-        total = len(raw)
-        self._data = data
+        self._tallies.feed(seen, later=self._drop == DIGITS)
+        ends_line = data.endswith(b"\n")
         if not self._flooded:
-            shapes = shapes_of(seen, self._drop)[:total]
-            fresh = self._fresh(shapes, total)
-        else:
-            shapes, fresh = [], []
-        self._statements(raw, seen, shapes, fresh)
-        self._starts = []
+            self._told_apart(seen[:-1] if ends_line else seen)
+        if self._flooded:
+            self._statements(seen, None)
         self._offset += len(data)
-        self._inside = not data.endswith(b"\n")
-        self._line += total - self._inside
+        self._inside = not ends_line
+        self._line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
 
-    def _fresh(self, shapes: list[bytes], total: int) -> list[int]:
-        """Counts the shapes of a block; the numbers of the lines whose shape is new."""
-        first = dict(zip(reversed(shapes), range(total - 1, -1, -1), strict=True))
-        new = sorted(first[shape] for shape in first.keys() - self._known.keys())
-        self._known.update(shapes)
+    def _told_apart(self, seen: bytes) -> None:
+        """Counts the shapes of a block, and looks at the lines whose shape is new."""
+        shapes, counts = count_shapes(seen, self._drop)
+        if len(max(counts, key=len)) > _LONGEST:
+            shapes = [_short(shape) for shape in shapes]
+            counts = Counter(shapes)
+        fresh = counts.keys() - self._known.keys()
+        self._known.update(counts)
         if len(self._known) > _SHAPES:
             self._coarsen()
-        return new
+        if not fresh or self._flooded:
+            return
+        first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
+        numbers = sorted(first[shape] for shape in fresh)
+        lines = seen.split(b"\n")
+        single = [number for number in numbers if self._known[shapes[number]] == 1 and lines[number].strip()]
+        if len(single) <= _ODD:  # whether they stay alone is known at the end
+            self._odd += [_Odd(self._region(number), shapes[number]) for number in single]
+            self._odd = [each for each in self._odd if self._known[each.shape] == 1][-_ODD:]
+        self._statements(b"\n".join([stating(lines[number]) for number in numbers]), numbers)
 
     def _coarsen(self) -> None:
         """Tells shapes apart without hexadecimal digits, or gives up where even that leaves too many."""
-        if self._drop == _DIGITS:
+        if self._drop == DIGITS:
+            self._tallies.add(self._known)
             self._drop = _HEXADECIMAL
             folded: Counter[bytes] = Counter()
             for shape, count in self._known.items():
@@ -186,52 +196,43 @@ class Surveyor:
             self._known.clear()
             self._odd.clear()
 
-    def _statements(self, raw: list[bytes], seen: bytes, shapes: list[bytes], fresh: list[int]) -> None:
-        shown = seen.split(b"\n")
-        if self._flooded or not shapes:
-            block, numbers = seen, None
-        else:
-            block, numbers = b"\n".join([shown[number] for number in fresh]), fresh
-            self._keep_odd(raw, shown, shapes, fresh)
+    def _statements(self, lines: bytes, numbers: list[int] | None) -> None:
+        """Keeps those of some lines that state something: all lines of the block, or the ones with these numbers."""
+        found: dict[int, list[int]] = {level: [] for level in self._first}
         row = at = 0
-        for count, (start, _) in enumerate(speaking(block)):
-            if count >= _MATCHES:
-                break
-            row += block.count(b"\n", at, start)
+        for start, end in islice(speaking(lines), _MATCHES):
+            row += lines.count(b"\n", at, start)
             at = start
-            number = row if numbers is None else numbers[row]
-            level = _level(classify(shown[number]))
+            level = level_of(lines[start:end].removesuffix(b"\n"))
             if level:
-                self._keep(level, _Seen(self._region(raw, number), shapes[number] if shapes else b""))
+                found[level].append(row if numbers is None else numbers[row])
+        for level, rows in found.items():
+            room = _FIRST - len(self._first[level])
+            self._first[level] += [self._region(row) for row in rows[:room]]
+            self._last[level] = (self._last[level] + [self._region(row) for row in rows[room:][-_LAST:]])[-_LAST:]
 
-    def _keep(self, level: int, seen: _Seen) -> None:
-        if len(self._first[level]) < _FIRST:
-            self._first[level].append(seen)
-            return
-        last = self._last[level]
-        last.append(seen)
-        if len(last) > _LAST:
-            del last[0]
-
-    def _keep_odd(self, raw: list[bytes], shown: list[bytes], shapes: list[bytes], fresh: list[int]) -> None:
-        """Remembers lines of new shapes, while they are few: whether they stay alone is known at the end."""
-        single = [number for number in fresh if self._known[shapes[number]] == 1 and shown[number].strip()]
-        if len(single) <= _ODD:
-            self._odd += [_Seen(self._region(raw, number), shapes[number]) for number in single]
-            self._odd = [each for each in self._odd if self._known[each.shape] == 1][-_ODD:]
-
-    def _region(self, raw: list[bytes], number: int) -> Region:
-        low, high = max(0, number - _BEFORE), min(len(raw), number + _AFTER + 1)
-        if any(len(line) > _LONGEST for line in raw[low:high]):
+    def _region(self, number: int) -> Region:
+        data, starts = self._data, self._starts
+        if not starts:
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+            starts = self._starts = [0, *ends.tolist(), *(() if data.endswith(b"\n") else [len(data) + 1])]
+        low, high = max(0, number - _BEFORE), min(len(starts) - 1, number + _AFTER + 1)
+        if any(starts[line + 1] - starts[line] > _LONGEST + 1 for line in range(low, high)):
             low, high = number, number + 1
-        if not self._starts:
-            self._starts = list(accumulate([len(each) + 1 for each in raw], initial=self._offset))
-        start, end = self._starts[low], min(self._starts[high], self._offset + len(self._data))
-        data = self._data[start - self._offset : end - self._offset]
-        at = _telling(data) if high - low == 1 and len(raw[low]) > _LONGEST else 0
-        shown = data[at : at + _LONGEST] if at or len(raw[low]) > _LONGEST else data
+        block = data[starts[low] : starts[high]]
+        long = starts[low + 1] - starts[low] > _LONGEST + 1
+        at = _telling(block) if long and high - low == 1 else 0
+        shown = block[at : at + _LONGEST] if long else block
         begins = at == 0 and not (self._inside and low == 0)
-        return Region(start + at, self._line + low, shown, begins=begins, ends=at + len(shown) == len(data))
+        start = self._offset + starts[low] + at
+        return Region(start, self._line + low, shown, begins=begins, ends=at + len(shown) == len(block))
+
+
+def _short(shape: bytes) -> bytes:
+    """A shape, of a longer one its ends and a hash, which is the shape of no line."""
+    if len(shape) <= _LONGEST:
+        return shape
+    return shape[: _LONGEST // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LONGEST // 2 - 1 :]
 
 
 def _telling(line: bytes) -> int:
@@ -239,17 +240,8 @@ def _telling(line: bytes) -> int:
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
     places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
-    levels = [(_level(classify(line[at : at + _LONGEST])) or _NOTHING, at) for at in places]
+    levels = [(level_of(line[at : at + _LONGEST]) or _NOTHING, at) for at in places]
     return min(levels, default=(0, 0))[1]
-
-
-def _level(flags: int) -> int:
-    """1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for what is not kept."""
-    if flags & BENIGN and not flags & SURE:
-        return 0
-    if flags & SURE:
-        return 1
-    return 2 if flags & STRONG else 3 if flags & VERDICT else 0
 
 
 def _merged(regions: list[Region]) -> tuple[Region, ...]:

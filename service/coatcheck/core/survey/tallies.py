@@ -40,7 +40,7 @@ _OUTCOME: Final = re.compile(
     rb"|^(?!E |\w*(?:Error|Exception|Failure): )\S.*\s\.\.\. (ok|FAIL|FAILED|ERROR|ignored|skipped)(?: ['\"].*)?\s*$"
     rb"|^(ok|not ok) (?:\s*$| (?!\s*\t))|^\s*--- (PASS|FAIL|SKIP):"
 )
-_STATUS: Final = re.compile(rb"\" ([1-5]\d\d) (?:\d+|-)")
+_STATUS: Final = re.compile(rb"\" ([1-5]\d\d) (?:\d+|-)[^\n]*")
 _RULE: Final = re.compile(
     rb"\[(-W[\w=+-]+)\]|\berror\[(E\d{4})\]|\berror (TS\d+):|^\S+?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5})\b|^([A-Z]{1,4}\d{3,5}) "
     rb"|^\S+?:\d+(?::\d+)?: .*\[([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\]\s*$"
@@ -115,12 +115,13 @@ class _Tally(Struct, frozen=True):
 
 
 _LEVELS: Final = _Tally("Levels", _level, 0.25, digits=False)
+_STATUSES: Final = _Tally("Statuses", _matched(_STATUS), 0.4, digits=True)
 _BY_LINE: Final = _Tally("Lines by file", _numbered, 0.5, digits=True, most=24)
 _BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, digits=True, most=24)
 _TALLIES: Final = (
     _LEVELS,
     _Tally("Outcomes", _matched(_OUTCOME), 0.25, digits=False),
-    _Tally("Statuses", _matched(_STATUS), 0.4, digits=True),
+    _STATUSES,
     _Tally("Findings by rule", _matched(_RULE), 0.15, digits=True, most=8),
     _BY_LINE,
     _BY_FILE,
@@ -135,15 +136,17 @@ class Tallies:
         self._counts: dict[int, Counter[bytes]] | None = None
         self._deepest = 0
         """Words that stand before a level at most, by the first lines: what comes later is what a message says."""
+        self._heads = _WHOLE
+        """What of each line, without its digits, is looked at."""
         self._other = False
         """Some line names no file."""
 
-    def feed(self, block: bytes, shapes: Mapping[bytes, int] | None = None) -> None:
+    def feed(self, block: bytes, *, later: bool = False) -> None:
         """Counts the lines of the next block. Costs next to nothing for a text in which nothing is tallied.
 
         Args:
             block: whole lines.
-            shapes: how many of its lines there are of each without digits, where somebody has counted them already.
+            later: whether `add` will tell of these lines what they are without digits.
         """
         if self._counts is None:
             self._begin(block.split(b"\n"))
@@ -151,29 +154,40 @@ class Tallies:
             return
         begun = [_TALLIES[number] for number in self._counts]
         lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in begun) else []
-        if shapes is None and not all(tally.digits for tally in begun):
-            shapes = Counter(block.translate(None, _DIGITS).split(b"\n"))
+        if lines and len(max(lines, key=len)) > 2 * _LONGEST:
+            lines = [_ends(line) for line in lines]
         for number, counts in self._counts.items():
-            if len(counts) <= _MOST:
-                self._count(_TALLIES[number], counts, block, lines, shapes or {})
+            if _TALLIES[number].digits and len(counts) <= _MOST:
+                self._count(_TALLIES[number], counts, block, lines)
+        if not later and not all(tally.digits for tally in begun):
+            self.add(Counter(cast("list[bytes]", self._heads.findall(block.translate(None, _DIGITS)))))
 
-    def _count(
-        self, tally: _Tally, counts: Counter[bytes], block: bytes, lines: list[bytes], shapes: Mapping[bytes, int]
-    ) -> None:
-        if tally is _BY_LINE:
+    def add(self, shapes: Mapping[bytes, int]) -> None:
+        """Counts lines of blocks that were fed by how many there are of each without digits."""
+        begun = [(_TALLIES[number], counts) for number, counts in (self._counts or {}).items()]
+        begun = [(tally, counts) for tally, counts in begun if not tally.digits]
+        heads: Counter[bytes] = Counter()
+        for shape, times in shapes.items() if begun else ():
+            head = self._heads.match(_ends(shape.removesuffix(b"\0")))
+            heads[head[0] if head else b""] += times
+        for tally, counts in begun:
+            for head, times in heads.items():
+                found = self._found(tally, head)
+                if found is not None:
+                    counts[found] += times
+
+    def _count(self, tally: _Tally, counts: Counter[bytes], block: bytes, lines: list[bytes]) -> None:
+        if tally is _STATUSES:
+            counts.update(cast("list[bytes]", _STATUS.findall(b"\n".join(lines))))
+        elif tally is _BY_LINE:
             names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
             counts.update({name: times for name, times in names.items() if _may_be_file(name)})
         elif tally is _BY_FILE:
-            named = [_plain(_ends(line)) for line in lines if not self._other and line.strip()]
+            named = [_plain(line) for line in lines if not self._other and line.strip()]
             counts.update(name for name in named if name is not None)
             self._other = self._other or None in named
-        elif tally.digits:
-            counts.update(name for line in lines if (name := tally.count(_ends(line))) is not None)
         else:
-            for shape, times in shapes.items():
-                found = self._found(tally, _ends(shape.removesuffix(b"\0")))
-                if found is not None:
-                    counts[found] += times
+            counts.update(name for line in lines if (name := tally.count(line)) is not None)
 
     def facts(self) -> tuple[str, ...]:
         """Returns a line for each tally that was begun, in whole numbers of lines."""
@@ -213,6 +227,13 @@ class Tallies:
                 tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
             ):
                 self._counts[number] = Counter()
+        if [_TALLIES[number] for number in self._counts if not _TALLIES[number].digits] == [_LEVELS]:
+            self._heads = re.compile(_WORDS % (self._deepest + 1), re.MULTILINE)
+
+
+_WHOLE: Final = re.compile(rb"^.*", re.MULTILINE)
+_WORDS: Final = rb"^[^\S\n]*(?:\S+[^\S\n]*){0,%d}(?:(?<=[=:] )\S+[^\S\n]*)?"
+"""So many words, and one more behind a name: a level stands within them, or is none."""
 
 
 def _drop_neighbours(counts: Counter[bytes]) -> None:

@@ -42,6 +42,21 @@ class Scan:
             at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
             yield start, at, *found
 
+    def rows(self, data: bytes) -> list[int]:
+        """Returns the numbers of the lines with a match, from 0."""
+        match, anchor, size = self._match, self._anchor, len(data)
+        found: list[int] = []
+        row = at = 0
+        while at < size:
+            low, high = match(anchor, data, at, size)[0]
+            if low < 0:
+                break
+            row += data.count(b"\n", at, low)
+            found.append(row)
+            row += 1
+            at = data.find(b"\n", high) + 1 or size
+        return found
+
     def count(self, data: bytes) -> int:
         """Returns how many lines have a match."""
         match, anchor, size = self._match, self._anchor, len(data)
