@@ -1,7 +1,6 @@
 """Delimited tables: the first row, which most often names the columns, and how many rows are below it."""
 
 import csv
-import io
 from typing import Final
 
 from coatcheck.core.kinds.description import NOTHING, Description, Payload
@@ -28,8 +27,8 @@ def describe_table(payload: Payload) -> Description:
 
 def _rows(data: bytes, delimiter: str) -> int | None:
     """Returns how many rows there are; None where quoting is broken. A row may span lines."""
-    text = io.StringIO(data.decode("utf-8-sig", "replace"), newline="")
+    lines = (f"{line}\n" for line in data.decode("utf-8-sig", "replace").split("\n"))
     try:
-        return sum(map(bool, csv.reader(text, delimiter=delimiter, strict=True)))
+        return sum(map(bool, csv.reader(lines, delimiter=delimiter, strict=True)))
     except csv.Error:
         return None
