@@ -65,7 +65,11 @@ class RestFinder:
         for place, stated in flags.items():
             if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
                 words[found[0]] += units.count[units.shape[place]]
-        self._pieces = [place for place, closes in enumerate(units.closes) if not (closes and units.opens[place])]
+        self._pieces = [
+            place
+            for place, closes in enumerate(units.closes)
+            if not ((closes and units.opens[place]) or place in units.shortened)
+        ]
         """Units that are no whole line: of these neither shapes nor words are counted as lines are."""
         count = units.count
         if self._pieces:

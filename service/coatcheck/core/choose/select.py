@@ -107,12 +107,17 @@ class Selection:
             room -= self._prices[place]
 
     def _take_part(self, place: int, room: int, *, last: bool) -> None:
-        """Takes as much of a unit at an end as its share pays for; nothing where that is hardly a word."""
-        size = len(self._units.text[place]) * (room - SEAM) // self._prices[place]
-        if room - SEAM >= _SMALLEST // 2 and self._units.shorten(place, size, last=last):
-            self._price({place})
-            if self._take(place):
-                self._ends.add(place)
+        """Takes a unit at an end whole if there is room left, else as much of it as its share pays for."""
+        if not self._take(place):
+            text = self._units.text[place]
+            size = len(text) * (room - SEAM) // self._prices[place]
+            part = text[-size:] if last else text[:size]
+            price = counts([part.decode("utf-8", "replace")], self._tokenizer)[0]
+            if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
+                return
+            self._prices[place] = price
+            self._take(place)
+        self._ends.add(place)
 
     def _end(self, places: range, room: float) -> list[int]:
         """The units that may fit into an end's share, from the end inwards."""

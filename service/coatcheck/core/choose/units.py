@@ -32,6 +32,7 @@ class Units:
         start, end: the unit's bytes in the payload, half-open, the line feed included.
         line: the number of its line, from 1.
         opens, closes: whether the unit begins and ends its line.
+        shortened: those that were whole lines before `shorten`.
         shape: equal for lines that differ in numbers only; see `shapes_of`.
         count: how many units have each shape.
     """
@@ -43,6 +44,7 @@ class Units:
         self.line: list[int] = []
         self.opens: list[bool] = []
         self.closes: list[bool] = []
+        self.shortened: set[int] = set()
         for region in regions:
             self._add(region)
         joined = b"\n".join(self.text)
@@ -62,21 +64,24 @@ class Units:
 
         Returns whether it could be done: not where some of its bytes were never seen, so that places are not known.
         """
-        text = self.text[place]
+        text, whole = self.text[place], self.opens[place] and self.closes[place]
         ending = self.end[place] - self.start[place] - len(text)
         if not 0 <= ending <= _LINE_END or not 0 < size < len(text):
             return False
+        at = align_up(text, len(text) - size) if last else align(text, size)
+        if not 0 < at < len(text):
+            return False
         if last:
-            at = align_up(text, len(text) - size)
             self.text[place] = text[at:]
             self.start[place] += at
             self.opens[place] = False
         else:
-            at = align(text, size)
             self.text[place] = text[:at]
             self.end[place] = self.start[place] + at
             self.closes[place] = False
-        return 0 < at < len(text)
+        if whole:
+            self.shortened.add(place)
+        return True
 
     def _add(self, region: Region) -> None:
         raw = region.data.split(b"\n")

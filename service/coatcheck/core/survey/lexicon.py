@@ -84,7 +84,7 @@ _PATTERNS: Final[tuple[tuple[int, str], ...]] = (
     ),
     (
         STRONG | WORD,
-        r"(?i)\berrors? (?:while|during|in|occurred|found|was|at|on|from|code|loading|reading|parsing|compiling|processing)\b|\bfail(?:ed|ure|s)? (?:with|because|in|on|at|after|during|while|due|for|by|again|\d)|\bfailed\b",
+        r"(?i)\b(?:because of|due to|with) (?:\w+ )?errors?\b|\berrors? (?:while|during|in|occurred|found|was|at|on|from|code|loading|reading|parsing|compiling|processing)\b|\bfail(?:ed|ure|s)? (?:with|because|in|on|at|after|during|while|due|for|by|again|\d)|\bfailed\b",
     ),
     (STRONG | WORD, r"^E +\S|^\s*\*\*\* |\*\*\* \[|^error\b|\bexception (?:in|at|while|of type)\b|\bTEST FAILURE\b"),
     (
