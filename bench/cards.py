@@ -14,7 +14,7 @@ from collections.abc import Callable
 from bench.throughput import text
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
-from coatcheck.core.artifact import SAMPLE_BYTES, Measure, Said, Sample, Tokens
+from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, PayloadSample, Tokens
 from coatcheck.core.kinds import recognise
 from coatcheck.core.tokens import Tokenizer
 
@@ -94,22 +94,24 @@ def _prose(rng: random.Random, size: int) -> bytes:
     return "".join(parts).encode()[:size]
 
 
-KINDS: dict[str, tuple[Callable[[random.Random, int], bytes], Said]] = {
-    "log": (_log, Said()),
-    "command_output": (_log, Said(tool_name="bash")),
-    "list of paths": (_listing, Said(tool_name="bash")),
-    "code_or_file": (_code, Said(tool_name="read_file")),
-    "diff": (_diff, Said()),
-    "table": (_table, Said()),
-    "json": (_json, Said()),
-    "text": (_prose, Said()),
+KINDS: dict[str, tuple[Callable[[random.Random, int], bytes], DeclaredMetadata]] = {
+    "log": (_log, DeclaredMetadata()),
+    "command_output": (_log, DeclaredMetadata(tool_name="bash")),
+    "list of paths": (_listing, DeclaredMetadata(tool_name="bash")),
+    "code_or_file": (_code, DeclaredMetadata(tool_name="read_file")),
+    "diff": (_diff, DeclaredMetadata()),
+    "table": (_table, DeclaredMetadata()),
+    "json": (_json, DeclaredMetadata()),
+    "text": (_prose, DeclaredMetadata()),
 }
 
 
-def sampled(data: bytes, size: int) -> tuple[Sample, Measure]:
+def sampled(data: bytes, size: int) -> tuple[PayloadSample, Measure]:
     """What an ingest would hand over of a payload of this size that begins and ends like `data`."""
     whole = size <= 2 * SAMPLE_BYTES
-    sample = Sample(data, b"", len(data)) if whole else Sample(data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:], size)
+    sample = (
+        PayloadSample(data, b"", len(data)) if whole else PayloadSample(data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:], size)
+    )
     measure = Measure(
         size=sample.size,
         lines=max(1, data.count(b"\n") * size // len(data)),
@@ -121,7 +123,9 @@ def sampled(data: bytes, size: int) -> tuple[Sample, Measure]:
     return sample, measure
 
 
-def timed(sample: Sample, measure: Measure, said: Said, tokenizer: Tokenizer) -> tuple[str, list[float], list[float]]:
+def timed(
+    sample: PayloadSample, measure: Measure, said: DeclaredMetadata, tokenizer: Tokenizer
+) -> tuple[str, list[float], list[float]]:
     """The kind, and the seconds of every card and of every floor."""
     kind = ""
     each: list[float] = []

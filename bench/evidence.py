@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.artifact import Said
-from core.matter import card_of
+from coatcheck.core.artifact import DeclaredMetadata
+from core.sample_payloads import card_of
 
 BUDGETS: Final = (256, 512, 1024)
 TOKENIZER: Final = load_tokenizer()
@@ -48,7 +48,7 @@ def _share(case: Case, text: str) -> float:
 
 
 def _card(case: Case, number: int, budget: int) -> str:
-    return card_of(case.output.encode(), Said(tool_name=case.tool if number % 2 else None), budget)[1]
+    return card_of(case.output.encode(), DeclaredMetadata(tool_name=case.tool if number % 2 else None), budget)[1]
 
 
 def _both_ends(case: Case, _: int, budget: int) -> str:

@@ -14,7 +14,7 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.ports.tidying import ExpireArtifacts, Upkeep
+from coatcheck.ports.maintenance import ExpireArtifacts, Upkeep
 from support.postgres import Server, running_postgres
 
 FEW, MANY = 10_000, 1_000_000

@@ -18,11 +18,11 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.artifact import Caller
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index
-from contract.making import Everything, store
+from contract.sample_changes import Everything, store
 from support.seals import seal_key
 
 COUNT = 10_000
@@ -73,7 +73,7 @@ async def measure(catalog: Everything, texts: Sequence[str], like: sqlite3.Conne
             ours, scan, found = Timings(), Timings(), 0
             for _ in range(TIMES):
                 at = time.perf_counter()
-                listing = await browse(Caller("acme"), Filter(), None, 50, query=query)
+                listing = await browse(Caller("acme"), ArtifactFilter(), None, 50, query=query)
                 ours.each.append(time.perf_counter() - at)
                 at = time.perf_counter()
                 words = [f"%{word}%" for word in query.split()]

@@ -11,7 +11,7 @@ import msgspec
 import psutil
 
 from coatcheck.usecases.json_path import JsonAnswer
-from jsonpath.desk import JsonDesk, plainly
+from jsonpath.json_harness import JsonHarness, plainly
 
 RECORDS = 250_000
 PATHS = (
@@ -46,7 +46,7 @@ def document(seed: int = 1) -> bytes:
     return msgspec.json.encode({"meta": {"source": "bench"}, "items": items, "last": 1})
 
 
-async def all_pages(desk: JsonDesk, number: int, path: str) -> tuple[int, float]:
+async def all_pages(desk: JsonHarness, number: int, path: str) -> tuple[int, float]:
     """Follow `next` to the end: how many calls, and the longest."""
     calls, longest, cursor = 0, 0.0, None
     while True:
@@ -87,7 +87,7 @@ class Watch:
 async def measure(data: bytes) -> None:
     """Print one line a path."""
     with ThreadPoolExecutor(2) as pool:
-        desk = JsonDesk(pool)
+        desk = JsonHarness(pool)
         number = await desk.put(data)
         await desk.ask(number, "$.meta")  # warm: the tokenizer
         for path in PATHS:

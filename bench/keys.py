@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from coatcheck.api.app import create_app
 from coatcheck.bootstrap import open_service
-from coatcheck.bootstrap.service import Running
+from coatcheck.bootstrap.service import RunningService
 from coatcheck.core import keys
 from coatcheck.core.artifact import Caller
 from coatcheck.settings import Settings
@@ -30,7 +30,7 @@ PAYLOAD = ("a line of output\n" * 240).encode()
 
 
 @contextlib.asynccontextmanager
-async def opened(database: str) -> AsyncGenerator[Running]:
+async def opened(database: str) -> AsyncGenerator[RunningService]:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         url = "" if database == "sqlite" else stack.enter_context(databases().lent())

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.kinds_system import system
-from coatcheck.core.artifact import SAMPLE_BYTES, Kind, Said, Sample
+from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Kind, PayloadSample
 from coatcheck.core.kinds.classify import classify
-from coatcheck.core.kinds.description import Payload
+from coatcheck.core.kinds.description import PayloadProbe
 from kinds.corpus import Item, assemble
 from kinds.sets import everywhere
 
@@ -29,15 +29,15 @@ _SHORT: Final = {
 }
 
 
-def sample_of(data: bytes) -> Sample:
+def sample_of(data: bytes) -> PayloadSample:
     if len(data) <= 2 * SAMPLE_BYTES:
-        return Sample(data, b"", len(data))
-    return Sample(data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:], len(data))
+        return PayloadSample(data, b"", len(data))
+    return PayloadSample(data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:], len(data))
 
 
 def judge(items: list[Item]) -> Iterator[tuple[Item, Kind]]:
     for item in items:
-        yield item, classify(Payload(sample_of(item.data), Said()))
+        yield item, classify(PayloadProbe(sample_of(item.data), DeclaredMetadata()))
 
 
 def table(judged: list[tuple[Item, Kind]]) -> str:

@@ -6,8 +6,8 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind
 from kinds.corpus import LARGEST, Source
-from kinds.found import PROJECT, by_suffix, files, prose
-from kinds.ran import Command, grepped, run
+from kinds.environment_files import PROJECT, by_suffix, files, prose
+from kinds.program_outputs import Command, grepped, run
 
 _ROOTS: Final = tuple(map(Path, ("/usr/share", "/usr/include", "/etc", "/usr/lib/jvm", "/usr/src")))
 _NAMED: Final = {

@@ -29,9 +29,9 @@ from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.api.content_route import request_fields, respond, send_response
 from coatcheck.api.representation import payload
-from coatcheck.core.artifact import Artifact, Blob, Facts, Kind, Measure, Said, Tokens
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
 from coatcheck.core.seekable import FrameEncoder
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.usecases.content import OpenContent
 
 CREATED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
@@ -52,7 +52,7 @@ def payloads() -> dict[int, bytes]:
     return {size: r.randbytes(size) for size in SIZES}
 
 
-def found_of(data: bytes) -> Found:
+def found_of(data: bytes) -> FoundArtifact:
     encoder = FrameEncoder()
     stored = encoder.feed(data) + encoder.finish()
     assert encoder.index is not None
@@ -63,10 +63,11 @@ def found_of(data: bytes) -> Found:
     )  # fmt: skip
     measure = Measure(size=len(data), lines=0, chars=0, tokens=Tokens(0, exact=False), sha256=digest, utf8=False)
     artifact = Artifact(
-        namespace="default", id="art_000000000000000097", said=Said(), measure=measure,
-        facts=Facts(kind=Kind.BINARY), blob=blob, created_at=CREATED, expires_at=None, ttl=None, idle_ttl=None,
+        namespace="default", id="art_000000000000000097", said=DeclaredMetadata(), measure=measure,
+        facts=DetectedMetadata(kind=Kind.BINARY), blob=blob,
+        created_at=CREATED, expires_at=None, ttl=None, idle_ttl=None,
     )  # fmt: skip
-    return Found(artifact, stored)
+    return FoundArtifact(artifact, stored)
 
 
 class NoRows:
@@ -77,7 +78,7 @@ class NoRows:
         raise AssertionError((namespace, blob_id))
 
 
-def application(kept: dict[int, Found], pool: ThreadPoolExecutor) -> Any:  # noqa: ANN401 - an ASGI application
+def application(kept: dict[int, FoundArtifact], pool: ThreadPoolExecutor) -> Any:  # noqa: ANN401 - an ASGI application
     opened = OpenContent(NoRows(), MemoryBlobStore(SystemClock()), pool)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
@@ -93,7 +94,9 @@ def application(kept: dict[int, Found], pool: ThreadPoolExecutor) -> Any:  # noq
     return app
 
 
-def start_ours(kept: dict[int, Found], pool: ThreadPoolExecutor) -> tuple[uvicorn.Server, threading.Thread, int]:
+def start_ours(
+    kept: dict[int, FoundArtifact], pool: ThreadPoolExecutor
+) -> tuple[uvicorn.Server, threading.Thread, int]:
     server = uvicorn.Server(
         uvicorn.Config(application(kept, pool), host="127.0.0.1", port=0, log_level="error", lifespan="off")
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from coatcheck.adapters.redaction_rules import Masks
-from coatcheck.core.redact.filler import Secret
+from coatcheck.core.redact.filler import SecretRange
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.rules import DEFAULT_OFF
 
@@ -75,7 +75,7 @@ def run() -> None:
 
 def _report(name: str, mask: Mask, files: list[tuple[Path, bytes]], data: bytes, size: float, scan: float) -> None:
     taken = cost(lambda: mask.find(data)) / size * 1000
-    found: list[tuple[Path, bytes, Secret]] = []
+    found: list[tuple[Path, bytes, SecretRange]] = []
     for path, text in files:
         found += [(path, text, secret) for secret in mask.find(text)]
     counts = Counter(mask.names[secret.rule] for _, _, secret in found)

@@ -25,14 +25,14 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.audit import By
 from coatcheck.core.blob_ids import new_blob_id
-from coatcheck.core.retention import Job, Outcome, Scope
+from coatcheck.core.retention import Job, JobScope, Outcome
 from coatcheck.jobs.schedule import rounds
+from coatcheck.usecases.audit_log import AuditLog
+from coatcheck.usecases.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.run_retention import RunRetention
-from coatcheck.usecases.tidy import Crew, Tidy
-from coatcheck.usecases.trail import Trail
-from contract.making import store
+from contract.sample_changes import store
 from support.postgres import running_postgres
 
 MANY = 1_000_000
@@ -92,11 +92,11 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
     plan = PlanRetention(catalog, clock, _new_id, grace=GRACE, settled=now)
     runs = RunRetention(catalog, clock, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
     everything = await _timed(
-        name, "everything of a namespace", lambda: plan(Job.NAMESPACE, Scope(namespace="default"))
+        name, "everything of a namespace", lambda: plan(Job.NAMESPACE, JobScope(namespace="default"))
     )
-    await _timed(name, "what has expired", lambda: plan(Job.EXPIRE, Scope()))
-    await _timed(name, "a session", lambda: plan(Job.SESSION, Scope(namespace="default", session="s77")))
-    half = Scope(namespace="default", max_bytes=everything.live_bytes // 2)
+    await _timed(name, "what has expired", lambda: plan(Job.EXPIRE, JobScope()))
+    await _timed(name, "a session", lambda: plan(Job.SESSION, JobScope(namespace="default", session="s77")))
+    half = JobScope(namespace="default", max_bytes=everything.live_bytes // 2)
     await _timed(name, "half of it, evicted", lambda: plan(Job.EVICT, half))
     began = time.perf_counter()
     run = await runs.apply(everything.digest, confirm=True, by=By("bench"))
@@ -109,7 +109,7 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
     print(f"{name:>12} | apply, until it has begun      | {run.planned:>9,} | {asked:7.2f}")
     print(f"{name:>12} | removed of it, a second        | {run.artifacts / took:>9,.0f} |")
     began = time.perf_counter()
-    verified = await Trail(catalog).verify()
+    verified = await AuditLog(catalog).verify()
     assert verified.breach is None
     print(f"{name:>12} | audit verified, lines           | {verified.lines:>9,} | {time.perf_counter() - began:7.2f}")
 
@@ -167,9 +167,9 @@ async def _round(server: Any, *, expiring: bool) -> tuple[float, float, float, f
     return len(all_times) / took, p99, buried / took, overdue if expiring else 0.0
 
 
-def _tidy(catalog: PostgresCatalog, name: int) -> Tidy:
+def _tidy(catalog: PostgresCatalog, name: int) -> Maintenance:
     """As a replica has it; all bytes are inline."""
-    return Tidy(
+    return Maintenance(
         catalog,
         catalog,
         MemoryBlobStore(catalog.clock),
@@ -177,7 +177,7 @@ def _tidy(catalog: PostgresCatalog, name: int) -> Tidy:
         ReadLog(),
         tombstone_life=timedelta(days=30),
         grace=GRACE,
-        crew=Crew(f"replica {name}", PAUSE),
+        leader=LeaderLease(f"replica {name}", PAUSE),
         retention=catalog,
     )
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent import matter, policy
+from agent import needle_payloads, policy
 from agent.policy import MAX_CALLS, MAX_TOKENS, Question, Walk, ask
 from coatcheck.adapters.tokenizer import load_tokenizer
 from support.service import Service
@@ -24,7 +24,7 @@ def asked(service: Service, payload: bytes, question: Question, **said: str) -> 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_digest_is_read_out_of_a_build_log_of_30_megabytes(service: Service, seed: int) -> None:
-    payload, needle = matter.build_log(seed, 30_000_000)
+    payload, needle = needle_payloads.build_log(seed, 30_000_000)
     question = Question(
         words="image of payments-gateway, digest",
         plain="digest of the published image of payments-gateway",
@@ -36,7 +36,7 @@ def test_a_digest_is_read_out_of_a_build_log_of_30_megabytes(service: Service, s
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_figure_is_read_out_of_a_page_of_2_megabytes(service: Service, seed: int) -> None:
-    payload, needle = matter.page(seed, 2_000_000)
+    payload, needle = needle_payloads.page(seed, 2_000_000)
     question = Question(
         words="K-9 coupling",
         plain="How long does the guarantee of the K-9 coupling cover?",
@@ -49,7 +49,7 @@ def test_a_figure_is_read_out_of_a_page_of_2_megabytes(service: Service, seed: i
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_contact_is_read_out_of_a_json_document_of_5_megabytes(service: Service, seed: int) -> None:
-    payload, name, contact = matter.accounts(seed, 5_000_000)
+    payload, name, contact = needle_payloads.accounts(seed, 5_000_000)
     question = Question(
         words=f'"id": "{name}"',
         plain=f"contact of account {name}",
@@ -62,7 +62,7 @@ def test_a_contact_is_read_out_of_a_json_document_of_5_megabytes(service: Servic
 
 def test_the_agent_sees_nothing_but_what_the_service_answers(service: Service) -> None:
     """The control: a value that stands nowhere is not found, and the walk ends after three calls."""
-    payload, _ = matter.build_log(3, 300_000)
+    payload, _ = needle_payloads.build_log(3, 300_000)
     question = Question(words="image of no-such-service", plain="digest of no-such-service", form=re.compile("(never)"))
     receipt = service.post(payload, tool_name="bash", media_type="text/plain")
     walk = policy.ask(service, receipt["text"], question, COUNT)

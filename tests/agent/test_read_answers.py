@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent import matter
+from agent import needle_payloads
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.read_answer import is_read_answer
 from support.service import Service
@@ -12,8 +12,8 @@ from support.service import Service
 COUNT = load_tokenizer().count
 CAP_CHARS = 30_000
 CAP_TOKENS = 8_000
-LOG, _ = matter.build_log(7, 400_000)
-JSON, NAME, _ = matter.accounts(7, 300_000)
+LOG, _ = needle_payloads.build_log(7, 400_000)
+JSON, NAME, _ = needle_payloads.accounts(7, 300_000)
 WIDE = "".join(f"{n} " + "\U0001f9f5✂️¦﷽" * 12 + "\n" for n in range(4_000)).encode()
 SPARSE = b"\n" * 200_000 + b"end\n"
 

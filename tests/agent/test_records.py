@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from agent import matter
+from agent import needle_payloads
 from coatcheck.adapters.tokenizer import load_tokenizer
 from support.service import Service
 
 COUNT = load_tokenizer().count
-PAYLOAD, ROWS, MEANT = matter.records(4, 20_000)
+PAYLOAD, ROWS, MEANT = needle_payloads.records(4, 20_000)
 LONG = ROWS[MEANT]
 SHORT = ROWS[MEANT // 2]
 MOST = 1_000

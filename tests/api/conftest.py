@@ -9,30 +9,30 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from shelf import Shelf, services_over
+from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import Face, create_app
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
 
-LIMITS = Limits(payload=4_000_000, json_body=1_000_000, ratio_free=1_000_000)
+LIMITS = RequestLimits(payload=4_000_000, json_body=1_000_000, ratio_free=1_000_000)
 
 
 @pytest.fixture(scope="session")
-def face() -> Generator[tuple[Face, Shelf]]:
-    shelf = Shelf()
+def face() -> Generator[tuple[Face, FakeCatalog]]:
+    shelf = FakeCatalog()
     with services_over(shelf, payload_limit=LIMITS.payload) as services:
         yield create_app(services, LIMITS), shelf
 
 
 @pytest.fixture
-def shelf(face: tuple[Face, Shelf]) -> Shelf:
+def shelf(face: tuple[Face, FakeCatalog]) -> FakeCatalog:
     """What the application stores, empty at first."""
     face[1].clear()
     return face[1]
 
 
 @pytest.fixture
-async def client(face: tuple[Face, Shelf], shelf: Shelf) -> AsyncGenerator[httpx.AsyncClient]:
+async def client(face: tuple[Face, FakeCatalog], shelf: FakeCatalog) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of the application over `shelf`."""
     assert face[1] is shelf
     transport = httpx.ASGITransport(face[0])

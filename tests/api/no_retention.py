@@ -5,16 +5,16 @@ from typing import Any, cast
 
 from coatcheck.ports.clock import Clock
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.agenda import Agenda
+from coatcheck.usecases.audit_log import AuditLog
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
-from coatcheck.usecases.trail import Trail
 from coatcheck.usecases.undo_removal import UndoRemoval
 
 
-def no_retention(clock: Clock, places: IngestPlaces, content: OpenContent) -> AdministerRetention:
+def no_retention(clock: Clock, deps: IngestDeps, content: OpenContent) -> AdministerRetention:
     """The real use cases over nothing."""
     nothing = cast("Any", None)
     minute = timedelta(minutes=1)
@@ -25,7 +25,7 @@ def no_retention(clock: Clock, places: IngestPlaces, content: OpenContent) -> Ad
         clock=clock,
         planning=planning,
         running=RunRetention(nothing, clock, planning, str, me="nobody", tombstone_life=minute),
-        undoing=UndoRemoval(nothing, places, content, grace=minute),
-        trail=Trail(nothing),
-        agenda=Agenda(nothing, clock, default=60),
+        undoing=UndoRemoval(nothing, deps, content, grace=minute),
+        trail=AuditLog(nothing),
+        job_schedule=JobSchedule(nothing, clock, default=60),
     )

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import httpx
-from shelf import Shelf, services_over
+from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import create_app
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 Json = Any
@@ -31,7 +31,7 @@ async def compact(client: httpx.AsyncClient, of: Json, **asked: Json) -> Json:
     return response.json()
 
 
-async def test_what_storage_refuses_is_cut_or_stays_and_says_so(client: httpx.AsyncClient, shelf: Shelf) -> None:
+async def test_what_storage_refuses_is_cut_or_stays_and_says_so(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
     shelf.broken = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
     answer = await compact(client, body(LOG, LOG + "again\n"))
     outputs = [message["content"] for message in answer["body"]["messages"] if message["role"] == "tool"]
@@ -52,8 +52,8 @@ async def test_what_storage_refuses_is_cut_or_stays_and_says_so(client: httpx.As
 
 
 async def test_what_may_not_be_stored_is_cut_at_both_ends() -> None:
-    with services_over(Shelf(), payload_limit=20_000) as services:
-        transport = httpx.ASGITransport(create_app(services, Limits()))
+    with services_over(FakeCatalog(), payload_limit=20_000) as services:
+        transport = httpx.ASGITransport(create_app(services, RequestLimits()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8321") as client:
             long = "".join(f"line {n}\n" for n in range(6_000))
             answer = await compact(client, body(long, LOG[:15_000]))

@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from shelf import Shelf, services_over
+from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import Face, create_app
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 UNKNOWN = "art_000000000000000098"
@@ -255,7 +255,7 @@ async def test_every_answer_carries_a_request_id_the_callers_if_it_is_sane(
 )
 async def test_only_this_machine_by_its_own_names_and_no_other_site_is_served(
     client: httpx.AsyncClient,
-    shelf: Shelf,
+    shelf: FakeCatalog,
     headers: dict[str, str],
     admitted: bool,
 ) -> None:
@@ -267,13 +267,13 @@ async def test_only_this_machine_by_its_own_names_and_no_other_site_is_served(
 
 
 async def test_more_hosts_can_be_allowed_or_all() -> None:
-    with services_over(Shelf()) as services:
+    with services_over(FakeCatalog()) as services:
         for hosts, host, status in [
             (("coat.example",), "coat.example:80", 200),
             (("coat.example",), "localhost", 403),
             (None, "any", 200),
         ]:
-            app = create_app(services, Limits(allowed_hosts=hosts))
+            app = create_app(services, RequestLimits(allowed_hosts=hosts))
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{host}") as client:
                 assert (await client.get("/v1/artifacts")).status_code == status
 
@@ -282,7 +282,7 @@ async def test_more_hosts_can_be_allowed_or_all() -> None:
 
 
 async def test_a_bug_is_logged_whole_and_answered_without_a_word_of_it(
-    client: httpx.AsyncClient, shelf: Shelf, caplog: pytest.LogCaptureFixture
+    client: httpx.AsyncClient, shelf: FakeCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     shelf.broken = RuntimeError("the password is swordfish")
     with caplog.at_level(logging.ERROR, "coatcheck.api"):
@@ -299,7 +299,7 @@ async def test_a_bug_is_logged_whole_and_answered_without_a_word_of_it(
 )
 async def test_what_may_pass_says_when_to_retry(
     client: httpx.AsyncClient,
-    shelf: Shelf,
+    shelf: FakeCatalog,
     code: Code,
     status: int,
     retry: bool,
@@ -312,7 +312,7 @@ async def test_what_may_pass_says_when_to_retry(
 
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL])
 async def test_a_payload_that_storage_refuses_still_gets_its_card(
-    client: httpx.AsyncClient, shelf: Shelf, code: Code
+    client: httpx.AsyncClient, shelf: FakeCatalog, code: Code
 ) -> None:
     shelf.broken = CoatcheckError(code, "A sentence.")
     body = {"content": "a line of output\n" * 2000, "tool_name": "make"}
@@ -328,7 +328,9 @@ async def test_a_payload_that_storage_refuses_still_gets_its_card(
     assert shelf.rows == {}
 
 
-async def test_readiness_follows_the_database_and_liveness_does_not(client: httpx.AsyncClient, shelf: Shelf) -> None:
+async def test_readiness_follows_the_database_and_liveness_does_not(
+    client: httpx.AsyncClient, shelf: FakeCatalog
+) -> None:
     assert (await client.get("/health/ready")).json() == {"status": "ready"}
     shelf.broken = RuntimeError()
     assert (await client.get("/health/ready")).status_code == 503
@@ -367,7 +369,7 @@ async def test_a_malformed_form_is_described_in_words(client: httpx.AsyncClient)
 
 
 async def test_want_of_room_is_logged_once_a_minute_and_damage_always(caplog: pytest.LogCaptureFixture) -> None:
-    shelf = Shelf()
+    shelf = FakeCatalog()
     with services_over(shelf) as services:
         transport = httpx.ASGITransport(create_app(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -379,7 +381,7 @@ async def test_want_of_room_is_logged_once_a_minute_and_damage_always(caplog: py
     )
 
 
-async def fail_in_two_ways(client: httpx.AsyncClient, shelf: Shelf) -> None:
+async def fail_in_two_ways(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
     shelf.broken = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
     for _ in range(3):
         assert (await client.get("/v1/artifacts")).status_code == 507
@@ -404,7 +406,7 @@ async def test_each_request_has_a_line_in_the_log_where_that_is_asked_for_and_ot
 
 
 async def test_a_request_that_is_given_up_at_the_end_is_told_so_quietly(
-    face: tuple[Face, Shelf], shelf: Shelf, caplog: pytest.LogCaptureFixture
+    face: tuple[Face, FakeCatalog], shelf: FakeCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent: list[Any] = []
     waiting = asyncio.Event()
@@ -440,7 +442,7 @@ async def test_a_request_that_is_given_up_at_the_end_is_told_so_quietly(
     assert (shelf.rows, shelf.uploads, caplog.records) == ({}, set(), [])
 
 
-async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, shelf: Shelf) -> None:
+async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
     result = {"type": "tool_result", "tool_use_id": "c", "content": "no such file", "is_error": True}
     await client.post("/v1/artifacts", json={"content": result})
     await client.post("/v1/artifacts", json={"content": {**result, "content": "fine", "is_error": False}})

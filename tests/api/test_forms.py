@@ -2,13 +2,13 @@ import random
 
 import httpx
 import pytest
+from fake_catalog import FakeCatalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shelf import Shelf
 
-from coatcheck.api.body import Body
+from coatcheck.api.body import RequestBody
 from coatcheck.api.forms import Form
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 BOUNDARY = "b0und"
@@ -46,7 +46,7 @@ class Pieces:
 
 
 async def parsed(pieces: list[bytes]) -> tuple[bytes, list[tuple[str, str]]]:
-    form = Form(Body(Pieces(pieces), None), BOUNDARY, Limits())
+    form = Form(RequestBody(Pieces(pieces), None), BOUNDARY, RequestLimits())
     await form.open()
     data = b"".join([piece async for piece in form])
     return data, form.fields
@@ -114,7 +114,7 @@ async def test_a_part_named_content_needs_no_file_name_and_a_title_wins(client: 
     ],
 )
 async def test_a_form_that_is_none_stores_nothing(
-    client: httpx.AsyncClient, shelf: Shelf, body: bytes, status: int, code: str
+    client: httpx.AsyncClient, shelf: FakeCatalog, body: bytes, status: int, code: str
 ) -> None:
     answer = await client.post("/v1/artifacts", content=body, headers=HEADERS)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
@@ -138,7 +138,7 @@ async def test_a_file_is_handed_on_while_it_arrives() -> None:
             seen.append(1)
             return await super().read()
 
-    form = Form(Body(Endless([head, *[b"x" * 100_000] * 50, tail]), None), BOUNDARY, Limits())
+    form = Form(RequestBody(Endless([head, *[b"x" * 100_000] * 50, tail]), None), BOUNDARY, RequestLimits())
     await form.open()
     assert len(seen) == 1
     sizes = [(len(piece), len(seen)) async for piece in form]

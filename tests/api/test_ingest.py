@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import zstandard
-from shelf import Shelf
+from fake_catalog import FakeCatalog
 
 TEXT = "alpha beta gamma\n" * 4
 
@@ -184,7 +184,9 @@ async def test_only_what_says_it_is_json_is_read_as_json(client: httpx.AsyncClie
 @pytest.mark.parametrize(
     "coding", ["gzip", "zstd", "x-gzip", "identity", "GZIP", "gzip, zstd", "zstd,gzip", "identity, gzip"]
 )
-async def test_coded_bodies_are_decoded_on_every_route(client: httpx.AsyncClient, shelf: Shelf, coding: str) -> None:
+async def test_coded_bodies_are_decoded_on_every_route(
+    client: httpx.AsyncClient, shelf: FakeCatalog, coding: str
+) -> None:
     def pack(data: bytes) -> bytes:
         for name in (n.strip().lower() for n in coding.split(",")):
             data = {"gzip": gzip.compress, "x-gzip": gzip.compress, "zstd": zstandard.compress, "identity": bytes}[
@@ -232,7 +234,9 @@ async def test_other_codings_and_long_chains_are_refused_with_what_is_accepted(
         ("gzip, zstd", zstandard.compress(b"no gzip")),
     ],
 )
-async def test_damaged_codings_store_nothing(client: httpx.AsyncClient, shelf: Shelf, coding: str, body: bytes) -> None:
+async def test_damaged_codings_store_nothing(
+    client: httpx.AsyncClient, shelf: FakeCatalog, coding: str, body: bytes
+) -> None:
     answer = await client.post("/v1/artifacts/raw", content=body, headers={"content-encoding": coding})
     problem(answer, 400, "corrupt_encoding")
     assert (shelf.rows, shelf.uploads) == ({}, set())
@@ -241,7 +245,7 @@ async def test_damaged_codings_store_nothing(client: httpx.AsyncClient, shelf: S
 @pytest.mark.parametrize("oversize", ["reject", "keep_ends"])
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
 async def test_bombs_are_stopped_whatever_becomes_of_what_is_too_much(
-    client: httpx.AsyncClient, shelf: Shelf, coding: str, oversize: str
+    client: httpx.AsyncClient, shelf: FakeCatalog, coding: str, oversize: str
 ) -> None:
     bomb = gzip.compress(b"\0" * 100_000_000) if coding == "gzip" else zstandard.compress(b"\0" * 100_000_000)
     answer = await client.post(
@@ -275,7 +279,9 @@ async def test_digests_are_of_the_body_as_sent_and_repr_digest_also_of_the_paylo
 
 @pytest.mark.parametrize("name", ["content-digest", "repr-digest"])
 @pytest.mark.parametrize("way", ["raw", "json", "form", "gzip"])
-async def test_a_wrong_digest_stores_nothing(client: httpx.AsyncClient, shelf: Shelf, name: str, way: str) -> None:
+async def test_a_wrong_digest_stores_nothing(
+    client: httpx.AsyncClient, shelf: FakeCatalog, name: str, way: str
+) -> None:
     headers = {name: digest(b"something else")}
     if way == "raw":
         answer = await client.post("/v1/artifacts/raw", content=b"x" * 100_000, headers=headers)
@@ -301,7 +307,9 @@ async def test_content_digest_of_the_decoded_body_is_no_content_digest(client: h
 # ------------------------------------------------------------------------------------------------ limits
 
 
-async def test_a_payload_over_the_limit_is_refused_or_keeps_its_ends(client: httpx.AsyncClient, shelf: Shelf) -> None:
+async def test_a_payload_over_the_limit_is_refused_or_keeps_its_ends(
+    client: httpx.AsyncClient, shelf: FakeCatalog
+) -> None:
     data = b"".join(b"line %d\n" % i for i in range(500_000))
 
     async def chunks() -> AsyncIterator[bytes]:

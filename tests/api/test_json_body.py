@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.api.fields import StoreAsk
+from coatcheck.api.fields import StoreBody
 from coatcheck.api.json_body import decode
 from coatcheck.core.errors import CoatcheckError, Code
 
 
 def refusal(body: bytes) -> CoatcheckError:
     with pytest.raises(CoatcheckError) as e:
-        decode(body, StoreAsk)
+        decode(body, StoreBody)
     return e.value
 
 
@@ -69,7 +69,7 @@ def test_a_missing_content_and_a_body_that_is_no_object_are_refused() -> None:
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
-    assert decode(b'\xef\xbb\xbf{"content":"a"}', StoreAsk)[0].content == "a"
+    assert decode(b'\xef\xbb\xbf{"content":"a"}', StoreBody)[0].content == "a"
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_a_byte_order_mark_is_passed_over() -> None:
     ],
 )
 def test_lone_surrogates_become_replacement_characters_and_pairs_stay(escaped: str, text: str, mended: bool) -> None:
-    asked, was_mended = decode(b'{"content":"' + escaped.encode() + b'"}', StoreAsk)
+    asked, was_mended = decode(b'{"content":"' + escaped.encode() + b'"}', StoreBody)
     assert (asked.content, was_mended) == (text, mended)
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=30))
 def test_any_javascript_string_is_accepted(text: str) -> None:
     body = json.dumps({"content": text}).encode()
-    asked, mended = decode(body, StoreAsk)
+    asked, mended = decode(body, StoreBody)
     expected = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     assert asked.content == expected
     assert mended == (expected != text)
@@ -102,7 +102,7 @@ def test_any_javascript_string_is_accepted(text: str) -> None:
 
 def test_millions_of_halves_and_of_escaped_backslashes_are_mended_exactly() -> None:
     halves = rb"\ud800" * 300_000 + rb"\udc00\\" * 300_000 + rb"\ud83d\ude00" * 100_000 + rb"\ud83d"
-    asked, mended = decode(b'{"content":"' + halves + b'"}', StoreAsk)
+    asked, mended = decode(b'{"content":"' + halves + b'"}', StoreBody)
     # The last of the first run and the first of the second are a pair.
     expected = "\ufffd" * 299_999 + "\U00010000\\" + "\ufffd\\" * 299_999 + "\U0001f600" * 100_000 + "\ufffd"
     assert (asked.content == expected, mended) == (True, True)
@@ -112,7 +112,7 @@ def test_a_body_of_too_many_values_is_refused_but_not_a_text_of_many_commas() ->
     error = refusal(b'{"content":[' + b"{}," * 1_000_000 + b"{}]}")
     assert (error.code, error.extra["limit"]) == (Code.INVALID_CONTENT, 1_000_000)
     text = r"a,{[\"\\" * 500_000
-    assert len(str(decode(b'{"content":"' + text.encode() + b'"}', StoreAsk)[0].content)) == 500_000 * 6
+    assert len(str(decode(b'{"content":"' + text.encode() + b'"}', StoreBody)[0].content)) == 500_000 * 6
 
 
 def test_a_body_that_never_ends_its_string_is_refused_however_many_escapes_it_has() -> None:
@@ -123,4 +123,4 @@ def test_a_body_that_never_ends_its_string_is_refused_however_many_escapes_it_ha
 def test_values_are_counted_outside_strings_wherever_the_body_is_cut() -> None:
     item = rb'"a,{[\"\\",'
     assert refusal(b'{"content":[' + item * 1_000_001 + b"0]}").code is Code.INVALID_CONTENT
-    assert len(decode(b'{"content":[' + item * 300_000 + b"0]}", StoreAsk)[0].content) == 300_001
+    assert len(decode(b'{"content":[' + item * 300_000 + b"0]}", StoreBody)[0].content) == 300_001

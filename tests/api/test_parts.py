@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.parts import Parted, payload
+from coatcheck.core.parts import PartsPayload, payload
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x01\x02\xff"
 B64 = base64.b64encode(PNG).decode()
@@ -20,15 +20,15 @@ def as_json(value: object) -> bytes:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("plain", Parted(data=b"plain")),
-        ("", Parted(data=b"")),
-        ({"base64": B64}, Parted(data=PNG)),
-        ({"base64": B64.rstrip("=")}, Parted(data=PNG)),
-        ({"base64": base64.urlsafe_b64encode(PNG).decode()}, Parted(data=PNG)),
-        ({"base64": base64.encodebytes(PNG * 20).decode()}, Parted(data=PNG * 20)),
+        ("plain", PartsPayload(data=b"plain")),
+        ("", PartsPayload(data=b"")),
+        ({"base64": B64}, PartsPayload(data=PNG)),
+        ({"base64": B64.rstrip("=")}, PartsPayload(data=PNG)),
+        ({"base64": base64.urlsafe_b64encode(PNG).decode()}, PartsPayload(data=PNG)),
+        ({"base64": base64.encodebytes(PNG * 20).decode()}, PartsPayload(data=PNG * 20)),
     ],
 )
-def test_text_and_base64_are_the_payload(content: str | list[Any] | dict[str, Any], expected: Parted) -> None:
+def test_text_and_base64_are_the_payload(content: str | list[Any] | dict[str, Any], expected: PartsPayload) -> None:
     assert payload(content) == expected
 
 
@@ -46,7 +46,7 @@ def test_text_and_base64_are_the_payload(content: str | list[Any] | dict[str, An
     ],
 )
 def test_one_part_of_text_is_its_text_in_every_dialect(parts: list[Any]) -> None:
-    assert payload(parts) == Parted(data=b"one")
+    assert payload(parts) == PartsPayload(data=b"one")
 
 
 @pytest.mark.parametrize(
@@ -61,36 +61,36 @@ def test_one_part_of_text_is_its_text_in_every_dialect(parts: list[Any]) -> None
     ],
 )
 def test_parts_of_text_are_joined_by_one_line_feed_where_there_is_none(parts: list[Any], data: bytes) -> None:
-    assert payload(parts) == Parted(data=data)
+    assert payload(parts) == PartsPayload(data=data)
 
 
 @pytest.mark.parametrize(
     ("part", "expected"),
     [
-        ({"type": "image", "data": B64, "mimeType": "image/png"}, Parted(data=PNG, media_type="image/png")),
+        ({"type": "image", "data": B64, "mimeType": "image/png"}, PartsPayload(data=PNG, media_type="image/png")),
         (
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": B64}},
-            Parted(data=PNG, media_type="image/png"),
+            PartsPayload(data=PNG, media_type="image/png"),
         ),
-        ({"type": "audio", "data": B64, "mimeType": "audio/wav"}, Parted(data=PNG, media_type="audio/wav")),
-        ({"type": "image", "base64": B64, "mime_type": "image/png"}, Parted(data=PNG, media_type="image/png")),
-        ({"inlineData": {"mimeType": "image/png", "data": B64}}, Parted(data=PNG, media_type="image/png")),
-        ({"inline_data": {"mime_type": "image/png", "data": B64}}, Parted(data=PNG, media_type="image/png")),
+        ({"type": "audio", "data": B64, "mimeType": "audio/wav"}, PartsPayload(data=PNG, media_type="audio/wav")),
+        ({"type": "image", "base64": B64, "mime_type": "image/png"}, PartsPayload(data=PNG, media_type="image/png")),
+        ({"inlineData": {"mimeType": "image/png", "data": B64}}, PartsPayload(data=PNG, media_type="image/png")),
+        ({"inline_data": {"mime_type": "image/png", "data": B64}}, PartsPayload(data=PNG, media_type="image/png")),
         (
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{B64}"}},
-            Parted(data=PNG, media_type="image/png"),
+            PartsPayload(data=PNG, media_type="image/png"),
         ),
         (
             {"type": "input_image", "image_url": f"data:image/png;base64,{B64}"},
-            Parted(data=PNG, media_type="image/png"),
+            PartsPayload(data=PNG, media_type="image/png"),
         ),
         (
             {"type": "resource", "resource": {"uri": "file:///a.csv", "mimeType": "text/csv", "text": "id\n1\n"}},
-            Parted(data=b"id\n1\n", media_type="text/csv", url="file:///a.csv"),
+            PartsPayload(data=b"id\n1\n", media_type="text/csv", url="file:///a.csv"),
         ),
         (
             {"type": "resource", "resource": {"uri": "file:///a", "blob": B64}},
-            Parted(data=PNG, url="file:///a"),
+            PartsPayload(data=PNG, url="file:///a"),
         ),
         (
             {
@@ -98,11 +98,11 @@ def test_parts_of_text_are_joined_by_one_line_feed_where_there_is_none(parts: li
                 "title": "runbook",
                 "source": {"type": "text", "media_type": "text/plain", "data": "x"},
             },
-            Parted(data=b"x", media_type="text/plain", title="runbook"),
+            PartsPayload(data=b"x", media_type="text/plain", title="runbook"),
         ),
     ],
 )
-def test_one_part_of_bytes_is_those_bytes_with_their_media_type(part: dict[str, Any], expected: Parted) -> None:
+def test_one_part_of_bytes_is_those_bytes_with_their_media_type(part: dict[str, Any], expected: PartsPayload) -> None:
     assert payload([part]) == expected
 
 
@@ -121,7 +121,7 @@ def test_one_part_of_bytes_is_those_bytes_with_their_media_type(part: dict[str, 
     ],
 )
 def test_anything_else_is_kept_whole_as_json(parts: list[Any]) -> None:
-    assert payload(parts) == Parted(data=as_json(parts), media_type="application/json")
+    assert payload(parts) == PartsPayload(data=as_json(parts), media_type="application/json")
 
 
 def test_order_of_keys_and_moving_cache_marks_do_not_change_the_payload() -> None:
@@ -133,53 +133,55 @@ def test_order_of_keys_and_moving_cache_marks_do_not_change_the_payload() -> Non
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        ({"type": "tool_result", "tool_use_id": "c", "content": "x"}, Parted(data=b"x", tool_call_id="c")),
-        ({"type": "tool_result", "tool_use_id": "c", "content": [TEXT]}, Parted(data=b"one", tool_call_id="c")),
-        ({"role": "tool", "tool_call_id": "c", "content": "x"}, Parted(data=b"x", tool_call_id="c")),
-        ({"role": "function", "name": "f", "content": "x"}, Parted(data=b"x", tool_name="f")),
-        ({"type": "function_call_output", "call_id": "c", "output": "x"}, Parted(data=b"x", tool_call_id="c")),
+        ({"type": "tool_result", "tool_use_id": "c", "content": "x"}, PartsPayload(data=b"x", tool_call_id="c")),
+        ({"type": "tool_result", "tool_use_id": "c", "content": [TEXT]}, PartsPayload(data=b"one", tool_call_id="c")),
+        ({"role": "tool", "tool_call_id": "c", "content": "x"}, PartsPayload(data=b"x", tool_call_id="c")),
+        ({"role": "function", "name": "f", "content": "x"}, PartsPayload(data=b"x", tool_name="f")),
+        ({"type": "function_call_output", "call_id": "c", "output": "x"}, PartsPayload(data=b"x", tool_call_id="c")),
         (
             {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]},
-            Parted(data=b"x", tool_call_id="c"),
+            PartsPayload(data=b"x", tool_call_id="c"),
         ),
-        ({"type": "local_shell_call_output", "id": "c", "output": "{}"}, Parted(data=b"{}", tool_call_id="c")),
+        ({"type": "local_shell_call_output", "id": "c", "output": "{}"}, PartsPayload(data=b"{}", tool_call_id="c")),
         (
             {"functionResponse": {"id": "c", "name": "f", "response": {"output": "x"}}},
-            Parted(data=b"x", tool_call_id="c", tool_name="f"),
+            PartsPayload(data=b"x", tool_call_id="c", tool_name="f"),
         ),
         (
             {"function_response": {"name": "f", "response": {"error": "EACCES"}}},
-            Parted(data=b"EACCES", tool_name="f", failed=True),
+            PartsPayload(data=b"EACCES", tool_name="f", failed=True),
         ),
         (
             {"functionResponse": {"name": "f", "response": {"a": 1, "b": 2}}},
-            Parted(data=b'{"a":1,"b":2}', media_type="application/json", tool_name="f"),
+            PartsPayload(data=b'{"a":1,"b":2}', media_type="application/json", tool_name="f"),
         ),
         (
             {"functionResponse": {"name": "f", "response": {"result": {"b": 1, "a": 2}}}},
-            Parted(data=b'{"a":2,"b":1}', media_type="application/json", tool_name="f"),
+            PartsPayload(data=b'{"a":2,"b":1}', media_type="application/json", tool_name="f"),
         ),
         (
             {"functionResponse": {"name": "f", "response": {"output": "x"}, "parts": [{"inlineData": {"data": B64}}]}},
-            Parted(data=as_json(["x", {"inlineData": {"data": B64}}]), media_type="application/json", tool_name="f"),
+            PartsPayload(
+                data=as_json(["x", {"inlineData": {"data": B64}}]), media_type="application/json", tool_name="f"
+            ),
         ),
         (
             {"type": "function_result", "call_id": "c", "result": {"a": 1}},
-            Parted(data=b'{"a":1}', media_type="application/json", tool_call_id="c"),
+            PartsPayload(data=b'{"a":1}', media_type="application/json", tool_call_id="c"),
         ),
-        ({"content": [TEXT], "isError": False}, Parted(data=b"one")),
-        ({"jsonrpc": "2.0", "id": 7, "result": {"content": [TEXT]}}, Parted(data=b"one")),
+        ({"content": [TEXT], "isError": False}, PartsPayload(data=b"one")),
+        ({"jsonrpc": "2.0", "id": 7, "result": {"content": [TEXT]}}, PartsPayload(data=b"one")),
         (
             {
                 "jsonrpc": "2.0",
                 "id": 7,
                 "result": {"contents": [{"uri": "a://b", "mimeType": "text/html", "text": "x"}]},
             },
-            Parted(data=b"x", media_type="text/html", url="a://b"),
+            PartsPayload(data=b"x", media_type="text/html", url="a://b"),
         ),
         (
             {"type": "tool", "data": {"content": "x", "tool_call_id": "c", "name": "f", "type": "tool"}},
-            Parted(data=b"x", tool_call_id="c", tool_name="f"),
+            PartsPayload(data=b"x", tool_call_id="c", tool_name="f"),
         ),
         (
             {
@@ -188,30 +190,30 @@ def test_order_of_keys_and_moving_cache_marks_do_not_change_the_payload() -> Non
                 "id": ["x"],
                 "kwargs": {"content": "x", "tool_call_id": "c", "type": "tool"},
             },
-            Parted(data=b"x", tool_call_id="c"),
+            PartsPayload(data=b"x", tool_call_id="c"),
         ),
         (
             {"type": "function_result", "call_id": "c", "name": "f", "result": "x"},
-            Parted(data=b"x", tool_call_id="c", tool_name="f"),
+            PartsPayload(data=b"x", tool_call_id="c", tool_name="f"),
         ),
-        (TEXT, Parted(data=b"one")),
+        (TEXT, PartsPayload(data=b"one")),
     ],
 )
 def test_a_providers_tool_result_gives_its_parts_its_call_and_its_tool(
-    result: dict[str, Any], expected: Parted
+    result: dict[str, Any], expected: PartsPayload
 ) -> None:
     assert payload(result) == expected
 
 
 def test_structured_content_that_the_text_repeats_is_not_stored_twice() -> None:
     same = {"content": [{"type": "text", "text": '{ "b": [1], "a": 2 }'}], "structuredContent": {"a": 2, "b": [1]}}
-    assert payload(same) == Parted(data=b'{ "b": [1], "a": 2 }')
+    assert payload(same) == PartsPayload(data=b'{ "b": [1], "a": 2 }')
     other = {"content": [TEXT], "structuredContent": {"a": 2}}
-    assert payload(other) == Parted(
+    assert payload(other) == PartsPayload(
         data=as_json({"content": [TEXT], "structuredContent": {"a": 2}}), media_type="application/json"
     )
     alone: dict[str, Any] = {"content": [], "structuredContent": {"a": 2}}
-    assert payload(alone) == Parted(data=b'{"a":2}', media_type="application/json")
+    assert payload(alone) == PartsPayload(data=b'{"a":2}', media_type="application/json")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_what_is_no_content_is_refused(content: list[Any] | dict[str, Any]) -> N
     ],
 )
 def test_an_object_in_no_known_shape_is_itself_and_not_a_list_of_it(value: dict[str, Any]) -> None:
-    assert payload(value) == Parted(data=as_json(value), media_type="application/json")
+    assert payload(value) == PartsPayload(data=as_json(value), media_type="application/json")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +252,7 @@ def test_an_object_in_no_known_shape_is_itself_and_not_a_list_of_it(value: dict[
     ],
 )
 def test_a_result_that_says_that_the_tool_failed_keeps_saying_it_alone_and_in_a_list(result: dict[str, Any]) -> None:
-    expected = Parted(data=b"one", tool_call_id="c", failed=True)
+    expected = PartsPayload(data=b"one", tool_call_id="c", failed=True)
     assert (payload(result), payload([result])) == (expected, expected)
 
 
@@ -261,9 +263,9 @@ def test_a_result_that_says_that_the_tool_did_not_fail_did_not_fail() -> None:
 
 def test_one_part_in_a_list_is_no_tool_result_for_having_content() -> None:
     parts = [{"type": "search_result", "source": "https://example.org", "title": "t", "content": [TEXT]}]
-    assert payload(parts) == Parted(data=as_json(parts), media_type="application/json")
+    assert payload(parts) == PartsPayload(data=as_json(parts), media_type="application/json")
     data = [{"content": "x", "page": 1}]
-    assert payload(data) == Parted(data=as_json(data), media_type="application/json")
+    assert payload(data) == PartsPayload(data=as_json(data), media_type="application/json")
 
 
 def test_a_long_text_of_any_characters_is_kept_as_it_is() -> None:

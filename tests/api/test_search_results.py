@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from shelf import Shelf
+from fake_catalog import FakeCatalog
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
@@ -433,7 +433,7 @@ def test_a_quotation_is_found_in_the_cited_part_of_a_text_too_large_to_look_at_w
     assert (blind["checked"]["verdict"], blind["checked"]["partial"]) == ("absent", True)
 
 
-async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, shelf: Shelf) -> None:
+async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
     asked = {"response": tavily(TIDES, BRIDGES), "query": "tides", "session": "s"}
     shelf.broken = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
     got = await client.post("/v1/search-results", json=asked)
@@ -449,7 +449,7 @@ async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.Async
 
 
 async def test_a_key_gives_the_answer_that_it_gave_and_no_other_request_may_use_it(
-    client: httpx.AsyncClient, shelf: Shelf
+    client: httpx.AsyncClient, shelf: FakeCatalog
 ) -> None:
     del shelf
     asked = {"response": tavily(TIDES), "query": "tides"}

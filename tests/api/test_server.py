@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from shelf import Shelf, services_over
+from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import create_app
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
 from coatcheck.api.protocol import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
 
 LIMIT = 8_000_000
@@ -28,7 +28,7 @@ class Bounded(BoundedProtocol):
 class Running:
     """A server in a thread, and what it stores."""
 
-    def __init__(self, port: int, shelf: Shelf) -> None:
+    def __init__(self, port: int, shelf: FakeCatalog) -> None:
         self.port = port
         self.shelf = shelf
         self.url = f"http://127.0.0.1:{port}"
@@ -72,13 +72,13 @@ def head(path: str, *fields: str) -> bytes:
 
 @pytest.fixture
 def running() -> Generator[Running]:
-    shelf = Shelf()
+    shelf = FakeCatalog()
     started = threading.Event()
     found: dict[str, Any] = {}
 
     async def serve() -> None:
         with services_over(shelf, payload_limit=LIMIT) as services:
-            app = create_app(services, Limits(payload=LIMIT, stall_seconds=1, buffered=3_000_000))
+            app = create_app(services, RequestLimits(payload=LIMIT, stall_seconds=1, buffered=3_000_000))
             config = uvicorn.Config(
                 app, http=Bounded, ws="none", loop="none", lifespan="on", log_config=None, access_log=False
             )

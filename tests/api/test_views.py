@@ -69,7 +69,7 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with serving(tmp_path_factory.mktemp("views") / "data") as service:
         yield House(
             service,
@@ -80,16 +80,16 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         )
 
 
-def test_a_page_is_read_without_its_markup_and_cited_exactly(house: House) -> None:
-    text = house.text(house.page)
+def test_a_page_is_read_without_its_markup_and_cited_exactly(harness: House) -> None:
+    text = harness.text(harness.page)
     assert text.startswith(b"# The river guide\n")
     assert b"<p>" not in text
     assert b"Home" not in text
     at = 0
-    answer = house.good("read", house.page, view="text", max_tokens=300)
+    answer = harness.good("read", harness.page, view="text", max_tokens=300)
     seen = answer["text"]
     while answer["next"]:
-        answer = house.good("read", house.page, cursor=answer["next"]["cursor"], max_tokens=300)
+        answer = harness.good("read", harness.page, cursor=answer["next"]["cursor"], max_tokens=300)
         assert answer["view"] == "text"
         at = answer["window"]["bytes"]["start"]
         assert answer["text"].encode() == text[at : answer["window"]["bytes"]["end"]]
@@ -102,17 +102,17 @@ def test_a_page_is_read_without_its_markup_and_cited_exactly(house: House) -> No
         "tokens": load_tokenizer().count(text.decode()),
         "tokens_exact": True,
     }
-    raw = house.good("read", house.page)
+    raw = harness.good("read", harness.page)
     assert (raw["view"], raw["section"], raw["text"].startswith("<!doctype")) == ("raw", None, True)
 
 
 @pytest.mark.parametrize("route", READS)
-def test_every_way_of_reading_takes_a_section_by_parameter_or_by_citation(house: House, route: str) -> None:
-    entry = house.good("outline", house.page)["entries"][3]
-    named = house.good(route, house.page, section=entry["section"])
-    cited = house.good(route, f"{house.page}#{entry['section']}")
-    titled = house.good(route, house.page, section=entry["title"])
-    both = house.good(route, f"{house.page}#{entry['section']}", section=entry["section"])
+def test_every_way_of_reading_takes_a_section_by_parameter_or_by_citation(harness: House, route: str) -> None:
+    entry = harness.good("outline", harness.page)["entries"][3]
+    named = harness.good(route, harness.page, section=entry["section"])
+    cited = harness.good(route, f"{harness.page}#{entry['section']}")
+    titled = harness.good(route, harness.page, section=entry["title"])
+    both = harness.good(route, f"{harness.page}#{entry['section']}", section=entry["section"])
     assert named == cited == titled == both
     assert named["section"] == {
         "name": entry["section"],
@@ -126,11 +126,11 @@ def test_every_way_of_reading_takes_a_section_by_parameter_or_by_citation(house:
 
 
 @pytest.mark.parametrize("route", ["read", "search", "windows"])
-def test_what_is_shown_of_a_section_lies_in_it(house: House, route: str) -> None:
-    text = house.text(house.page)
-    entry = house.good("outline", house.page)["entries"][5]
+def test_what_is_shown_of_a_section_lies_in_it(harness: House, route: str) -> None:
+    text = harness.text(harness.page)
+    entry = harness.good("outline", harness.page)["entries"][5]
     low, high = entry["bytes"]["start"], entry["bytes"]["end"]
-    answer = house.good(route, house.page, section=entry["section"])
+    answer = harness.good(route, harness.page, section=entry["section"])
     windows = (
         [answer["window"]["bytes"]] if route == "read" else [w.get("window", w)["bytes"] for w in answer["windows"]]
     )
@@ -142,32 +142,32 @@ def test_what_is_shown_of_a_section_lies_in_it(house: House, route: str) -> None
 
 
 @pytest.mark.parametrize("route", [*READS, "content"])
-def test_a_section_that_is_not_there_is_told_which_there_are(house: House, route: str) -> None:
-    status, code, detail = house.bad(route, house.page, section="s999")
+def test_a_section_that_is_not_there_is_told_which_there_are(harness: House, route: str) -> None:
+    status, code, detail = harness.bad(route, harness.page, section="s999")
     assert (status, code) == (404, "section_not_found")
     assert "It has s1 (The river guide), s2 (Part 0), s3 (Part 1)" in detail
-    assert house.bad(route, f"{house.page}#r1")[:2] == (404, "section_not_found")
-    assert house.bad(route, f"{house.page}#s1", section="s2")[:2] == (400, "invalid_request")
-    assert house.bad(route, f"{house.page}#")[:2] in {(400, "invalid_artifact_id"), (400, "invalid_request")}
-    assert house.bad(route, house.record, section="s1")[:2] == (404, "section_not_found")
+    assert harness.bad(route, f"{harness.page}#r1")[:2] == (404, "section_not_found")
+    assert harness.bad(route, f"{harness.page}#s1", section="s2")[:2] == (400, "invalid_request")
+    assert harness.bad(route, f"{harness.page}#")[:2] in {(400, "invalid_artifact_id"), (400, "invalid_request")}
+    assert harness.bad(route, harness.record, section="s1")[:2] == (404, "section_not_found")
 
 
 @pytest.mark.parametrize("route", ["read", "search", "windows", "content"])
-def test_a_view_that_is_not_there_is_refused(house: House, route: str) -> None:
-    status, code, detail = house.bad(route, house.binary, view="text")
+def test_a_view_that_is_not_there_is_refused(harness: House, route: str) -> None:
+    status, code, detail = harness.bad(route, harness.binary, view="text")
     assert (status, code) == (422, "view_not_available")
     assert detail.endswith("has no text view. Use view=raw, which is the exact payload.")
-    assert house.bad(route, house.page, view="pdf")[:2] == (400, "invalid_request")
-    assert house.bad(route, house.page, view="raw", section="s1")[:2] == (404, "section_not_found")
+    assert harness.bad(route, harness.page, view="pdf")[:2] == (400, "invalid_request")
+    assert harness.bad(route, harness.page, view="raw", section="s1")[:2] == (404, "section_not_found")
 
 
-def test_offsets_of_a_section_are_bounded_by_it(house: House) -> None:
-    entry = house.good("outline", house.page)["entries"][4]
+def test_offsets_of_a_section_are_bounded_by_it(harness: House) -> None:
+    entry = harness.good("outline", harness.page)["entries"][4]
     name, lines = entry["section"], entry["lines"]
-    whole = house.good("read", house.page, section=name)
-    assert house.good("read", house.page, section=name, offset=1) == whole
-    assert house.good("read", house.page, section=name, offset=lines["first"]) == whole
-    second = house.good("read", house.page, section=name, offset=lines["first"] + 1)
+    whole = harness.good("read", harness.page, section=name)
+    assert harness.good("read", harness.page, section=name, offset=1) == whole
+    assert harness.good("read", harness.page, section=name, offset=lines["first"]) == whole
+    second = harness.good("read", harness.page, section=name, offset=lines["first"] + 1)
     assert second["window"]["lines"] == {"first": lines["first"] + 1, "last": lines["last"]}
     for unit, offset in (
         ("line", lines["last"] + 1),
@@ -175,60 +175,60 @@ def test_offsets_of_a_section_are_bounded_by_it(house: House) -> None:
         ("char", 10**6),
         ("token", 10**6),
     ):
-        assert house.bad("read", house.page, section=name, unit=unit, offset=offset)[:2] == (422, "offset_past_end")
+        assert harness.bad("read", harness.page, section=name, unit=unit, offset=offset)[:2] == (422, "offset_past_end")
     for unit in ("line", "byte"):
-        assert house.bad("read", house.page, section=name, unit=unit, offset=-1)[:2] == (400, "invalid_request")
-    assert house.bad("outline", house.page, offset=10**6)[:2] == (422, "offset_past_end")
-    assert house.bad("outline", house.page, offset=-1)[:2] == (400, "invalid_request")
+        assert harness.bad("read", harness.page, section=name, unit=unit, offset=-1)[:2] == (400, "invalid_request")
+    assert harness.bad("outline", harness.page, offset=10**6)[:2] == (422, "offset_past_end")
+    assert harness.bad("outline", harness.page, offset=-1)[:2] == (400, "invalid_request")
 
 
-def test_a_cursor_is_good_for_its_own_view_and_section_alone(house: House) -> None:
-    first = house.good("read", house.page, section="s3", limit=1)
+def test_a_cursor_is_good_for_its_own_view_and_section_alone(harness: House) -> None:
+    first = harness.good("read", harness.page, section="s3", limit=1)
     cursor = first["next"]["cursor"]
-    assert house.good("read", house.page, cursor=cursor)["section"]["name"] == "s3"
-    assert house.good("read", house.page, cursor=cursor, section="s3", view="text")["section"]["name"] == "s3"
+    assert harness.good("read", harness.page, cursor=cursor)["section"]["name"] == "s3"
+    assert harness.good("read", harness.page, cursor=cursor, section="s3", view="text")["section"]["name"] == "s3"
     for other in ({"section": "s4"}, {"view": "raw"}):
-        assert house.bad("read", house.page, cursor=cursor, **other)[:2] == (400, "invalid_cursor")
-    assert house.bad("read", house.notes, cursor=cursor)[:2] == (400, "invalid_cursor")
-    raw = house.good("read", house.page, limit=1, max_tokens=20)["next"]["cursor"]
-    assert house.bad("read", house.page, cursor=raw, view="text")[:2] == (400, "invalid_cursor")
-    assert house.bad("read", house.page, cursor=raw, section="s1")[:2] == (400, "invalid_cursor")
+        assert harness.bad("read", harness.page, cursor=cursor, **other)[:2] == (400, "invalid_cursor")
+    assert harness.bad("read", harness.notes, cursor=cursor)[:2] == (400, "invalid_cursor")
+    raw = harness.good("read", harness.page, limit=1, max_tokens=20)["next"]["cursor"]
+    assert harness.bad("read", harness.page, cursor=raw, view="text")[:2] == (400, "invalid_cursor")
+    assert harness.bad("read", harness.page, cursor=raw, section="s1")[:2] == (400, "invalid_cursor")
 
 
-def test_plain_text_is_its_own_text_view(house: House) -> None:
-    raw = house.ask("content", house.notes)
-    text = house.ask("content", house.notes, view="text")
+def test_plain_text_is_its_own_text_view(harness: House) -> None:
+    raw = harness.ask("content", harness.notes)
+    text = harness.ask("content", harness.notes, view="text")
     assert (text.content, text.headers["etag"]) == (raw.content, raw.headers["etag"])
-    assert house.good("read", house.notes, section="s2")["text"] == SECTION_TWO
-    assert house.good("read", house.notes, section="Two", view="raw")["text"] == SECTION_TWO
-    outline = house.good("outline", house.notes)
+    assert harness.good("read", harness.notes, section="s2")["text"] == SECTION_TWO
+    assert harness.good("read", harness.notes, section="Two", view="raw")["text"] == SECTION_TWO
+    outline = harness.good("outline", harness.notes)
     assert outline["text"] == "s1 One (1-8)\n  s2 Two (5-8)\ns3 Three (9-11)"
-    found = house.good("search", house.notes, section="s1")
+    found = harness.good("search", harness.notes, section="s1")
     assert (found["total"], [m["line"] for m in found["matches"]]) == (1, [7])
 
 
-def test_minified_json_is_read_indented_and_its_paths_lead_through_the_payload(house: House) -> None:
-    text = house.text(house.record)
+def test_minified_json_is_read_indented_and_its_paths_lead_through_the_payload(harness: House) -> None:
+    text = harness.text(harness.record)
     assert json.loads(text) == {"items": [{"id": n} for n in range(200)]}
     assert text.count(b"\n") > 200
-    answer = house.good("json", house.record, path="$.items[3].id")
-    raw = house.ask("content", house.record).content
+    answer = harness.good("json", harness.record, path="$.items[3].id")
+    raw = harness.ask("content", harness.record).content
     where = answer["values"][0]["bytes"]
     assert raw[where["start"] : where["end"]] == b"3"
-    assert house.bad("json", f"{house.record}#s1", path="$")[:2] == (400, "invalid_request")
-    outline = house.good("outline", house.record)
+    assert harness.bad("json", f"{harness.record}#s1", path="$")[:2] == (400, "invalid_request")
+    outline = harness.good("outline", harness.record)
     assert [(e["path"], e["detail"]) for e in outline["entries"]] == [
         ("$", "object: items array"),
         ("$.items", "array of 200 objects"),
         ("$.items[*]", "object: id int"),
     ]
-    assert house.good("json", house.record, path=outline["entries"][2]["path"], limit=1)["total"] == 200
+    assert harness.good("json", harness.record, path=outline["entries"][2]["path"], limit=1)["total"] == 200
 
 
-def test_the_content_route_serves_each_view_and_section_under_a_tag_of_its_own(house: House) -> None:
-    client = house.service.client
-    path = f"/v1/artifacts/{house.page}/content"
-    text = house.text(house.page)
+def test_the_content_route_serves_each_view_and_section_under_a_tag_of_its_own(harness: House) -> None:
+    client = harness.service.client
+    path = f"/v1/artifacts/{harness.page}/content"
+    text = harness.text(harness.page)
     answers = [client.get(path, params=p) for p in ({}, {"view": "text"}, {"section": "s2"}, {"section": "s3"})]
     assert len({a.headers["etag"] for a in answers}) == 4
     assert answers[1].headers["etag"] == f'"{hashlib.sha256(text).hexdigest()}"'
@@ -261,29 +261,29 @@ def test_the_content_route_serves_each_view_and_section_under_a_tag_of_its_own(h
     assert (stale.status_code, stale.content) == (200, text)
 
 
-def test_a_citation_names_its_artifact_where_no_section_is_read(house: House) -> None:
-    client = house.service.client
-    plain, cited = (client.get(f"/v1/artifacts/{i}").json() for i in (house.page, f"{house.page}%23s2"))
+def test_a_citation_names_its_artifact_where_no_section_is_read(harness: House) -> None:
+    client = harness.service.client
+    plain, cited = (client.get(f"/v1/artifacts/{i}").json() for i in (harness.page, f"{harness.page}%23s2"))
     assert cited == plain
-    assert client.delete(f"/v1/artifacts/{house.page}%23s2").status_code == 400
-    assert client.get(f"/v1/artifacts/{house.page}").status_code == 200
+    assert client.delete(f"/v1/artifacts/{harness.page}%23s2").status_code == 400
+    assert client.get(f"/v1/artifacts/{harness.page}").status_code == 200
 
 
-def test_an_outline_is_bounded_and_goes_on_without_a_gap(house: House) -> None:
-    everything = house.good("outline", house.page)
+def test_an_outline_is_bounded_and_goes_on_without_a_gap(harness: House) -> None:
+    everything = harness.good("outline", harness.page)
     assert (everything["total"], everything["next"], everything["partial"]) == (13, None, False)
     seen: list[Any] = []
     offset: int | None = 0
     while offset is not None:
-        answer = house.good("outline", house.page, offset=offset, max_tokens=100)
+        answer = harness.good("outline", harness.page, offset=offset, max_tokens=100)
         assert answer["tokens"] == load_tokenizer().count(answer["text"]) <= 100
         assert answer["entries"]
         seen += answer["entries"]
         offset = answer["next"]
     assert seen == everything["entries"]
-    limited = house.good("outline", house.page, limit=2)
+    limited = harness.good("outline", harness.page, limit=2)
     assert limited["text"].splitlines()[-1] == "¦ Entries 1-2 of 13. Next: offset=2."
-    nothing = house.good("outline", house.binary)
+    nothing = harness.good("outline", harness.binary)
     assert (nothing["entries"], nothing["message"].startswith("No outline")) == ([], True)
 
 
@@ -297,29 +297,29 @@ def test_a_view_survives_a_restart_and_its_ranges_with_it(tmp_path: Path) -> Non
         assert service.content(page).startswith(b"<!doctype html>")
 
 
-def test_the_declared_tool_reads_sections_of_the_text(house: House) -> None:
+def test_the_declared_tool_reads_sections_of_the_text(harness: House) -> None:
     def call(**arguments: Any) -> str:  # noqa: ANN401
-        body = {"name": "read_artifact", "arguments": {"artifact_id": house.page, **arguments}}
-        text: str = house.service.client.post("/v1/tools/call", json=body).json()["text"]
+        body = {"name": "read_artifact", "arguments": {"artifact_id": harness.page, **arguments}}
+        text: str = harness.service.client.post("/v1/tools/call", json=body).json()["text"]
         return text
 
     first = call(limit=5)
-    assert first.startswith(f"[{house.page} · The river guide · lines 1-5 of ")
+    assert first.startswith(f"[{harness.page} · The river guide · lines 1-5 of ")
     assert first.partition("\n")[0].endswith(" · text]")
     assert "Sections: s1 The river guide, s2 Part 0, " in first.rpartition("\n")[2]
     assert first.endswith(', s13 Part 11. Read one with section="s1".)')
-    outline = house.good("outline", house.page)["entries"]
+    outline = harness.good("outline", harness.page)["entries"]
     lines = outline[2]["lines"]
     third = call(section="s3", limit=2)
-    total = house.good("read", house.page, view="text")["total"]["lines"]
+    total = harness.good("read", harness.page, view="text")["total"]["lines"]
     which = f"lines {lines['first']}-{lines['first'] + 1} of {total}, section s3 ({lines['first']}-{lines['last']})"
-    assert third.partition("\n")[0] == f"[{house.page} · The river guide · {which} · text]"
+    assert third.partition("\n")[0] == f"[{harness.page} · The river guide · {which} · text]"
     assert f"Next: offset={lines['first'] + 2}." in third
     on = call(section="s3", offset=lines["first"] + 2, limit=200)
     assert on.rpartition("\n")[2].endswith("; that is the end of section s3. The next is s4.)")
-    assert call(artifact_id=f"{house.page}#s3", limit=2) == third
+    assert call(artifact_id=f"{harness.page}#s3", limit=2) == third
     assert "has no section" in call(section="s99")
     assert call(section="outline").startswith(
-        f"[{house.page} · The river guide · outline · text]\ns1 The river guide (1-"
+        f"[{harness.page} · The river guide · outline · text]\ns1 The river guide (1-"
     )
     assert "section does not narrow a path" in call(section="s1", path="$.a") or "not JSON" in call(path="$.a")

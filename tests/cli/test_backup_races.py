@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 from coatcheck.adapters.backup.disk import Disk
-from coatcheck.adapters.backup.make import Staged, backup_to
+from coatcheck.adapters.backup.make import StagedBackup, backup_to
 from coatcheck.adapters.backup.restore import restored_from
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core import ids
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload
-from coatcheck.usecases.tidy import Tidied
-from usecases.house import CALLER, GRACE, INSTANT, LEASE, START, House, house_in, noise
+from coatcheck.usecases.maintenance import MaintenanceRound
+from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, START, ServiceHarness, harness_in, noise
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def harness(tmp_path: Path) -> AsyncIterator[ServiceHarness]:
     template = tmp_path / "template.db"
     migrate(sqlite_url(template))
     (tmp_path / "data").mkdir(mode=0o700)
-    async with house_in(tmp_path / "data", template) as opened:
+    async with harness_in(tmp_path / "data", template) as opened:
         yield opened
 
 
@@ -47,8 +47,8 @@ class Racing(Disk):
 class Rival:
     """Posts a payload before each moment is held; deletes and sweeps it before its file is taken, so many times."""
 
-    def __init__(self, house: House, times: int) -> None:
-        self._house = house
+    def __init__(self, harness: ServiceHarness, times: int) -> None:
+        self._house = harness
         self._loop = asyncio.get_running_loop()
         self._left = times
         self._newest: dict[str, str] = {}
@@ -88,7 +88,7 @@ class Rival:
         self._house.clock.forward(GRACE + INSTANT)
         await self._house.tidy()()
 
-    def backed_up(self, target: Path) -> Staged:
+    def backed_up(self, target: Path) -> StagedBackup:
         disk = Racing(self.before)
         with backup_to(self._house.root, target, links=True, release="1", now=self.now, disk=disk) as staged:
             return staged
@@ -96,11 +96,11 @@ class Rival:
 
 @pytest.mark.parametrize("times", [0, 1, 3, 4])
 async def test_a_moment_whose_files_were_swept_under_it_is_given_up_for_a_later_one(
-    house: House, tmp_path: Path, times: int
+    harness: ServiceHarness, tmp_path: Path, times: int
 ) -> None:
-    kept = await house.put(noise(50_000))
-    small = await house.put(b"small\n")
-    rival = Rival(house, times)
+    kept = await harness.put(noise(50_000))
+    small = await harness.put(b"small\n")
+    rival = Rival(harness, times)
     staged = await asyncio.to_thread(rival.backed_up, tmp_path / "b")
     assert staged.attempts == times + 1
     assert rival.locked == [False] * min(times + 1, 4) + [True] * (times == 4), "writers wait for the last one only"
@@ -108,23 +108,25 @@ async def test_a_moment_whose_files_were_swept_under_it_is_given_up_for_a_later_
     assert len([p for p in (tmp_path / "b" / "blobs").rglob("*") if p.is_file()]) == 2
     with restored_from(tmp_path / "b", tmp_path / "new"):
         pass
-    async with house_in(tmp_path / "new", tmp_path / "none") as again:
+    async with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert await again.content(kept.id) == noise(50_000)
         assert await again.content(small.id) == b"small\n"
         assert await again.content(rival.posted[-1]) == noise(50_000, seed=len(rival.posted) + 99)
         assert (await again.audit()()).findings == ()
 
 
-async def test_a_file_that_vanishes_under_a_live_row_is_lost_not_raced(house: House, tmp_path: Path) -> None:
-    receipt = await house.put(noise(50_000))
-    (path,) = house.stored_files()
+async def test_a_file_that_vanishes_under_a_live_row_is_lost_not_raced(harness: ServiceHarness, tmp_path: Path) -> None:
+    receipt = await harness.put(noise(50_000))
+    (path,) = harness.stored_files()
 
     def vanish(blob_id: str) -> None:
         path.unlink(missing_ok=True)
         assert blob_id == path.name
 
     def make() -> None:
-        with backup_to(house.root, tmp_path / "b", links=True, release="1", now=house.clock.now, disk=Racing(vanish)):
+        with backup_to(
+            harness.root, tmp_path / "b", links=True, release="1", now=harness.clock.now, disk=Racing(vanish)
+        ):
             raise AssertionError("there is no backup without its bytes")
 
     with pytest.raises(CoatcheckError) as refused:
@@ -132,7 +134,7 @@ async def test_a_file_that_vanishes_under_a_live_row_is_lost_not_raced(house: Ho
     assert refused.value.code is Code.INTEGRITY
     assert path.name in refused.value.detail
     assert not (tmp_path / "b").exists()
-    assert (await house.find(CALLER, ids.parse(receipt.id))).artifact.id == receipt.id
+    assert (await harness.find(CALLER, ids.parse(receipt.id))).artifact.id == receipt.id
 
 
 class Unlinking(Disk):
@@ -143,68 +145,70 @@ class Unlinking(Disk):
 
 
 async def test_what_died_before_the_moment_is_not_in_the_backup_even_if_its_file_was_taken(
-    house: House, tmp_path: Path
+    harness: ServiceHarness, tmp_path: Path
 ) -> None:
-    gone, kept = await house.put(noise(50_000)), await house.put(noise(50_000, seed=2))
+    gone, kept = await harness.put(noise(50_000)), await harness.put(noise(50_000, seed=2))
     loop = asyncio.get_running_loop()
 
     def now() -> datetime:  # between the first pass and the moment
-        asyncio.run_coroutine_threadsafe(house.forget(CALLER, ids.parse(gone.id)), loop).result(30)
+        asyncio.run_coroutine_threadsafe(harness.forget(CALLER, ids.parse(gone.id)), loop).result(30)
         return START
 
-    def make() -> Staged:
-        with backup_to(house.root, tmp_path / "b", links=True, release="1", now=now, disk=Unlinking()) as staged:
+    def make() -> StagedBackup:
+        with backup_to(harness.root, tmp_path / "b", links=True, release="1", now=now, disk=Unlinking()) as staged:
             return staged
 
     staged = await asyncio.to_thread(make)
     assert (staged.manifest.artifacts, staged.manifest.blobs, staged.manifest.files, staged.linked) == (1, 1, 1, 0)
-    blob = (await house.find(CALLER, ids.parse(kept.id))).artifact.blob
+    blob = (await harness.find(CALLER, ids.parse(kept.id))).artifact.blob
     assert [p.name for p in (tmp_path / "b" / "blobs").rglob("*") if p.is_file()] == [blob.id]
 
 
 async def test_what_is_posted_after_the_moment_is_not_in_the_backup_and_the_backup_has_no_name_before_it_is_whole(
-    house: House, tmp_path: Path
+    harness: ServiceHarness, tmp_path: Path
 ) -> None:
-    before = await house.put(noise(50_000))
+    before = await harness.put(noise(50_000))
     loop = asyncio.get_running_loop()
 
     def make() -> None:
-        with backup_to(house.root, tmp_path / "b", links=True, release="1", now=house.clock.now) as staged:
-            asyncio.run_coroutine_threadsafe(house.put(noise(50_000, seed=2)), loop).result(30)
+        with backup_to(harness.root, tmp_path / "b", links=True, release="1", now=harness.clock.now) as staged:
+            asyncio.run_coroutine_threadsafe(harness.put(noise(50_000, seed=2)), loop).result(30)
             assert (staged.manifest.artifacts, staged.attempts, staged.manifest.created_at) == (1, 1, START)
             assert not (tmp_path / "b").exists()
 
     await asyncio.to_thread(make)
     with restored_from(tmp_path / "b", tmp_path / "new"):
         pass
-    async with house_in(tmp_path / "new", tmp_path / "none") as again:
-        assert [a.id for a in (await again.browse(CALLER, Filter(), None, 10)).items] == [before.id]
+    async with harness_in(tmp_path / "new", tmp_path / "none") as again:
+        assert [a.id for a in (await again.browse(CALLER, ArtifactFilter(), None, 10)).items] == [before.id]
         assert await again.content(before.id) == noise(50_000)
 
 
-async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(house: House, tmp_path: Path) -> None:
-    kept = await house.put(noise(50_000))
+async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(
+    harness: ServiceHarness, tmp_path: Path
+) -> None:
+    kept = await harness.put(noise(50_000))
     blob_id = new_blob_id(START, noise(10))
     until = START + LEASE
-    await house.catalog.begin_upload(
+    await harness.catalog.begin_upload(
         BeginUpload(namespace="default", blob_id=blob_id, placement="file", lease_until=until)
     )
-    writer = await house.blobs.create("default", blob_id)
+    writer = await harness.blobs.create("default", blob_id)
     await writer.write(b"half")
     await writer.finish()
 
     def make() -> None:
-        with backup_to(house.root, tmp_path / "b", links=True, release="1", now=house.clock.now):
+        with backup_to(harness.root, tmp_path / "b", links=True, release="1", now=harness.clock.now):
             pass
 
     await asyncio.to_thread(make)
     with restored_from(tmp_path / "b", tmp_path / "new"):
         pass
-    async with house_in(tmp_path / "new", tmp_path / "none") as again:
+    async with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert (len(again.stored_files()), again.count("uploads")) == (1, 1)
         again.clock.forward(LEASE + INSTANT)
-        assert await again.tidy()() == Tidied(reaped=1)
+        assert await again.tidy()() == MaintenanceRound(reaped=1)
         again.clock.forward(GRACE + INSTANT)
-        assert await again.tidy()() == Tidied(removed=1)
+        assert await again.tidy()() == MaintenanceRound(removed=1)
         assert (again.count("uploads"), again.count("blobs")) == (0, 1)
         assert await again.content(kept.id) == noise(50_000)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.terminal import Ended, call
-from coatcheck.cli.asked import size_of
+from coatcheck.cli.command_setup import size_of
 from coatcheck.cli.retention_text import plan_text, status_text, undone_text, verified_text
 from support.service import Service, serving
 

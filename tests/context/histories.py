@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from coatcheck.core import ids
-from coatcheck.core.context import Counter, Plan, Policy, Report, Stored, apply, plan
+from coatcheck.core.context import CompactionPlan, CompactionPolicy, Counter, Report, StoredPayload, apply, plan
 from coatcheck.core.context.shape import as_list, as_object
 
 Body = Any
@@ -67,18 +67,18 @@ def artifact_id(call_id: str | None, content: object) -> str:
     return ids.render(ids.number(ids.identity("test", None, call_id, digest)))
 
 
-def stored(planned: Plan) -> dict[str, Stored]:
+def stored(planned: CompactionPlan) -> dict[str, StoredPayload]:
     """Every payload stored, with a card that is a function of the payload."""
-    kept: dict[str, Stored] = {}
+    kept: dict[str, StoredPayload] = {}
     for payload in planned.payloads:
         name = artifact_id(payload.call_id, payload.content)
         card = f"[{name} · text · stored outside this conversation; below: facts]\n"
         card += f"{len(str(payload.content)):,} characters"
-        kept[payload.key] = Stored(name, card if payload.needs_card else None)
+        kept[payload.key] = StoredPayload(name, card if payload.needs_card else None)
     return kept
 
 
-def compact(body: Body, policy: Policy, named: str | None = None) -> tuple[Body, Report]:
+def compact(body: Body, policy: CompactionPolicy, named: str | None = None) -> tuple[Body, Report]:
     """Both phases."""
     counting = counter()
     planned = plan(body, policy, counting, named)

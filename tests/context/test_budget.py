@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Counter, Policy, apply, plan
+from coatcheck.core.context import CompactionPolicy, Counter, apply, plan
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.notice import NOTICE_TOKENS, Omitted, notice_in, read, written
 from coatcheck.core.context.pairs import pair
@@ -27,7 +27,7 @@ from context.histories import (
     stored,
 )
 
-BUDGET = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000)
+BUDGET = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000)
 SEEDS = range(3)
 
 
@@ -114,7 +114,7 @@ def test_a_history_that_is_kept_compacted_never_breaks_and_its_notice_adds_up(na
 
 def test_newest_blocks_stay_as_long_as_they_fit() -> None:
     told = [Turn(f"Question {n} " + "x" * 400, [Step(f"Answer {n}")]) for n in range(40)]
-    policy = Policy(inline_tokens=100, card_tokens=80, max_tokens=2_000, settle_percent=100)
+    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, max_tokens=2_000, settle_percent=100)
     counting = counter()
     planned = plan(chat(told), policy, counting)
     new, report = apply(chat(told), planned, {}, counting)
@@ -203,7 +203,7 @@ def test_an_output_that_comes_late_goes_with_its_call() -> None:
         {"role": "assistant", "content": "finished " + "x" * 1_000},
         {"role": "user", "content": "last " + "x" * 6_000},
     ]
-    policy = Policy(inline_tokens=100, card_tokens=80, max_tokens=4_000)
+    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, max_tokens=4_000)
     assert plan({"input": items}, policy, counter()).dropped == [0, 2]
     new, _ = compact({"input": items}, policy)
     assert pair(index_of(new)).orphans == []
@@ -212,34 +212,35 @@ def test_an_output_that_comes_late_goes_with_its_call() -> None:
 
 def test_a_history_in_which_no_model_has_spoken_is_brought_into_its_budget() -> None:
     said = [{"role": "user", "content": f"msg {number} " + "word " * 300} for number in range(30)]
-    new, report = compact({"messages": said}, Policy(max_tokens=2_000))
+    new, report = compact({"messages": said}, CompactionPolicy(max_tokens=2_000))
     assert report.fits
     assert report.omitted_now > 20
     assert new["messages"][-1] == said[-1]
     longer = [*said, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "go on"}]
-    assert compact({"messages": longer}, Policy(max_tokens=2_000))[0]["messages"][:-2] == new["messages"]
+    assert compact({"messages": longer}, CompactionPolicy(max_tokens=2_000))[0]["messages"][:-2] == new["messages"]
 
 
 def test_a_limit_for_what_is_protected_is_at_least_what_stays_inline() -> None:
     body = chat(conversation(4))
-    above = Policy(inline_tokens=20_000, card_tokens=80)
+    above = CompactionPolicy(inline_tokens=20_000, card_tokens=80)
     assert (
-        compact(body, above)[0] == compact(body, Policy(inline_tokens=20_000, card_tokens=80, latest_tokens=20_000))[0]
+        compact(body, above)[0]
+        == compact(body, CompactionPolicy(inline_tokens=20_000, card_tokens=80, latest_tokens=20_000))[0]
     )
 
 
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(max_tokens=100),
-        Policy(card_tokens=2_000),
-        Policy(inline_tokens=1),
-        Policy(settle_percent=5),
-        Policy(batch_tokens=-1),
+        CompactionPolicy(max_tokens=100),
+        CompactionPolicy(card_tokens=2_000),
+        CompactionPolicy(inline_tokens=1),
+        CompactionPolicy(settle_percent=5),
+        CompactionPolicy(batch_tokens=-1),
     ],
     ids=["max", "card", "inline", "settle", "batch"],
 )
-def test_a_policy_that_contradicts_itself_is_refused_by_its_fields_name(policy: Policy) -> None:
+def test_a_policy_that_contradicts_itself_is_refused_by_its_fields_name(policy: CompactionPolicy) -> None:
     with pytest.raises(CoatcheckError) as refused:
         plan(chat([]), policy, counter())
     assert refused.value.code is Code.INVALID_REQUEST

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Policy, plan
+from coatcheck.core.context import CompactionPolicy, plan
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pointer import get
 from coatcheck.core.context.shape import as_list
 from coatcheck.core.context.signs import is_ours
 from context.histories import FORMATS, LISTS, chat, compact, conversation, counter, differences, dumped, moments
 
-SMALL = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000)
+SMALL = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000)
 POLICIES = {
     "turn": SMALL,
-    "step": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="step", latest_tokens=None),
-    "none": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none"),
-    "batches": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, batch_tokens=3_000),
+    "step": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="step", latest_tokens=None),
+    "none": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none"),
+    "batches": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, batch_tokens=3_000),
 }
 SEEDS = range(3)
 
@@ -117,7 +117,7 @@ def test_a_growing_history_keeps_every_earlier_decision(name: str, policy: str) 
 def test_unprotected_histories_only_ever_grow_at_their_end(name: str) -> None:
     """With protect=none an output is a card from its first request on: the prompt's cached prefix never breaks."""
     for seed in SEEDS:
-        policy = Policy(inline_tokens=100, card_tokens=80, protect="none", arguments=())
+        policy = CompactionPolicy(inline_tokens=100, card_tokens=80, protect="none", arguments=())
         before: list[str] = []
         for told in moments(conversation(seed, open_calls=False)):
             new, _ = compact(FORMATS[name](told), policy)
@@ -127,7 +127,7 @@ def test_unprotected_histories_only_ever_grow_at_their_end(name: str) -> None:
 
 
 def test_batches_change_the_past_less_often() -> None:
-    def breaks(policy: Policy) -> int:
+    def breaks(policy: CompactionPolicy) -> int:
         count, before = 0, list[str]()
         for told in moments(conversation(8, 12, open_calls=False)):
             new, _ = compact(chat(told), policy)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Format, Policy, Rule, apply, detect, plan
+from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, apply, detect, plan
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.inner import spliced
 from coatcheck.core.context.pairs import pair
@@ -14,7 +14,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import FORMATS, LISTS, artifact_id, compact, conversation, counter, stored
 
 LONG = "An output that is long enough to become a card. " * 20
-ALL = Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none")
+ALL = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none")
 
 
 def card_of(call_id: str | None, content: Any) -> str:  # noqa: ANN401 - a payload is any JSON
@@ -92,7 +92,7 @@ def test_images_become_placeholders_when_the_policy_says_so() -> None:
         "cache_control": {"type": "ephemeral"},
     }
     linked = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
-    policy = Policy(protect="none", media="placeholder")
+    policy = CompactionPolicy(protect="none", media="placeholder")
     new, report = compact(result([image, linked]), policy)
     assert new["messages"][2]["content"][0]["content"] == [
         {
@@ -168,7 +168,7 @@ def test_what_the_provider_ran_stays_unless_asked_for() -> None:
     new, report = compact(body, ALL)
     assert new is body
     assert [left.why for left in report.left] == ["the provider ran this tool"] * 3
-    new, report = compact(body, Policy(inline_tokens=100, card_tokens=80, protect="none", server_tools=True))
+    new, report = compact(body, CompactionPolicy(inline_tokens=100, card_tokens=80, protect="none", server_tools=True))
     assert [change.pointer for change in report.changes] == [
         "/messages/1/content/3/content/content/source/data",
         "/messages/1/content/5/content/0/text",
@@ -220,7 +220,9 @@ def test_free_text_of_a_custom_tool_becomes_a_marker_by_a_rule() -> None:
         ]
     }
     assert compact(body, ALL)[0] is body
-    policy = Policy(protect="none", argument_tokens=64, arguments=(Rule(tools=("apply_patch",), fields=("*",)),))
+    policy = CompactionPolicy(
+        protect="none", argument_tokens=64, arguments=(CompactionRule(tools=("apply_patch",), fields=("*",)),)
+    )
     new, _ = compact(body, policy)
     assert new["messages"][1]["tool_calls"][0]["custom"]["input"] == marker_of("c1", patch)
 
@@ -461,7 +463,7 @@ def called(call_id: str, name: str, output: str | None, arguments: str = "{}") -
 
 
 def test_the_latest_turn_is_spared_but_for_what_would_break_the_request() -> None:
-    policy = Policy(inline_tokens=100, card_tokens=80, latest_tokens=1_000)
+    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, latest_tokens=1_000)
     huge = LONG * 8
     body = chat_of(*called("c1", "run", LONG), {"role": "user", "content": "and?"}, *called("c2", "run", LONG))
     body["messages"] += called("c3", "run", huge)
@@ -473,12 +475,12 @@ def test_the_latest_turn_is_spared_but_for_what_would_break_the_request() -> Non
 
 def test_outputs_that_the_model_has_not_seen_are_of_the_latest_turn_though_the_user_spoke_since() -> None:
     body = chat_of(*called("c1", "run", LONG), {"role": "user", "content": "stop!"})
-    assert compact(body, Policy(inline_tokens=100, card_tokens=80))[0] is body
+    assert compact(body, CompactionPolicy(inline_tokens=100, card_tokens=80))[0] is body
 
 
 def test_protecting_the_step_spares_only_what_came_back_last() -> None:
     body = chat_of(*called("c1", "run", LONG), *called("c2", "run", LONG))
-    new, _ = compact(body, Policy(inline_tokens=100, card_tokens=80, protect="step"))
+    new, _ = compact(body, CompactionPolicy(inline_tokens=100, card_tokens=80, protect="step"))
     assert [m["content"] for m in new["messages"] if m["role"] == "tool"] == [card_of("c1", LONG), LONG]
 
 
@@ -576,7 +578,7 @@ def test_formats_are_known_by_their_structure(body: Any, expected: Format) -> No
 )
 def test_what_is_no_body_of_a_format_is_refused(body: Any, named: str | None) -> None:  # noqa: ANN401 - any JSON
     with pytest.raises(CoatcheckError) as refused:
-        plan(body, Policy(), counter(), named)
+        plan(body, CompactionPolicy(), counter(), named)
     assert refused.value.code is Code.INVALID_REQUEST
 
 

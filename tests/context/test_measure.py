@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Ask, Counter, Policy, Window, input_tokens, measure
+from coatcheck.core.context import CompactionPolicy, Counter, MeasureRequest, ModelWindow, input_tokens, measure
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages
 
 LONG = "word " * 4_000  # 5,000 tokens of four bytes
-POLICY = Policy()
+POLICY = CompactionPolicy()
 
 
 def body_of(output: str, *, later: bool = False) -> Any:  # noqa: ANN401 - any JSON
@@ -22,41 +22,43 @@ def body_of(output: str, *, later: bool = False) -> Any:  # noqa: ANN401 - any J
 
 
 def test_the_sums_are_sums_and_only_this_turns_payload_is_transient() -> None:
-    got = measure(body_of(LONG), Ask(window=Window(model=20_000)), POLICY, counter())
+    got = measure(body_of(LONG), MeasureRequest(window=ModelWindow(model=20_000)), POLICY, counter())
     assert got.next_turn.tokens == got.baseline.tokens + got.persisted.tokens
     assert got.this_turn.tokens == got.next_turn.tokens + got.transient.tokens
     assert got.transient.tokens == 5_000 - 600
     assert got.this_turn.tokens == got.parts.total
-    settled = measure(body_of(LONG, later=True), Ask(), POLICY, counter())
+    settled = measure(body_of(LONG, later=True), MeasureRequest(), POLICY, counter())
     assert settled.transient.tokens == 0
     assert settled.persisted.tokens > 5_000
 
 
 def test_what_the_next_turn_is_said_to_cost_is_what_it_costs_after_compaction() -> None:
-    before = measure(body_of(LONG), Ask(), POLICY, counter())
+    before = measure(body_of(LONG), MeasureRequest(), POLICY, counter())
     new, _ = compact(body_of(LONG, later=True), POLICY)
-    after = measure(new, Ask(), POLICY, counter())
-    added = measure(body_of("", later=True), Ask(), POLICY, counter()).parts.total
-    added -= measure(body_of(""), Ask(), POLICY, counter()).parts.total
+    after = measure(new, MeasureRequest(), POLICY, counter())
+    added = measure(body_of("", later=True), MeasureRequest(), POLICY, counter()).parts.total
+    added -= measure(body_of(""), MeasureRequest(), POLICY, counter()).parts.total
     assert after.next_turn.tokens <= before.next_turn.tokens + added
 
 
 def test_a_host_that_keeps_everything_has_nothing_in_flight() -> None:
-    got = measure(body_of(LONG), Ask(outputs_stay=True), POLICY, counter())
+    got = measure(body_of(LONG), MeasureRequest(outputs_stay=True), POLICY, counter())
     assert got.transient.tokens == 0
     assert got.next_turn == got.this_turn
 
 
 def test_what_is_beside_the_body_is_added_where_it_belongs() -> None:
-    plain = measure(body_of("ok"), Ask(), POLICY, counter())
-    got = measure(body_of("ok"), Ask(transient_tokens=700, persisted_tokens=90), POLICY, counter())
+    plain = measure(body_of("ok"), MeasureRequest(), POLICY, counter())
+    got = measure(body_of("ok"), MeasureRequest(transient_tokens=700, persisted_tokens=90), POLICY, counter())
     assert got.transient.tokens == plain.transient.tokens + 700
     assert got.persisted.tokens == plain.persisted.tokens + 90
 
 
 def test_windows_say_what_takes_the_rest() -> None:
-    window = Window(model=400_000, shown=272_000, output_reserve=32_000, safety_margin=8_000, compaction_limit=200_000)
-    got = measure(body_of("ok"), Ask(window=window), POLICY, counter()).window
+    window = ModelWindow(
+        model=400_000, shown=272_000, output_reserve=32_000, safety_margin=8_000, compaction_limit=200_000
+    )
+    got = measure(body_of("ok"), MeasureRequest(window=window), POLICY, counter()).window
     assert got is not None
     assert [(one.name, one.tokens) for one in got.taken] == [
         ("not offered by the host", 128_000),
@@ -69,43 +71,43 @@ def test_windows_say_what_takes_the_rest() -> None:
 
 
 def test_percentages_are_of_what_is_usable_and_half_up() -> None:
-    total = measure(body_of("ok"), Ask(), POLICY, counter()).this_turn.tokens
-    got = measure(body_of("ok"), Ask(window=Window(model=total * 8)), POLICY, counter())
+    total = measure(body_of("ok"), MeasureRequest(), POLICY, counter()).this_turn.tokens
+    got = measure(body_of("ok"), MeasureRequest(window=ModelWindow(model=total * 8)), POLICY, counter())
     assert (got.this_turn.percent, got.this_turn.left_percent) == (12.5, 87.5)
     assert got.this_turn.left_tokens == total * 7
-    over = measure(body_of("ok"), Ask(window=Window(model=total - 1)), POLICY, counter())
+    over = measure(body_of("ok"), MeasureRequest(window=ModelWindow(model=total - 1)), POLICY, counter())
     assert (over.this_turn.left_tokens, over.this_turn.left_percent) == (0, 0.0)
 
 
 def test_compaction_is_advised_from_eighty_percent_exactly() -> None:
-    total = measure(body_of("ok"), Ask(), POLICY, counter()).this_turn.tokens
+    total = measure(body_of("ok"), MeasureRequest(), POLICY, counter()).this_turn.tokens
     body = body_of("ok" + "x" * (4 * (-total % 4)))
     total += -total % 4
-    assert measure(body, Ask(), POLICY, counter()).this_turn.tokens == total
-    at = measure(body, Ask(window=Window(model=total * 5 // 4)), POLICY, counter())
-    under = measure(body, Ask(window=Window(model=total * 5 // 4 + 1)), POLICY, counter())
+    assert measure(body, MeasureRequest(), POLICY, counter()).this_turn.tokens == total
+    at = measure(body, MeasureRequest(window=ModelWindow(model=total * 5 // 4)), POLICY, counter())
+    under = measure(body, MeasureRequest(window=ModelWindow(model=total * 5 // 4 + 1)), POLICY, counter())
     assert (at.should_compact, at.because) == (True, "next_turn")
     assert (under.should_compact, under.because) == (False, None)
 
 
 def test_a_large_output_in_flight_is_the_reason_that_is_named() -> None:
-    got = measure(body_of(LONG), Ask(window=Window(model=6_000)), POLICY, counter())
+    got = measure(body_of(LONG), MeasureRequest(window=ModelWindow(model=6_000)), POLICY, counter())
     assert (got.should_compact, got.because) == (True, "this_turn")
-    assert measure(body_of(LONG), Ask(), POLICY, counter()).should_compact is None
+    assert measure(body_of(LONG), MeasureRequest(), POLICY, counter()).should_compact is None
 
 
 def test_real_usage_scales_every_number() -> None:
     told = [Turn("q " + "x" * 4_000, [Step("a " + "y" * 400)]), Turn("more", [])]
-    plain = measure(chat(told), Ask(), POLICY, counter())
-    first = measure(chat([Turn("q " + "x" * 4_000, [])]), Ask(), POLICY, counter()).this_turn.tokens
-    got = measure(chat(told), Ask(real_tokens=first * 3 // 2), POLICY, counter())
+    plain = measure(chat(told), MeasureRequest(), POLICY, counter())
+    first = measure(chat([Turn("q " + "x" * 4_000, [])]), MeasureRequest(), POLICY, counter()).this_turn.tokens
+    got = measure(chat(told), MeasureRequest(real_tokens=first * 3 // 2), POLICY, counter())
     assert (got.scaled_by, got.scale) == ("usage", round(first * 3 // 2 / first, 3))
     assert got.this_turn.tokens == pytest.approx(plain.this_turn.tokens * 1.5, abs=2)
     assert got.notes == []
 
 
 def test_usage_of_another_history_is_not_believed() -> None:
-    got = measure(body_of("ok"), Ask(real_tokens=900_000), POLICY, counter())
+    got = measure(body_of("ok"), MeasureRequest(real_tokens=900_000), POLICY, counter())
     assert got.scaled_by == "family"
     assert "900,000" in got.notes[0]
 
@@ -117,7 +119,7 @@ def test_usage_of_another_history_is_not_believed() -> None:
 def test_models_with_other_tokenizers_are_scaled_by_their_family(model: str, scale: float) -> None:
     body = messages([Turn("q", [])])
     body["model"] = model
-    got = measure(body, Ask(), POLICY, counter())
+    got = measure(body, MeasureRequest(), POLICY, counter())
     assert (got.scale, got.scaled_by) == (scale, "family")
 
 
@@ -126,7 +128,7 @@ def test_json_in_a_string_costs_a_fifth_more_and_base64_is_not_text() -> None:
     text = json.dumps({"a": "b" * 993})
     assert (counting.piece(text), counting.piece("x" + text[1:])) == (302, 251)
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 400_000}}
-    got = measure({"messages": [{"role": "user", "content": [image]}]}, Ask(), POLICY, counter())
+    got = measure({"messages": [{"role": "user", "content": [image]}]}, MeasureRequest(), POLICY, counter())
     assert (got.parts.media, got.parts.total) == (1_000, 1_003)
 
 
@@ -148,12 +150,12 @@ def test_usage_is_read_in_every_providers_shape(usage: dict[str, Any], tokens: i
 
 def test_a_window_with_nothing_left_is_refused() -> None:
     with pytest.raises(CoatcheckError) as refused:
-        measure(body_of("ok"), Ask(window=Window(model=1_000, output_reserve=1_000)), POLICY, counter())
+        measure(body_of("ok"), MeasureRequest(window=ModelWindow(model=1_000, output_reserve=1_000)), POLICY, counter())
     assert refused.value.code is Code.INVALID_REQUEST
 
 
 def test_a_request_cannot_have_covered_more_than_there_is() -> None:
     body = {"messages": [{"role": "user", "content": "word " * 500}]}
     with pytest.raises(CoatcheckError) as refused:
-        measure(body, Ask(real_tokens=900, covers=1_000), Policy(), counter())
+        measure(body, MeasureRequest(real_tokens=900, covers=1_000), CompactionPolicy(), counter())
     assert (refused.value.code, refused.value.extra["field"]) == (Code.INVALID_REQUEST, "covers")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Ask, Policy, Window, measure, plan
+from coatcheck.core.context import CompactionPolicy, MeasureRequest, ModelWindow, measure, plan
 from coatcheck.core.context.shape import as_list, as_object
 from coatcheck.core.errors import CoatcheckError
 from context.histories import FORMATS, compact, conversation, counter, differences
@@ -19,10 +19,10 @@ JUNK: list[Any] = [
     {"type": "tool_result", "tool_use_id": {}, "content": {"type": "text"}}, {"image_url": {"url": {}}}, 10**400,
 ]  # fmt: skip
 POLICIES = [
-    Policy(
+    CompactionPolicy(
         inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none", media="placeholder", server_tools=True
     ),
-    Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000, media="placeholder"),
+    CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000, media="placeholder"),
 ]
 
 
@@ -63,7 +63,7 @@ def test_broken_bodies_are_compacted_or_refused(name: str) -> None:
         policy = POLICIES[at % 2]
         try:
             new, report = compact(body, policy)
-            _ = measure(body, Ask(window=Window(model=9_000)), policy, counter())
+            _ = measure(body, MeasureRequest(window=ModelWindow(model=9_000)), policy, counter())
         except CoatcheckError:
             continue
         assert list(differences(before, body)) == []

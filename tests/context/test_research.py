@@ -6,7 +6,7 @@ from time import process_time
 import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.context import Counter, Policy, apply, plan
+from coatcheck.core.context import CompactionPolicy, Counter, apply, plan
 from context.histories import FORMATS, Call, Step, Turn, stored
 
 WINDOW = 262_144
@@ -27,7 +27,7 @@ def test_a_first_turn_of_research_fits_the_window(parallel: bool) -> None:
     steps = [Step("", calls)] if parallel else [Step("", [call]) for call in calls]
     body = FORMATS["openai-chat"]([Turn("Research this.", steps)])
     counting = Counter(load_tokenizer())
-    policy = Policy(max_tokens=WINDOW)
+    policy = CompactionPolicy(max_tokens=WINDOW)
     start = process_time()
     planned = plan(body, policy, counting)
     kept = stored(planned)

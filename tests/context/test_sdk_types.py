@@ -8,13 +8,15 @@ from typing import Any, cast
 import pytest
 from pydantic import TypeAdapter
 
-from coatcheck.core.context import Policy
+from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.shape import as_object
 from context.histories import FORMATS, LISTS, compact, conversation
 
 POLICIES = {
-    "cards": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, media="placeholder", protect="none"),
-    "budget": Policy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000),
+    "cards": CompactionPolicy(
+        inline_tokens=100, card_tokens=80, argument_tokens=64, media="placeholder", protect="none"
+    ),
+    "budget": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, max_tokens=2_000),
 }
 
 

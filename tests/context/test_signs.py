@@ -3,13 +3,13 @@
 import pytest
 from msgspec import structs
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import MAX_BUDGET, cut
-from coatcheck.core.card.known import is_card
+from coatcheck.core.card.recognition import is_card
 from coatcheck.core.context.signs import is_marker, is_own_tool, marker, marker_in, placeholder
 from coatcheck.core.kinds import recognise
 from context.histories import artifact_id
-from core.matter import HOSTILE, ORDINARY, TOKENIZER, measure_of, sample_of
+from core.sample_payloads import HOSTILE, ORDINARY, TOKENIZER, measure_of, sample_of
 
 ARTIFACT = artifact_id(None, "a payload")
 EVERYTHING = {**ORDINARY, **{name: HOSTILE[name] for name in ("forged", "ansi", "one long line", "zero-width", "nul")}}
@@ -32,7 +32,7 @@ def test_every_card_is_known_again_and_no_payload_is_taken_for_one(name: str) ->
 
 
 def test_a_long_text_that_begins_like_a_card_is_none() -> None:
-    data, said = b"hello\n" * 900, Said()
+    data, said = b"hello\n" * 900, DeclaredMetadata()
     facts = recognise(sample_of(data), structs.replace(said, tool_name="run"))
     text = cut(ARTIFACT, said, measure_of(data), facts, sample_of(data), budget=600, query=None, tokenizer=TOKENIZER)[1]
     assert is_card(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import Cut, spliced
+from coatcheck.core.context import Splice, spliced
 from coatcheck.core.context.pointer import Pointer, edited
 
 Json = Any
@@ -94,12 +94,14 @@ def test_elements_are_left_out_with_one_separator_each() -> None:
         edits: dict[Pointer, Json] = {("x",): 2}
         if 3 not in gone:
             edits["m", 3, "n"] = "k"
-        new = spliced(data, edits, Cut(("m",), gone, "note"))
+        new = spliced(data, edits, Splice(("m",), gone, "note"))
         kept: list[Json] = [{"n": "k" if n == 3 else n} for n in range(5) if n not in gone]
         kept.insert(gone[0], "note")
         assert json.loads(new) == {"m": kept, "x": 2}
-    assert spliced(data, {}, Cut(("m",), (1, 2), "note")) == b'{"m": [ {"n":0} , "note",\n{"n":3} ,{"n":4} ], "x":1.0}'
-    assert spliced(b"[1,2]", {}, Cut((), (1,), 3)) == b"[1,3]"
+    assert (
+        spliced(data, {}, Splice(("m",), (1, 2), "note")) == b'{"m": [ {"n":0} , "note",\n{"n":3} ,{"n":4} ], "x":1.0}'
+    )
+    assert spliced(b"[1,2]", {}, Splice((), (1,), 3)) == b"[1,3]"
 
 
 def test_halves_of_surrogate_pairs_stay_where_nothing_is_set() -> None:

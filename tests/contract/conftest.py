@@ -13,11 +13,11 @@ from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.ports.blobs import BlobStore
-from contract.making import START, Everything
+from contract.sample_changes import START, Everything
 from support.postgres_shared import databases
 from support.s3 import S3Server, shared_s3
 
@@ -81,7 +81,7 @@ async def _sqlite(folder: Path) -> AsyncGenerator[Everything]:
 @asynccontextmanager
 async def _postgresql(_: Path) -> AsyncGenerator[Everything]:
     with databases().lent() as url:
-        opened = await PostgresCatalog.open(url, limits=Limits(connections=2))
+        opened = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2))
         try:
             yield opened
         finally:

@@ -6,11 +6,11 @@ from datetime import timedelta
 from coatcheck.core.artifact import Caller
 from coatcheck.core.holds import Hold
 from coatcheck.core.keys import KeyInfo
-from coatcheck.ports.artifacts import DeleteArtifact, Stored
+from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.keys import MakeKey
-from coatcheck.ports.watching import Overdue
-from contract.making import DAY, START, Everything, number_of, store
+from coatcheck.ports.telemetry import Overdue
+from contract.sample_changes import DAY, START, Everything, number_of, store
 
 SECOND = timedelta(seconds=1)
 
@@ -22,7 +22,7 @@ async def test_an_empty_catalogue_has_nothing_to_do(catalog: Everything) -> None
 async def test_what_has_expired_is_counted_until_it_is_buried_over_all_namespaces(catalog: Everything) -> None:
     changes = [store(b"%d" % n, ttl=10 + n, namespace=f"n{n % 2}") for n in range(4)]
     for change in (*changes, store(b"stays"), store(b"pinned", ttl=1, pinned=True)):
-        assert isinstance(await catalog.store_artifact(change), Stored)
+        assert isinstance(await catalog.store_artifact(change), IngestResult)
     found = await catalog.overdue(START + 12 * SECOND, 100)
     assert (found.expired, found.oldest) == (3, START + 10 * SECOND)
     assert found.artifacts == 6
@@ -32,7 +32,7 @@ async def test_what_has_expired_is_counted_until_it_is_buried_over_all_namespace
 async def test_dead_blobs_are_counted_with_their_bytes(catalog: Everything) -> None:
     changes = [store(b"%d" % n * 100) for n in range(3)]
     for change in changes:
-        assert isinstance(await catalog.store_artifact(change), Stored)
+        assert isinstance(await catalog.store_artifact(change), IngestResult)
     before = await catalog.overdue(START, 100)
     for change in changes[:2]:
         gone = DeleteArtifact(
@@ -49,7 +49,7 @@ async def test_dead_blobs_are_counted_with_their_bytes(catalog: Everything) -> N
 async def test_what_a_hold_keeps_is_not_overdue(catalog: Everything) -> None:
     held, free = store(b"held", ttl=5), store(b"free", ttl=6)
     for change in (held, free):
-        assert isinstance(await catalog.store_artifact(change), Stored)
+        assert isinstance(await catalog.store_artifact(change), IngestResult)
     hold = Hold(id="h1", namespace="acme", number=number_of(held), reason="audit", made_by="me", at=START)
     assert await catalog.place_hold(PlaceHold(hold=hold)) is True
     found = await catalog.overdue(START + 10 * SECOND, 100)

@@ -6,24 +6,24 @@ import pytest
 from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Gone, Kind, Placement, Said
+from coatcheck.core.artifact import Artifact, DeclaredMetadata, Gone, Kind, Placement
 from coatcheck.core.expiry import expiry
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    Fenced,
     IdempotencyKey,
+    IngestResult,
+    KeyConflict,
     KeyRecord,
-    KeyReused,
     PatchArtifact,
     StoreArtifact,
-    Stored,
     Touch,
+    UploadFenced,
 )
-from coatcheck.ports.catalog import Filter, Found
-from coatcheck.ports.tidying import CondemnBlob, DeadBlob, ExpireArtifacts
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
+from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, MarkBlobCorrupt
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload
-from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
+from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
 
 HOUR = timedelta(hours=1)
 MOMENT = timedelta(microseconds=1)
@@ -38,14 +38,14 @@ def remove(change: StoreArtifact, *, after: timedelta = timedelta()) -> DeleteAr
     return DeleteArtifact(namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY)
 
 
-async def stored(catalog: Everything, change: StoreArtifact) -> Stored:
+async def stored(catalog: Everything, change: StoreArtifact) -> IngestResult:
     answer = await catalog.store_artifact(change)
-    assert isinstance(answer, Stored)
+    assert isinstance(answer, IngestResult)
     return answer
 
 
 async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everything) -> None:
-    said = Said(
+    said = DeclaredMetadata(
         media_type="text/plain",
         tool_name="bash",
         tool_call_id="call_1",
@@ -70,9 +70,11 @@ async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everythi
         pinned=False,
         engine=1,
     )
-    assert await catalog.store_artifact(change) == Stored(artifact, created=True, blob_used=True)
-    assert await catalog.find("acme", number_of(change), START) == Found(artifact, None)
-    assert await catalog.find("acme", number_of(change), START, with_bytes=True) == Found(artifact, change.inline)
+    assert await catalog.store_artifact(change) == IngestResult(artifact, created=True, blob_used=True)
+    assert await catalog.find("acme", number_of(change), START) == FoundArtifact(artifact, None)
+    assert await catalog.find("acme", number_of(change), START, with_bytes=True) == FoundArtifact(
+        artifact, change.inline
+    )
 
 
 async def test_inline_bytes_are_found_by_their_blob_in_their_own_namespace_only(catalog: Everything) -> None:
@@ -87,7 +89,7 @@ async def test_a_file_that_no_artifact_came_to_use_is_left_to_the_sweep(catalog:
     first = store(b"same", placement="file")
     await catalog.begin_upload(begin(first.blob.id))
     await stored(catalog, first)
-    second = store(b"same", placement="file", said=Said(tool_call_id="another"))
+    second = store(b"same", placement="file", said=DeclaredMetadata(tool_call_id="another"))
     await catalog.begin_upload(begin(second.blob.id))
     assert not (await stored(catalog, second)).blob_used
     dead = await catalog.dead_blobs(START + DAY, 9)
@@ -95,28 +97,32 @@ async def test_a_file_that_no_artifact_came_to_use_is_left_to_the_sweep(catalog:
 
 
 async def test_another_namespace_never_hears_of_an_artifact(catalog: Everything) -> None:
-    change = store(said=Said(session="s"))
+    change = store(said=DeclaredMetadata(session="s"))
     await stored(catalog, change)
     number = number_of(change)
     assert await catalog.find("other", number, START) is None
-    assert (await catalog.list_artifacts("other", Filter(), START, before=None, limit=9)).artifacts == []
+    assert (await catalog.list_artifacts("other", ArtifactFilter(), START, before=None, limit=9)).artifacts == []
     assert await catalog.patch_artifact(PatchArtifact(namespace="other", number=number, now=START)) is None
     gone = DeleteArtifact(namespace="other", number=number, now=START, tombstone_until=START + DAY)
     assert await catalog.delete_artifact(gone) is None
     session = DeleteSession(namespace="other", session="s", now=START, tombstone_until=START + DAY, limit=9)
     assert await catalog.delete_session(session) == 0
-    assert isinstance(await catalog.find("acme", number, START), Found)
+    assert isinstance(await catalog.find("acme", number, START), FoundArtifact)
 
 
 async def test_posting_again_with_the_same_or_no_declaration_answers_the_artifact_unchanged(
     catalog: Everything,
 ) -> None:
-    first = store(said=Said(tool_call_id="c", title="first"), ttl=60)
+    first = store(said=DeclaredMetadata(tool_call_id="c", title="first"), ttl=60)
     before = await stored(catalog, first)
-    silent = store(said=Said(tool_call_id="c", labels=("new",)), ttl=999, now=START + 30 * timedelta(seconds=1))
-    assert await catalog.store_artifact(silent) == Stored(before.artifact, created=False, blob_used=False)
-    again = store(said=Said(tool_call_id="c", title="first"), ttl=999, now=START + 30 * timedelta(seconds=1))
-    assert await catalog.store_artifact(again) == Stored(before.artifact, created=False, blob_used=False)
+    silent = store(
+        said=DeclaredMetadata(tool_call_id="c", labels=("new",)), ttl=999, now=START + 30 * timedelta(seconds=1)
+    )
+    assert await catalog.store_artifact(silent) == IngestResult(before.artifact, created=False, blob_used=False)
+    again = store(
+        said=DeclaredMetadata(tool_call_id="c", title="first"), ttl=999, now=START + 30 * timedelta(seconds=1)
+    )
+    assert await catalog.store_artifact(again) == IngestResult(before.artifact, created=False, blob_used=False)
 
 
 async def test_the_same_bytes_of_another_call_share_one_blob_within_a_namespace_only(
@@ -128,16 +134,16 @@ async def test_the_same_bytes_of_another_call_share_one_blob_within_a_namespace_
     assert (shared.created, shared.blob_used, shared.artifact.blob) == (True, False, first.blob)
     assert (await stored(catalog, foreign)).blob_used
     found = await catalog.find("acme", number_of(second), START, with_bytes=True)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundArtifact)
     assert found.inline == first.inline
 
 
 async def test_a_store_whose_intent_is_gone_is_fenced_and_changes_nothing(catalog: Everything) -> None:
     change = store(placement="file")
-    assert await catalog.store_artifact(change) == Fenced()
+    assert await catalog.store_artifact(change) == UploadFenced()
     assert await catalog.find("acme", number_of(change), START) is None
     await catalog.begin_upload(begin(change.blob.id, "other"))
-    assert await catalog.store_artifact(change) == Fenced()
+    assert await catalog.store_artifact(change) == UploadFenced()
     assert await catalog.known_blobs([("acme", change.blob.id)]) == set()
 
 
@@ -145,7 +151,7 @@ async def test_a_store_uses_its_intent_up(catalog: Everything) -> None:
     change = store(placement="file")
     await catalog.begin_upload(begin(change.blob.id))
     assert (await stored(catalog, change)).blob_used
-    assert await catalog.store_artifact(change) == Fenced()
+    assert await catalog.store_artifact(change) == UploadFenced()
     assert (
         await catalog.renew_upload(RenewUpload(namespace="acme", blob_id=change.blob.id, lease_until=START + DAY))
         is False
@@ -180,9 +186,9 @@ async def test_a_key_of_another_request_is_refused_and_only_the_intent_is_gone(c
     await stored(catalog, store(key=key()))
     other = store(b"other", placement="file", key=key(fingerprint=b"g"))
     await catalog.begin_upload(begin(other.blob.id))
-    assert await catalog.store_artifact(other) == KeyReused()
+    assert await catalog.store_artifact(other) == KeyConflict()
     assert await catalog.find("acme", number_of(other), START) is None
-    assert await catalog.store_artifact(other) == Fenced()
+    assert await catalog.store_artifact(other) == UploadFenced()
 
 
 async def test_a_key_that_has_expired_may_be_used_for_another_request(catalog: Everything) -> None:
@@ -193,7 +199,7 @@ async def test_a_key_that_has_expired_may_be_used_for_another_request(catalog: E
 
 
 async def test_the_first_answer_to_a_key_stays_when_the_request_is_repeated(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     changes = [store(said=said, key=key()) for _ in range(20)]
     answers = await asyncio.gather(*(stored(catalog, change) for change in changes))
     assert {answer.created for answer in answers} == {True}
@@ -208,7 +214,7 @@ async def test_the_first_answer_to_a_key_stays_when_the_request_is_repeated(cata
 
 @pytest.mark.parametrize("how", ["deleted", "expired", "forgotten"])
 async def test_a_repeated_request_never_revives_what_went_since(catalog: Everything, how: str) -> None:
-    said = Said(tool_call_id="c", tool_name="bash")
+    said = DeclaredMetadata(tool_call_id="c", tool_name="bash")
     first = store(said=said, key=key(), ttl=60)
     await stored(catalog, first)
     later = START + timedelta(seconds=60 if how == "expired" else 1)
@@ -226,11 +232,11 @@ async def test_a_repeated_request_never_revives_what_went_since(catalog: Everyth
     at = START + timedelta(seconds=60) if how == "expired" else START
     gone = Gone(id=ids.render(number_of(first)), reason=reason, at=at, tool_name="bash")
     assert await catalog.store_artifact(again) == (None if how == "forgotten" else gone)
-    assert not isinstance(await catalog.find("acme", number_of(again), later), Found)
+    assert not isinstance(await catalog.find("acme", number_of(again), later), FoundArtifact)
 
 
-def condemn(change: StoreArtifact, namespace: str = "acme") -> CondemnBlob:
-    return CondemnBlob(namespace=namespace, blob_id=change.blob.id, now=START)
+def mark_corrupt(change: StoreArtifact, namespace: str = "acme") -> MarkBlobCorrupt:
+    return MarkBlobCorrupt(namespace=namespace, blob_id=change.blob.id, now=START)
 
 
 async def test_a_blob_is_condemned_once_in_its_namespace_while_it_lives(catalog: Everything) -> None:
@@ -238,14 +244,14 @@ async def test_a_blob_is_condemned_once_in_its_namespace_while_it_lives(catalog:
     for one in (change, gone):
         await stored(catalog, one)
     await catalog.delete_artifact(remove(gone))
-    assert await catalog.condemn_blob(condemn(change, "other")) is False
-    assert await catalog.condemn_blob(condemn(gone)) is False
+    assert await catalog.mark_blob_corrupt(mark_corrupt(change, "other")) is False
+    assert await catalog.mark_blob_corrupt(mark_corrupt(gone)) is False
     assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) == change.blob
-    assert [await catalog.condemn_blob(condemn(change)) for _ in range(2)] == [True, False]
+    assert [await catalog.mark_blob_corrupt(mark_corrupt(change)) for _ in range(2)] == [True, False]
     assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) is None
     assert await catalog.same_bytes("acme", gone.blob.sha256, gone.blob.size) is None
     found = await catalog.find("acme", number_of(change), START)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundArtifact)
     assert found.artifact.blob == replace(change.blob, condemned=True)
 
 
@@ -254,11 +260,11 @@ async def test_a_blob_is_condemned_once_in_its_namespace_while_it_lives(catalog:
 async def test_posting_the_payload_of_a_condemned_blob_heals_all_that_share_it(
     catalog: Everything, placement: Placement, same: bool
 ) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     first, sharing, elsewhere = store(said=said), store(), store(namespace="other")
     for change in (first, sharing, elsewhere):
         await stored(catalog, change)
-    await catalog.condemn_blob(condemn(first))
+    await catalog.mark_blob_corrupt(mark_corrupt(first))
     fresh = store(said=said if same else None, placement=placement)
     if placement == "file":
         await catalog.begin_upload(begin(fresh.blob.id))
@@ -266,34 +272,34 @@ async def test_posting_the_payload_of_a_condemned_blob_heals_all_that_share_it(
     assert (answer.created, answer.blob_used, answer.artifact.blob) == (not same, True, fresh.blob)
     for change in (first, sharing):
         found = await catalog.find("acme", number_of(change), START, with_bytes=True)
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundArtifact)
         assert (found.artifact.blob, found.inline) == (fresh.blob, fresh.inline)
     dead = DeadBlob("acme", first.blob.id, "inline", START, first.blob.stored_size)
     assert await catalog.dead_blobs(START + DAY, 9) == [dead]
     found = await catalog.find("other", number_of(elsewhere), START)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundArtifact)
     assert found.artifact.blob == elsewhere.blob
     assert (await stored(catalog, store(said=said))).blob_used is False
 
 
 async def test_a_repeated_request_heals_what_its_key_stands_for(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     first = store(said=said, key=key())
     await stored(catalog, first)
-    await catalog.condemn_blob(condemn(first))
+    await catalog.mark_blob_corrupt(mark_corrupt(first))
     fresh = store(said=said, key=key())
     answer = await stored(catalog, fresh)
     assert (answer.created, answer.blob_used, answer.artifact.blob) == (True, True, fresh.blob)
 
 
 async def test_expiry_is_exact_on_every_route_before_any_sweep(catalog: Everything) -> None:
-    change = store(said=Said(tool_name="bash", session="s"), ttl=60)
+    change = store(said=DeclaredMetadata(tool_name="bash", session="s"), ttl=60)
     await stored(catalog, change)
     end, number = START + timedelta(seconds=60), number_of(change)
     gone = Gone(id=ids.render(number), reason="expired", at=end, tool_name="bash", session="s")
-    assert isinstance(await catalog.find("acme", number, end - MOMENT), Found)
+    assert isinstance(await catalog.find("acme", number, end - MOMENT), FoundArtifact)
     assert await catalog.find("acme", number, end) == gone
-    assert (await catalog.list_artifacts("acme", Filter(), end, before=None, limit=5)).artifacts == []
+    assert (await catalog.list_artifacts("acme", ArtifactFilter(), end, before=None, limit=5)).artifacts == []
     assert await catalog.patch_artifact(PatchArtifact(namespace="acme", number=number, now=end)) == gone
     assert await catalog.delete_artifact(remove(change, after=end - START)) == gone
     session = DeleteSession(namespace="acme", session="s", now=end, tombstone_until=end + DAY, limit=5)
@@ -318,7 +324,7 @@ async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_u
 
 @pytest.mark.parametrize("how", ["deleted", "expired", "swept"])
 async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catalog: Everything, how: str) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     first = store(said=said, ttl=60, placement="file")
     await catalog.begin_upload(begin(first.blob.id))
     old = await stored(catalog, first)
@@ -331,7 +337,7 @@ async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catal
     again = store(said=said, ttl=60, now=later)
     new = await stored(catalog, again)
     assert (new.created, new.artifact.id, new.artifact.created_at) == (True, old.artifact.id, later)
-    assert await catalog.find("acme", number_of(first), later) == Found(new.artifact)
+    assert await catalog.find("acme", number_of(first), later) == FoundArtifact(new.artifact)
     # Unswept, the old blob is still live, and the new artifact points at it; dead, it never comes back.
     dead = {blob.id for blob in await catalog.dead_blobs(later + DAY, 9)}
     assert (new.artifact.blob.id in dead, new.blob_used) == (False, how != "expired")
@@ -342,7 +348,7 @@ async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catal
 async def test_who_comes_late_does_not_revive_what_went_since_and_revives_what_went_before(
     catalog: Everything, how: str
 ) -> None:
-    said = Said(tool_name="bash", tool_call_id="c")
+    said = DeclaredMetadata(tool_name="bash", tool_call_id="c")
     first = store(said=said, ttl=60)
     await stored(catalog, first)
     end = START + timedelta(seconds=60)
@@ -360,24 +366,26 @@ async def test_who_comes_late_does_not_revive_what_went_since_and_revives_what_w
     await catalog.begin_upload(begin(late.blob.id))
     assert await catalog.store_artifact(late) == gone
     assert await catalog.find_key("acme", "k", START) is None
-    assert not isinstance(await catalog.find("acme", number_of(first), late.now), Found)
+    assert not isinstance(await catalog.find("acme", number_of(first), late.now), FoundArtifact)
     assert late.blob.id in {blob.id for blob in await catalog.dead_blobs(late.now + DAY, 9)}
     again = replace(store(said=said, now=START + 60 * DAY), unless_buried_since=end)
     assert (await stored(catalog, again)).created
 
 
 async def test_who_comes_late_is_answered_what_lives_and_makes_what_never_was(catalog: Everything) -> None:
-    there = store(said=Said(tool_call_id="c"))
+    there = store(said=DeclaredMetadata(tool_call_id="c"))
     first = await stored(catalog, there)
-    late = [replace(store(said=Said(tool_call_id=name)), unless_buried_since=START) for name in ("c", "d", "e")]
+    late = [
+        replace(store(said=DeclaredMetadata(tool_call_id=name)), unless_buried_since=START) for name in ("c", "d", "e")
+    ]
     answers = await asyncio.gather(*(stored(catalog, change) for change in late))
     assert [answer.created for answer in answers] == [False, True, True]
     assert answers[0].artifact == first.artifact
 
 
 async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -> None:
-    changes = [store(b"%d" % i, said=Said(session="s", tool_call_id=str(i))) for i in range(5)]
-    other = store(said=Said(session="t"))
+    changes = [store(b"%d" % i, said=DeclaredMetadata(session="s", tool_call_id=str(i))) for i in range(5)]
+    other = store(said=DeclaredMetadata(session="t"))
     for change in [*changes, other]:
         await stored(catalog, change)
     part = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=2)
@@ -386,13 +394,13 @@ async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -
         found = await catalog.find("acme", number_of(change), START)
         assert isinstance(found, Gone)
         assert found.reason == "session_deleted"
-    assert isinstance(await catalog.find("acme", number_of(other), START), Found)
+    assert isinstance(await catalog.find("acme", number_of(other), START), FoundArtifact)
 
 
 async def patched(catalog: Everything, change: PatchArtifact) -> Artifact:
     answer = await catalog.patch_artifact(change)
     assert isinstance(answer, Artifact)
-    assert await catalog.find(change.namespace, change.number, change.now) == Found(answer)
+    assert await catalog.find(change.namespace, change.number, change.now) == FoundArtifact(answer)
     return answer
 
 
@@ -416,7 +424,7 @@ async def test_a_pin_suspends_expiry_and_its_end_restores_it_from_now_if_it_has_
     number, soon, late = number_of(change), START + timedelta(seconds=50), START + HOUR
     pin = PatchArtifact(namespace="acme", number=number, now=soon, pinned=True)
     assert (await patched(catalog, pin)).expires_at is None
-    assert isinstance(await catalog.find("acme", number, late), Found)
+    assert isinstance(await catalog.find("acme", number, late), FoundArtifact)
     unpin = PatchArtifact(namespace="acme", number=number, now=soon, pinned=False)
     assert (await patched(catalog, unpin)).expires_at == START + timedelta(seconds=100)
     await patched(catalog, pin)
@@ -425,14 +433,14 @@ async def test_a_pin_suspends_expiry_and_its_end_restores_it_from_now_if_it_has_
 
 
 async def test_labels_are_replaced_and_nothing_else_of_what_was_said(catalog: Everything) -> None:
-    change = store(said=Said(title="t", labels=("a", "b")), ttl=60)
+    change = store(said=DeclaredMetadata(title="t", labels=("a", "b")), ttl=60)
     before = await stored(catalog, change)
     number = number_of(change)
     answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=START, labels=("c",)))
-    assert answer.said == Said(title="t", labels=("c",))
+    assert answer.said == DeclaredMetadata(title="t", labels=("c",))
     assert answer.expires_at == before.artifact.expires_at
     answer = await patched(catalog, PatchArtifact(namespace="acme", number=number, now=START, labels=()))
-    assert answer.said == Said(title="t")
+    assert answer.said == DeclaredMetadata(title="t")
 
 
 async def test_a_read_moves_the_idle_expiry_but_never_past_the_ttl_or_backwards(catalog: Everything) -> None:
@@ -444,7 +452,7 @@ async def test_a_read_moves_the_idle_expiry_but_never_past_the_ttl_or_backwards(
         reads = tuple(("acme", number, START + timedelta(seconds=s)) for s in seconds)
         await catalog.touch(Touch(reads=reads))
         found = await catalog.find("acme", number, START)
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundArtifact)
         assert found.artifact.expires_at is not None
         return (found.artifact.expires_at - START).total_seconds()
 
@@ -491,7 +499,7 @@ async def test_many_reads_at_once_move_what_they_would_one_after_the_other(catal
         await catalog.touch(Touch(reads=(read,)))
     for change, twin in zip(changes, twins, strict=True):
         found = [await catalog.find(c.namespace, number_of(c), START) for c in (change, twin)]
-        ends = [each.artifact.expires_at for each in found if isinstance(each, Found)]
+        ends = [each.artifact.expires_at for each in found if isinstance(each, FoundArtifact)]
         assert len(ends) == 2
         assert ends[0] == ends[1]
 
@@ -503,7 +511,7 @@ async def test_lists_page_newest_first_and_lose_nothing_to_what_arrives_meanwhil
     seen: list[str] = []
     before: int | None = None
     while True:
-        page = await catalog.list_artifacts("acme", Filter(), START, before=before, limit=3)
+        page = await catalog.list_artifacts("acme", ArtifactFilter(), START, before=before, limit=3)
         seen += [artifact.id for artifact in page.artifacts]
         await stored(catalog, store(b"new"))
         if (before := page.before) is None:
@@ -511,27 +519,27 @@ async def test_lists_page_newest_first_and_lose_nothing_to_what_arrives_meanwhil
     assert seen == [ids.render(number_of(change)) for change in reversed(changes)]
 
 
-LISTED: list[tuple[Filter, list[str]]] = [
-    (Filter(session="s"), ["a", "b"]),
-    (Filter(kind=Kind.LOG), ["b", "c"]),
-    (Filter(tool_name="curl"), ["c"]),
-    (Filter(url="https://example.org/"), ["c"]),
-    (Filter(label="x"), ["a"]),
-    (Filter(label='x"y'), ["b"]),
-    (Filter(label="y"), []),
-    (Filter(session="s", kind=Kind.LOG), ["b"]),
-    (Filter(session="t", label="x"), []),
+LISTED: list[tuple[ArtifactFilter, list[str]]] = [
+    (ArtifactFilter(session="s"), ["a", "b"]),
+    (ArtifactFilter(kind=Kind.LOG), ["b", "c"]),
+    (ArtifactFilter(tool_name="curl"), ["c"]),
+    (ArtifactFilter(url="https://example.org/"), ["c"]),
+    (ArtifactFilter(label="x"), ["a"]),
+    (ArtifactFilter(label='x"y'), ["b"]),
+    (ArtifactFilter(label="y"), []),
+    (ArtifactFilter(session="s", kind=Kind.LOG), ["b"]),
+    (ArtifactFilter(session="t", label="x"), []),
 ]
 
 
 @pytest.mark.parametrize(("where", "titles"), LISTED)
 async def test_a_list_holds_exactly_what_meets_all_conditions(
-    catalog: Everything, where: Filter, titles: list[str]
+    catalog: Everything, where: ArtifactFilter, titles: list[str]
 ) -> None:
     for said in (
-        Said(title="a", session="s", labels=("x", "z")),
-        Said(title="b", session="s", kind=Kind.LOG, labels=('x"y',)),
-        Said(title="c", session="t", kind=Kind.LOG, tool_name="curl", url="https://example.org/"),
+        DeclaredMetadata(title="a", session="s", labels=("x", "z")),
+        DeclaredMetadata(title="b", session="s", kind=Kind.LOG, labels=('x"y',)),
+        DeclaredMetadata(title="c", session="t", kind=Kind.LOG, tool_name="curl", url="https://example.org/"),
     ):
         await stored(catalog, store(str(said.title).encode(), said=said))
     page = await catalog.list_artifacts("acme", where, START, before=None, limit=200)
@@ -540,12 +548,12 @@ async def test_a_list_holds_exactly_what_meets_all_conditions(
 
 
 async def test_changes_at_once_all_take_effect_and_duplicates_make_one_artifact(catalog: Everything) -> None:
-    said = [Said(tool_call_id=str(i % 40)) for i in range(200)]
+    said = [DeclaredMetadata(tool_call_id=str(i % 40)) for i in range(200)]
     answers = await asyncio.gather(*(stored(catalog, store(b"same", said=one)) for one in said))
     assert sum(answer.created for answer in answers) == 40
     assert sum(answer.blob_used for answer in answers) == 1
     assert len({answer.artifact.id for answer in answers}) == 40
-    page = await catalog.list_artifacts("acme", Filter(), START, before=None, limit=200)
+    page = await catalog.list_artifacts("acme", ArtifactFilter(), START, before=None, limit=200)
     assert len(page.artifacts) == 40
 
 

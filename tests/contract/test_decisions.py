@@ -7,26 +7,26 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Gone, Said
+from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import Held, Hold
-from coatcheck.core.policy import Policy, Rules, Scope
-from coatcheck.core.quota import Full, Room, Usage
+from coatcheck.core.holds import Hold, HoldConflict
+from coatcheck.core.policy import Policy, PolicyScope, Rules
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    Fenced,
+    IngestResult,
     PatchArtifact,
     StoreArtifact,
-    Stored,
     StoreView,
     Touch,
+    UploadFenced,
 )
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold, SetPolicy
-from coatcheck.ports.tidying import EvictArtifacts, Evicted, ExpireArtifacts, ReapUploads
+from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult, ExpireArtifacts, ReapUploads
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
-from contract.making import START, Everything, number_of, store, view
+from contract.sample_changes import START, Everything, number_of, store, view
 
 LIFE = timedelta(days=30)
 LATER = START + timedelta(hours=1)
@@ -39,12 +39,12 @@ def second(count: float) -> datetime:
 
 async def put(catalog: Everything, change: StoreArtifact) -> int:
     answer = await catalog.store_artifact(change)
-    assert isinstance(answer, Stored)
+    assert isinstance(answer, IngestResult)
     return number_of(change)
 
 
 def in_session(session: str | None, call: str, content: bytes = b"x\n", **how: object) -> StoreArtifact:
-    return store(content, said=Said(tool_name="bash", tool_call_id=call, session=session), **how)  # pyright: ignore[reportArgumentType]
+    return store(content, said=DeclaredMetadata(tool_name="bash", tool_call_id=call, session=session), **how)  # pyright: ignore[reportArgumentType]
 
 
 def holding(number: int | None = None, session: str | None = None, **how: object) -> Hold:
@@ -69,14 +69,14 @@ def expiring(at: datetime) -> ExpireArtifacts:
 
 
 async def live(catalog: Everything, number: int, at: datetime = LATER) -> bool:
-    return isinstance(await catalog.find("acme", number, at), Found)
+    return isinstance(await catalog.find("acme", number, at), FoundArtifact)
 
 
 # ------------------------------------------------------------------------------------------------ policies
 
 
 async def test_the_last_version_of_a_scope_holds_and_all_versions_are_kept(catalog: Everything) -> None:
-    whole, logs = Scope("acme"), Scope("acme", "kind", "log")
+    whole, logs = PolicyScope("acme"), PolicyScope("acme", "kind", "log")
     first = SetPolicy(scope=whole, policy=Policy(ttl=60), now=START)
     assert await catalog.policy_version() == 0
     assert await catalog.set_policy(first) == 1
@@ -92,7 +92,7 @@ async def test_the_last_version_of_a_scope_holds_and_all_versions_are_kept(catal
 
 
 async def test_a_policy_is_removed_once_and_its_versions_stay(catalog: Everything) -> None:
-    everywhere = Scope("*")
+    everywhere = PolicyScope("*")
     removal = SetPolicy(scope=everywhere, policy=None, now=LATER)
     assert await catalog.set_policy(removal) is None
     await catalog.set_policy(SetPolicy(scope=everywhere, policy=Policy(ttl=60), now=START))
@@ -104,7 +104,9 @@ async def test_a_policy_is_removed_once_and_its_versions_stay(catalog: Everythin
 
 
 async def test_versions_that_are_made_at_once_are_given_in_one_order(catalog: Everything) -> None:
-    changes = [SetPolicy(scope=Scope("acme", "tool", f"t{i}"), policy=Policy(ttl=60), now=START) for i in range(8)]
+    changes = [
+        SetPolicy(scope=PolicyScope("acme", "tool", f"t{i}"), policy=Policy(ttl=60), now=START) for i in range(8)
+    ]
     assert sorted(await asyncio.gather(*map(catalog.set_policy, changes)), key=str) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert len((await catalog.policies())[1].all()) == 8
 
@@ -139,7 +141,7 @@ async def expire(catalog: Everything, number: int) -> object:
 async def evict(catalog: Everything, number: int) -> object:
     del number
     return await catalog.evict_artifacts(
-        EvictArtifacts(namespace="acme", now=LATER, room=Room(0, 0), tombstone_until=LATER + LIFE, limit=9)
+        EvictArtifacts(namespace="acme", now=LATER, room=QuotaLimits(0, 0), tombstone_until=LATER + LIFE, limit=9)
     )
 
 
@@ -165,7 +167,7 @@ async def test_what_is_held_is_deleted_by_no_way_and_by_every_way_once_it_is_rel
     answer = await WAYS[way](catalog, number)
     assert await live(catalog, number)
     if way == "delete" or (way == "session" and what != "artifact") or (way == "namespace" and what == "namespace"):
-        assert answer == Held((hold.id,))
+        assert answer == HoldConflict((hold.id,))
     assert await catalog.release_hold(ReleaseHold(id=hold.id, namespace="acme", now=LATER)) == hold
     await WAYS[way](catalog, number)
     assert not await live(catalog, number)
@@ -182,9 +184,9 @@ async def test_a_hold_whose_time_is_over_holds_nothing(catalog: Everything, way:
 async def test_a_hold_covers_what_comes_later_and_only_its_own_namespace(catalog: Everything) -> None:
     await catalog.place_hold(PlaceHold(hold=holding(session="s")))
     number = await put(catalog, in_session("s", "1"))
-    foreign = store(b"z\n", namespace="other", said=Said(tool_call_id="1", session="s"))
+    foreign = store(b"z\n", namespace="other", said=DeclaredMetadata(tool_call_id="1", session="s"))
     await put(catalog, foreign)
-    assert isinstance(await delete_one(catalog, number), Held)
+    assert isinstance(await delete_one(catalog, number), HoldConflict)
     change = replace(deleting(number_of(foreign)), namespace="other")
     assert await catalog.delete_artifact(change) is True
 
@@ -240,11 +242,11 @@ async def test_posting_what_has_expired_under_a_hold_finds_it_as_it_was(catalog:
     await catalog.place_hold(PlaceHold(hold=holding(number)))
     first = await catalog.find("acme", number, START, with_view=True)
     again = await catalog.store_artifact(replace(change, now=LATER, ttl=60))
-    assert isinstance(again, Stored)
-    assert isinstance(first, Found)
+    assert isinstance(again, IngestResult)
+    assert isinstance(first, FoundArtifact)
     assert not again.created
     there = await catalog.find("acme", number, LATER, with_view=True)
-    assert isinstance(there, Found)
+    assert isinstance(there, FoundArtifact)
     assert there.artifact == replace(first.artifact, ttl=HOUR + 60, expires_at=second(HOUR + 60))
     assert there.text_view == first.text_view
 
@@ -254,8 +256,8 @@ async def test_the_holds_within_a_session_or_a_namespace_are_named(catalog: Ever
     assert await catalog.holds_within("acme", "s", LATER) is None
     hold = holding(number)
     await catalog.place_hold(PlaceHold(hold=hold))
-    assert await catalog.holds_within("acme", "s", LATER) == Held((hold.id,))
-    assert await catalog.holds_within("acme", None, LATER) == Held((hold.id,))
+    assert await catalog.holds_within("acme", "s", LATER) == HoldConflict((hold.id,))
+    assert await catalog.holds_within("acme", None, LATER) == HoldConflict((hold.id,))
     assert await catalog.holds_within("acme", "t", LATER) is None
 
 
@@ -294,7 +296,7 @@ async def test_an_upload_reserves_and_gives_back_however_it_ends(catalog: Everyt
     more = ReserveMore(namespace="acme", blob_id=change.blob.id, reserve=700, room=None)
     assert await catalog.reserve_more(more) is True
     assert await used(catalog) == (0, 0, 700)
-    assert isinstance(await catalog.store_artifact(change), Stored)
+    assert isinstance(await catalog.store_artifact(change), IngestResult)
     assert await used(catalog) == (change.blob.stored_size, 1, 0)
     for end in (
         lambda: catalog.abandon_upload(AbandonUpload(namespace="acme", blob_id="b2")),
@@ -309,44 +311,46 @@ async def test_an_upload_reserves_and_gives_back_however_it_ends(catalog: Everyt
 async def test_a_full_namespace_takes_nothing_new_and_answers_what_is_there(catalog: Everything) -> None:
     first = in_session("s", "1", b"first\n")
     size = first.blob.stored_size
-    room = Room(max_bytes=size + 5, max_artifacts=9)
+    room = QuotaLimits(max_bytes=size + 5, max_artifacts=9)
     await put(catalog, replace(first, room=room))
     before = await used(catalog)
     full = await catalog.store_artifact(replace(in_session("s", "2", b"second\n"), room=room))
-    assert isinstance(full, Full)
+    assert isinstance(full, QuotaExceeded)
     assert (full.usage.bytes, full.over_artifacts, full.hopeless) == (size, 0, False)
     assert full.over_bytes > 0
     assert await used(catalog) == before
     again = await catalog.store_artifact(replace(first, room=room))
-    assert isinstance(again, Stored)
+    assert isinstance(again, IngestResult)
     assert not again.created
     shared = await catalog.store_artifact(replace(in_session("s", "3", b"first\n"), room=room))
-    assert isinstance(shared, Stored)
+    assert isinstance(shared, IngestResult)
     assert await used(catalog) == (size, 2, 0)
 
 
 async def test_the_last_place_is_taken_once_by_many_at_once(catalog: Everything) -> None:
-    changes = [replace(in_session("s", str(i), b"%d\n" % i), room=Room(None, 3)) for i in range(12)]
+    changes = [replace(in_session("s", str(i), b"%d\n" % i), room=QuotaLimits(None, 3)) for i in range(12)]
     answers = await asyncio.gather(*map(catalog.store_artifact, changes))
-    assert [type(answer) for answer in answers].count(Stored) == 3
-    assert [type(answer) for answer in answers].count(Full) == 9
+    assert [type(answer) for answer in answers].count(IngestResult) == 3
+    assert [type(answer) for answer in answers].count(QuotaExceeded) == 9
     assert (await used(catalog))[1] == 3
 
 
 async def test_an_upload_without_room_keeps_its_intent_and_can_commit_when_there_is_room(catalog: Everything) -> None:
-    change = replace(store(b"file\n", placement="file"), room=Room(max_artifacts=0))
+    change = replace(store(b"file\n", placement="file"), room=QuotaLimits(max_artifacts=0))
     begin = BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=LATER)
     assert await catalog.begin_upload(begin) is None
-    assert isinstance(await catalog.store_artifact(change), Full)
-    assert isinstance(await catalog.store_artifact(replace(change, room=None)), Stored)
-    assert isinstance(await catalog.store_artifact(replace(change, said=Said(tool_call_id="n"))), Fenced)
-    full = await catalog.begin_upload(replace(begin, blob_id="b2", reserve=99, room=Room(max_bytes=50)))
-    assert isinstance(full, Full)
+    assert isinstance(await catalog.store_artifact(change), QuotaExceeded)
+    assert isinstance(await catalog.store_artifact(replace(change, room=None)), IngestResult)
+    assert isinstance(
+        await catalog.store_artifact(replace(change, said=DeclaredMetadata(tool_call_id="n"))), UploadFenced
+    )
+    full = await catalog.begin_upload(replace(begin, blob_id="b2", reserve=99, room=QuotaLimits(max_bytes=50)))
+    assert isinstance(full, QuotaExceeded)
     assert (await used(catalog))[2] == 0
 
 
 def making_room(
-    room: Room, at: datetime = LATER, limit: int = 9, *, bytes_: int = 0, artifacts: int = 0
+    room: QuotaLimits, at: datetime = LATER, limit: int = 9, *, bytes_: int = 0, artifacts: int = 0
 ) -> EvictArtifacts:
     return EvictArtifacts(
         namespace="acme",
@@ -372,10 +376,10 @@ async def test_eviction_takes_the_expired_first_then_the_least_recently_read_and
     await catalog.touch(Touch(reads=(("acme", numbers[2], second(100)),)))
     order: list[int] = []
     for left in (6, 5, 4, 3, 2):
-        assert await catalog.evict_artifacts(making_room(Room(None, left))) == Evicted(1, enough=True)
+        assert await catalog.evict_artifacts(making_room(QuotaLimits(None, left))) == EvictionResult(1, enough=True)
         order += [at for at, number in enumerate(numbers) if at not in order and not await live(catalog, number)]
     assert order == [6, 3, 4, 5, 2]
-    assert await catalog.evict_artifacts(making_room(Room(None, 1))) == Evicted(0, enough=False)
+    assert await catalog.evict_artifacts(making_room(QuotaLimits(None, 1))) == EvictionResult(0, enough=False)
     assert [at for at, number in enumerate(numbers) if await live(catalog, number)] == [0, 1]
     gone = await catalog.find("acme", numbers[3], LATER)
     assert isinstance(gone, Gone)
@@ -387,10 +391,10 @@ async def test_eviction_goes_in_batches_and_takes_no_more_than_is_needed(catalog
     for change in changes:
         await put(catalog, change)
     total = sum(change.blob.stored_size for change in changes)
-    room = Room(total - changes[0].blob.stored_size - changes[1].blob.stored_size - 1, None)
-    assert await catalog.evict_artifacts(making_room(room, limit=2)) == Evicted(2, enough=False)
-    assert await catalog.evict_artifacts(making_room(room, limit=2)) == Evicted(1, enough=True)
-    assert await catalog.evict_artifacts(making_room(room, limit=2)) == Evicted(0, enough=True)
+    room = QuotaLimits(total - changes[0].blob.stored_size - changes[1].blob.stored_size - 1, None)
+    assert await catalog.evict_artifacts(making_room(room, limit=2)) == EvictionResult(2, enough=False)
+    assert await catalog.evict_artifacts(making_room(room, limit=2)) == EvictionResult(1, enough=True)
+    assert await catalog.evict_artifacts(making_room(room, limit=2)) == EvictionResult(0, enough=True)
     assert (await used(catalog))[1] == 3
 
 
@@ -398,8 +402,8 @@ async def test_nothing_is_evicted_for_what_would_not_fit_all_the_same(catalog: E
     await put(catalog, in_session(None, "1", b"1\n"))
     await put(catalog, in_session(None, "2", b"2\n", pinned=True))
     before = await used(catalog)
-    for change in (making_room(Room(10, None), bytes_=11), making_room(Room(None, 1), artifacts=1)):
-        assert await catalog.evict_artifacts(change) == Evicted(0, enough=False)
+    for change in (making_room(QuotaLimits(10, None), bytes_=11), making_room(QuotaLimits(None, 1), artifacts=1)):
+        assert await catalog.evict_artifacts(change) == EvictionResult(0, enough=False)
     assert await used(catalog) == before
 
 
@@ -408,7 +412,7 @@ async def test_shared_bytes_are_freed_with_the_last_that_points_at_them(catalog:
         await put(catalog, in_session(None, str(at), b"same\n" * 20, now=second(at)))
     await put(catalog, in_session(None, "9", b"other\n" * 20, now=second(9)))
     size = (await used(catalog))[0]
-    assert await catalog.evict_artifacts(making_room(Room(size - 1, None))) == Evicted(3, enough=True)
+    assert await catalog.evict_artifacts(making_room(QuotaLimits(size - 1, None))) == EvictionResult(3, enough=True)
     assert (await used(catalog))[1] == 1
 
 
@@ -428,11 +432,11 @@ async def test_a_namespace_that_goes_takes_nothing_new_and_is_as_new_when_it_is_
     with pytest.raises(CoatcheckError) as refused:
         await catalog.store_artifact(new)
     assert refused.value.code is Code.NAMESPACE_DELETING
-    assert isinstance(await catalog.store_artifact(store(b"elsewhere\n", namespace="other")), Stored)
+    assert isinstance(await catalog.store_artifact(store(b"elsewhere\n", namespace="other")), IngestResult)
     assert [await catalog.delete_namespace(going) for _ in range(4)] == [2, 2, 1, 0]
     assert await catalog.mark_namespace(replace(mark, deleting=False)) is True
     assert await used(catalog) == (0, 0, 0)
-    assert isinstance(await catalog.store_artifact(new), Stored)
+    assert isinstance(await catalog.store_artifact(new), IngestResult)
 
 
 async def test_of_a_group_only_those_are_refused_whose_namespace_goes(catalog: Everything) -> None:

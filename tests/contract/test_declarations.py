@@ -6,46 +6,46 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Artifact, Facts, Kind, Said
-from coatcheck.ports.artifacts import IdempotencyKey, PatchArtifact, StoreArtifact, Stored
-from coatcheck.ports.catalog import Filter, Found, Run
-from contract.making import DAY, START, Everything, number_of, store, view
+from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Kind
+from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, PatchArtifact, StoreArtifact
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact, RunKey
+from contract.sample_changes import DAY, START, Everything, number_of, store, view
 
 LATER = START + timedelta(minutes=5)
-FIRST = Said(tool_call_id="c", session="s", tool_name="bash", title="first", labels=("a",))
+FIRST = DeclaredMetadata(tool_call_id="c", session="s", tool_name="bash", title="first", labels=("a",))
 
 
-async def stored(catalog: Everything, change: StoreArtifact) -> Stored:
+async def stored(catalog: Everything, change: StoreArtifact) -> IngestResult:
     answer = await catalog.store_artifact(change)
-    assert isinstance(answer, Stored)
+    assert isinstance(answer, IngestResult)
     return answer
 
 
-async def found(catalog: Everything, change: StoreArtifact) -> Found:
+async def found(catalog: Everything, change: StoreArtifact) -> FoundArtifact:
     answer = await catalog.find(change.namespace, number_of(change), LATER, with_view=True, with_survey=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, FoundArtifact)
     return answer
 
 
 async def test_the_last_declaration_counts_as_a_whole(catalog: Everything) -> None:
     first = (await stored(catalog, store(said=FIRST, ttl=600, survey=b"first"))).artifact
-    said = Said(tool_call_id="c", session="s", kind=Kind.LOG, command="make", labels=("b",))
+    said = DeclaredMetadata(tool_call_id="c", session="s", kind=Kind.LOG, command="make", labels=("b",))
     answer = await stored(catalog, store(said=said, now=LATER, ttl=9, survey=b"second"))
-    now = replace(first, said=replace(said, labels=("a",)), facts=Facts(kind=Kind.LOG))
-    assert answer == Stored(now, created=False, blob_used=False, redeclared=True)
-    assert await found(catalog, store(said=FIRST)) == Found(now, survey=b"second")
+    now = replace(first, said=replace(said, labels=("a",)), facts=DetectedMetadata(kind=Kind.LOG))
+    assert answer == IngestResult(now, created=False, blob_used=False, redeclared=True)
+    assert await found(catalog, store(said=FIRST)) == FoundArtifact(now, survey=b"second")
 
 
 async def test_lists_filter_by_the_last_declaration(catalog: Everything) -> None:
     await stored(catalog, store(said=FIRST))
     await stored(catalog, store(said=replace(FIRST, tool_name="make", kind=Kind.LOG, url="https://e.org/"), now=LATER))
 
-    async def listed(where: Filter) -> list[Artifact]:
+    async def listed(where: ArtifactFilter) -> list[Artifact]:
         return (await catalog.list_artifacts("acme", where, LATER, before=None, limit=9)).artifacts
 
-    wanted = [Filter(tool_name="make"), Filter(kind=Kind.LOG), Filter(url="https://e.org/")]
+    wanted = [ArtifactFilter(tool_name="make"), ArtifactFilter(kind=Kind.LOG), ArtifactFilter(url="https://e.org/")]
     assert [len(await listed(where)) for where in wanted] == [1, 1, 1]
-    assert await listed(Filter(tool_name="bash")) == []
+    assert await listed(ArtifactFilter(tool_name="bash")) == []
 
 
 async def test_what_was_recognised_once_of_the_stored_bytes_stays(catalog: Everything) -> None:
@@ -124,12 +124,12 @@ async def test_of_many_declarations_at_once_one_is_stored_whole(catalog: Everyth
     assert kept.survey == (kept.artifact.said.title or "").encode()
 
 
-def run(said: Said, but: bytes = b"") -> Run:
-    return Run(namespace="acme", session=said.session or "", tool_name=said.tool_name, command=said.command, but=but)
+def run(said: DeclaredMetadata, but: bytes = b"") -> RunKey:
+    return RunKey(namespace="acme", session=said.session or "", tool_name=said.tool_name, command=said.command, but=but)
 
 
 async def test_the_latest_run_is_that_of_the_same_session_tool_and_command(catalog: Everything) -> None:
-    make = Said(session="s", tool_name="bash", command='echo "ä\n%_"')
+    make = DeclaredMetadata(session="s", tool_name="bash", command='echo "ä\n%_"')
     others = [
         replace(make, session="t"),
         replace(make, tool_name="sh"),
@@ -151,7 +151,7 @@ async def test_the_latest_run_is_that_of_the_same_session_tool_and_command(catal
 
 
 async def test_a_run_that_has_expired_is_none(catalog: Everything) -> None:
-    make = Said(session="s", command="make")
+    make = DeclaredMetadata(session="s", command="make")
     await stored(catalog, store(b"old", said=make))
     await stored(catalog, store(b"new", said=make, ttl=60))
     assert await catalog.latest_run(run(make), START) == number_of(store(b"new", said=make))

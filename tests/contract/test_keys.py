@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Caller, Gone, Said
-from coatcheck.core.audit import Entry
+from coatcheck.core.artifact import Caller, DeclaredMetadata, Gone
+from coatcheck.core.audit import SealedAuditLine
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
-from coatcheck.ports.artifacts import DeleteArtifact, Stored
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
-from coatcheck.ports.tidying import ExpireArtifacts
-from contract.making import START, Everything, number_of, store
+from coatcheck.ports.maintenance import ExpireArtifacts
+from contract.sample_changes import START, Everything, number_of, store
 
 BY = Caller(name="tester", key_id="0123456789A")
 LATER = START + timedelta(hours=1)
@@ -148,7 +148,7 @@ async def test_namespaces_are_listed_in_parts_or_one_alone(catalog: Everything) 
 class WithLines(Protocol):
     """A catalogue as the audit's readers see it."""
 
-    async def audit_lines(self, *, after: int, limit: int) -> list[Entry]: ...
+    async def audit_lines(self, *, after: int, limit: int) -> list[SealedAuditLine]: ...
 
 
 async def test_each_change_that_changes_something_has_its_line_in_the_audit_and_none_has_a_digest(
@@ -191,19 +191,24 @@ async def test_a_list_of_sessions_that_begin_alike_has_those_to_the_letter(catal
         "u/x",
         "ü",
     ]
-    stored = {name: await catalog.store_artifact(store(said=Said(session=name, tool_call_id=name))) for name in names}
-    await catalog.store_artifact(store(said=Said(tool_call_id="in no session")))
-    assert all(isinstance(each, Stored) for each in stored.values())
+    stored = {
+        name: await catalog.store_artifact(store(said=DeclaredMetadata(session=name, tool_call_id=name)))
+        for name in names
+    }
+    await catalog.store_artifact(store(said=DeclaredMetadata(tool_call_id="in no session")))
+    assert all(isinstance(each, IngestResult) for each in stored.values())
     for prefix in ("user-1/", "user-1", "user_", "a%", "ü/", "ü", "U", "z", "user-1/a"):
-        page = await catalog.list_artifacts("acme", Filter(session_prefix=prefix), START, before=None, limit=200)
+        page = await catalog.list_artifacts(
+            "acme", ArtifactFilter(session_prefix=prefix), START, before=None, limit=200
+        )
         found = {artifact.said.session for artifact in page.artifacts}
         assert found == {name for name in names if name.startswith(prefix)}, prefix
 
 
 async def test_a_tombstone_says_in_which_session_it_was(catalog: Everything) -> None:
     for session in ("run-1", None):
-        dead = store(said=Said(session=session, tool_call_id="dead"))
-        late = store(said=Said(session=session, tool_call_id="late"), ttl=60)
+        dead = store(said=DeclaredMetadata(session=session, tool_call_id="dead"))
+        late = store(said=DeclaredMetadata(session=session, tool_call_id="late"), ttl=60)
         for change in (dead, late):
             await catalog.store_artifact(change)
         until = START + timedelta(days=30)

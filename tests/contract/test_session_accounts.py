@@ -2,29 +2,29 @@
 
 from datetime import timedelta
 
-from coatcheck.core.artifact import Said
-from coatcheck.core.session_usage import SessionUsage, Spent
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.session_usage import SessionUsage, UsageDelta
 from coatcheck.ports.artifacts import DeleteSession
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace
+from coatcheck.ports.maintenance import PurgeRecords
 from coatcheck.ports.session_accounts import AddSessionUsage
-from coatcheck.ports.tidying import PurgeRecords
-from contract.making import DAY, START, Everything, store
+from contract.sample_changes import DAY, START, Everything, store
 
 SECOND = timedelta(seconds=1)
 
 
-def adding(batch: int, *sessions: tuple[str, str, Spent], seconds: int = 0) -> AddSessionUsage:
+def adding(batch: int, *sessions: tuple[str, str, UsageDelta], seconds: int = 0) -> AddSessionUsage:
     return AddSessionUsage(batch=batch, at=START + seconds * SECOND, sessions=sessions)
 
 
 async def test_what_happens_adds_up_and_the_last_gauges_stand(catalog: Everything) -> None:
-    first = Spent(artifacts=1, raw_tokens=900, given_tokens=60, persisted_tokens=5_000, transient_tokens=700)
-    more = Spent(reads=2, read_tokens=150, compactions=1, unsent_tokens=840)
-    later = Spent(artifacts=2, raw_tokens=1_000, given_tokens=-5, persisted_tokens=5_100, transient_tokens=0)
+    first = UsageDelta(artifacts=1, raw_tokens=900, given_tokens=60, persisted_tokens=5_000, transient_tokens=700)
+    more = UsageDelta(reads=2, read_tokens=150, compactions=1, unsent_tokens=840)
+    later = UsageDelta(artifacts=2, raw_tokens=1_000, given_tokens=-5, persisted_tokens=5_100, transient_tokens=0)
     await catalog.add_session_usage(adding(1, ("acme", "s", first), ("acme", "t", more)))
     await catalog.add_session_usage(adding(2, ("acme", "s", more), seconds=1))
     await catalog.add_session_usage(adding(3, ("acme", "s", later), seconds=2))
-    total = Spent(
+    total = UsageDelta(
         artifacts=3,
         raw_tokens=1_900,
         given_tokens=55,
@@ -41,7 +41,7 @@ async def test_what_happens_adds_up_and_the_last_gauges_stand(catalog: Everythin
 
 
 async def test_a_change_that_is_made_again_counts_once(catalog: Everything) -> None:
-    change = adding(7, ("acme", "s", Spent(reads=1)), ("other", "s", Spent(reads=5)))
+    change = adding(7, ("acme", "s", UsageDelta(reads=1)), ("other", "s", UsageDelta(reads=5)))
     for _ in range(3):
         await catalog.add_session_usage(change)
     found = [await catalog.session_usage(namespace, "s") for namespace in ("acme", "other")]
@@ -49,14 +49,14 @@ async def test_a_change_that_is_made_again_counts_once(catalog: Everything) -> N
 
 
 async def test_accounts_of_another_namespace_are_not_seen(catalog: Everything) -> None:
-    await catalog.add_session_usage(adding(1, ("acme", "s", Spent(reads=1))))
+    await catalog.add_session_usage(adding(1, ("acme", "s", UsageDelta(reads=1))))
     assert await catalog.session_usage("other", "s") is None
     assert await catalog.session_usage("acme", "S") is None
 
 
 async def test_an_account_goes_with_its_session(catalog: Everything) -> None:
-    _ = await catalog.store_artifact(store(said=Said(session="s")))
-    await catalog.add_session_usage(adding(1, ("acme", "s", Spent(reads=1)), ("acme", "t", Spent(reads=2))))
+    _ = await catalog.store_artifact(store(said=DeclaredMetadata(session="s")))
+    await catalog.add_session_usage(adding(1, ("acme", "s", UsageDelta(reads=1)), ("acme", "t", UsageDelta(reads=2))))
     gone = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=10)
     assert await catalog.delete_session(gone) == 1
     assert await catalog.session_usage("acme", "s") is None
@@ -64,8 +64,8 @@ async def test_an_account_goes_with_its_session(catalog: Everything) -> None:
 
 
 async def test_accounts_that_nobody_writes_to_go_after_ninety_days(catalog: Everything) -> None:
-    await catalog.add_session_usage(adding(1, ("acme", "old", Spent(reads=1))))
-    await catalog.add_session_usage(adding(2, ("acme", "new", Spent(reads=1)), seconds=86_400))
+    await catalog.add_session_usage(adding(1, ("acme", "old", UsageDelta(reads=1))))
+    await catalog.add_session_usage(adding(2, ("acme", "new", UsageDelta(reads=1)), seconds=86_400))
     just = START + 90 * DAY
     assert await catalog.purge_records(PurgeRecords(now=just - SECOND, limit=10)) in {0, 2}
     _ = await catalog.purge_records(PurgeRecords(now=just, limit=10))
@@ -73,11 +73,11 @@ async def test_accounts_that_nobody_writes_to_go_after_ninety_days(catalog: Ever
 
 
 async def test_accounts_go_with_their_namespace_and_those_of_others_stay(catalog: Everything) -> None:
-    spent = Spent(artifacts=1, raw_tokens=900)
+    spent = UsageDelta(artifacts=1, raw_tokens=900)
     sessions = [("acme", f"s{at}", spent) for at in range(7)]
     await catalog.add_session_usage(adding(1, *sessions, ("other", "s1", spent)))
     for at in range(3):
-        await catalog.store_artifact(store(b"%d\n" % at, said=Said(session=f"s{at}", tool_call_id=str(at))))
+        await catalog.store_artifact(store(b"%d\n" % at, said=DeclaredMetadata(session=f"s{at}", tool_call_id=str(at))))
     going = DeleteNamespace(namespace="acme", now=START, tombstone_until=START + DAY, limit=2)
     assert await catalog.delete_namespace(going) == 0  # it is not marked
     assert await catalog.session_usage("acme", "s0") is not None

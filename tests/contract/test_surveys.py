@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.retention.changes import RestoreArtifact
-from coatcheck.ports.artifacts import DeleteArtifact, StoreArtifact, Stored
-from coatcheck.ports.catalog import Found
-from contract.making import DAY, START, Everything, blob_of, number_of, store
+from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, StoreArtifact
+from coatcheck.ports.catalog import FoundArtifact
+from contract.sample_changes import DAY, START, Everything, blob_of, number_of, store
 
 LARGE = bytes(range(256)) * 1024
 
 
 async def survey_of(catalog: Everything, change: StoreArtifact) -> bytes | None:
     found = await catalog.find(change.namespace, number_of(change), START, with_survey=True)
-    assert isinstance(found, Found)
-    assert await catalog.find(change.namespace, number_of(change), START) == Found(found.artifact)
+    assert isinstance(found, FoundArtifact)
+    assert await catalog.find(change.namespace, number_of(change), START) == FoundArtifact(found.artifact)
     return found.survey
 
 
@@ -45,7 +45,7 @@ async def removed(catalog: Everything, change: StoreArtifact) -> RestoreArtifact
 @pytest.mark.parametrize("survey", [None, b"", b"\x00\xffsurvey", LARGE], ids=["none", "empty", "bytes", "large"])
 async def test_a_survey_is_found_only_where_it_is_asked_for(catalog: Everything, survey: bytes | None) -> None:
     change = store(survey=survey)
-    assert isinstance(await catalog.store_artifact(change), Stored)
+    assert isinstance(await catalog.store_artifact(change), IngestResult)
     assert await survey_of(catalog, change) == survey
 
 
@@ -60,12 +60,12 @@ async def test_all_that_is_asked_for_comes_with_the_artifact_at_once(catalog: Ev
     change = store(survey=b"s")
     await catalog.store_artifact(change)
     found = await catalog.find("acme", number_of(change), START, with_bytes=True, with_view=True, with_survey=True)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundArtifact)
     assert (found.inline, found.text_view, found.survey) == (change.inline, None, b"s")
 
 
 async def test_an_artifact_that_is_stored_again_after_it_was_deleted_has_the_new_survey(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     await catalog.store_artifact(store(said=said, survey=b"first"))
     await removed(catalog, store(said=said))
     await catalog.store_artifact(store(said=said))
@@ -78,17 +78,17 @@ async def test_an_undo_brings_the_survey_back(catalog: Everything, survey: bytes
     for each in (other, change):
         await catalog.store_artifact(each)
     restore = await removed(catalog, change)
-    assert isinstance(await catalog.restore_artifact(restore), Stored)
+    assert isinstance(await catalog.restore_artifact(restore), IngestResult)
     assert await survey_of(catalog, change) == survey
     assert await survey_of(catalog, other) == b"other"
 
 
 async def test_an_undo_brings_back_the_survey_of_that_removal_and_of_no_other(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     for survey in (b"first", None):
         await catalog.store_artifact(store(said=said, survey=survey))
         restore = await removed(catalog, store(said=said))
-    assert isinstance(await catalog.restore_artifact(restore), Stored)
+    assert isinstance(await catalog.restore_artifact(restore), IngestResult)
     assert await survey_of(catalog, store(said=said)) is None
 
 

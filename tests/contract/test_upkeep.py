@@ -1,19 +1,19 @@
 import asyncio
 from datetime import datetime, timedelta
 
-from coatcheck.core.artifact import Said
-from coatcheck.ports.artifacts import DeleteArtifact, Fenced, IdempotencyKey, StoreArtifact, Stored
-from coatcheck.ports.catalog import Found
-from coatcheck.ports.tidying import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResult, StoreArtifact, UploadFenced
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.seal_key import SealKey
-from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store
+from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
 
 SECOND = timedelta(seconds=1)
 
 
 async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
-    assert isinstance(await catalog.store_artifact(change), Stored)
+    assert isinstance(await catalog.store_artifact(change), IngestResult)
     return change
 
 
@@ -43,14 +43,14 @@ async def test_expiry_takes_the_longest_overdue_first_in_batches_across_namespac
     assert {blob.id for blob in await catalog.dead_blobs(START + DAY, 9)} == {change.blob.id for change in changes[-2:]}
     assert [await catalog.expire_artifacts(sweep) for _ in range(3)] == [2, 1, 0]
     for change in kept:
-        assert isinstance(await catalog.find("acme", number_of(change), START + 10 * SECOND), Found)
+        assert isinstance(await catalog.find("acme", number_of(change), START + 10 * SECOND), FoundArtifact)
 
 
 async def test_a_blob_dies_with_the_last_artifact_that_points_at_it(catalog: Everything) -> None:
     first, second = await put(catalog, store(b"x")), await put(catalog, store(b"x"))
     await delete(catalog, first)
     assert await catalog.dead_blobs(START + DAY, 9) == []
-    assert isinstance(await catalog.find("acme", number_of(second), START), Found)
+    assert isinstance(await catalog.find("acme", number_of(second), START), FoundArtifact)
     await delete(catalog, second)
     dead = DeadBlob("acme", first.blob.id, "inline", START, first.blob.stored_size)
     assert dead.stored_size > 0
@@ -71,11 +71,11 @@ async def test_dead_blobs_are_paged_past_each_other_also_when_they_died_together
 
 
 async def test_a_dead_blob_is_never_pointed_at_again(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     first = await put(catalog, store(b"x", said=said))
     await delete(catalog, first)
     again = await catalog.store_artifact(store(b"x", said=said))
-    assert isinstance(again, Stored)
+    assert isinstance(again, IngestResult)
     assert (again.blob_used, again.artifact.blob.id == first.blob.id) == (True, False)
 
 
@@ -87,7 +87,7 @@ async def test_forgetting_drops_a_dead_blob_only_and_is_fine_when_repeated(catal
     names = [("acme", live.blob.id), ("acme", dying.blob.id)]
     assert await catalog.known_blobs(names) == {("acme", live.blob.id)}
     found = await catalog.find("acme", number_of(live), START, with_bytes=True)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundArtifact)
     assert found.inline == live.inline
 
 
@@ -98,8 +98,8 @@ async def test_a_late_upload_becomes_a_dead_blob_and_its_writer_is_fenced(catalo
     now = START + 61 * SECOND
     assert await catalog.reap_uploads(ReapUploads(now=now, limit=9)) == 1
     assert await catalog.dead_blobs(now + SECOND, 9) == [DeadBlob("acme", late.blob.id, "file", now)]
-    assert await catalog.store_artifact(late) == Fenced()
-    assert isinstance(await catalog.store_artifact(punctual), Stored)
+    assert await catalog.store_artifact(late) == UploadFenced()
+    assert isinstance(await catalog.store_artifact(punctual), IngestResult)
     assert await catalog.reap_uploads(ReapUploads(now=now + DAY, limit=9)) == 0
 
 

@@ -4,22 +4,22 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Blob, Placement, Said
+from coatcheck.core.artifact import Blob, DeclaredMetadata, Placement
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    Fenced,
     FoundView,
+    IngestResult,
     NewView,
     StoreArtifact,
-    Stored,
     StoredView,
     StoreView,
+    UploadFenced,
 )
-from coatcheck.ports.catalog import Found
-from coatcheck.ports.tidying import CondemnBlob, DeadBlob, ExpireArtifacts, ForgetBlobs, ReapUploads
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
 from coatcheck.ports.uploads import BeginUpload
-from contract.making import DAY, START, Everything, fresh_blob_id, number_of, store, view
+from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store, view
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
@@ -28,7 +28,7 @@ SECOND = timedelta(seconds=1)
 async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
     if change.blob.placement != "inline":
         await begin(catalog, change.blob, change.namespace)
-    assert isinstance(await catalog.store_artifact(change), Stored)
+    assert isinstance(await catalog.store_artifact(change), IngestResult)
     return change
 
 
@@ -61,13 +61,13 @@ async def delete(catalog: Everything, change: StoreArtifact) -> None:
 async def found(catalog: Everything, change: StoreArtifact, *, now: datetime = START) -> FoundView | None:
     """The view that the catalogue answers with an artifact that is live."""
     answer = await catalog.find(change.namespace, number_of(change), now, with_view=True)
-    assert isinstance(answer, Found)
-    assert await catalog.find(change.namespace, number_of(change), now) == Found(answer.artifact)
+    assert isinstance(answer, FoundArtifact)
+    assert await catalog.find(change.namespace, number_of(change), now) == FoundArtifact(answer.artifact)
     whole = await catalog.find(change.namespace, number_of(change), now, with_bytes=True, with_view=True)
-    assert isinstance(whole, Found)
+    assert isinstance(whole, FoundArtifact)
     assert (whole.artifact, whole.text_view) == (answer.artifact, answer.text_view)
     plain = await catalog.find(change.namespace, number_of(change), now, with_bytes=True)
-    assert plain == Found(whole.artifact, whole.inline)
+    assert plain == FoundArtifact(whole.artifact, whole.inline)
     return answer.text_view
 
 
@@ -84,8 +84,8 @@ def id_of(new: NewView) -> str:
     return new.blob.id
 
 
-def condemn(blob_id: str) -> CondemnBlob:
-    return CondemnBlob(namespace="acme", blob_id=blob_id, now=START)
+def mark_corrupt(blob_id: str) -> MarkBlobCorrupt:
+    return MarkBlobCorrupt(namespace="acme", blob_id=blob_id, now=START)
 
 
 def kept(new: NewView) -> FoundView:
@@ -120,18 +120,18 @@ async def test_a_view_that_is_the_payload_itself_has_no_bytes_of_its_own(catalog
 async def test_a_view_that_comes_with_its_artifact_is_kept_with_it_and_never_later(
     catalog: Everything, text: bytes | None
 ) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     new = view(text)
     page = await put(catalog, store(b"<p>one<p>two", said=said, text_view=new))
     assert await found(catalog, page) == kept(new)
     before = await live(catalog)
     again = await catalog.store_artifact(store(b"<p>one<p>two", said=said, text_view=view(b"other\n")))
-    assert isinstance(again, Stored)
+    assert isinstance(again, IngestResult)
     assert (again.created, await found(catalog, page), await live(catalog)) == (False, kept(new), before)
 
 
 async def test_an_artifact_that_is_there_gets_no_view_by_being_posted_again(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     page = await put(catalog, store(b"<p>one", said=said))
     await catalog.store_artifact(store(b"<p>one", said=said, text_view=view()))
     assert (await found(catalog, page), await live(catalog)) == (None, {page.blob.id})
@@ -149,7 +149,7 @@ async def test_the_first_view_stays_and_the_file_of_another_is_left_to_the_sweep
     assert second.blob is not None
     left = DeadBlob("acme", second.blob.id, "file", START, second.blob.stored_size)
     assert await catalog.dead_blobs(START + DAY, 9) == [left]
-    assert await catalog.store_view(of(page, second)) == Fenced()
+    assert await catalog.store_view(of(page, second)) == UploadFenced()
 
 
 async def test_of_many_views_at_once_one_is_kept_and_all_are_answered_that_one(catalog: Everything) -> None:
@@ -176,9 +176,9 @@ async def catalog_view(catalog: Everything, page: StoreArtifact) -> FoundView:
 async def test_a_view_whose_intent_is_gone_is_fenced_and_changes_nothing(catalog: Everything) -> None:
     page = await put(catalog, store(b"<p>one"))
     new = view(placement="file")
-    assert await catalog.store_view(of(page, new)) == Fenced()
+    assert await catalog.store_view(of(page, new)) == UploadFenced()
     await begin(catalog, new.blob, "other")
-    assert await catalog.store_view(of(page, new)) == Fenced()
+    assert await catalog.store_view(of(page, new)) == UploadFenced()
     assert (await found(catalog, page), await live(catalog), await dead(catalog)) == (None, {page.blob.id}, set())
 
 
@@ -189,7 +189,7 @@ async def test_what_a_crash_leaves_between_a_views_file_and_its_row_is_reaped(ca
     now = START + HOUR + SECOND
     assert await catalog.reap_uploads(ReapUploads(now=now, limit=9)) == 1
     assert await catalog.dead_blobs(now + SECOND, 9) == [DeadBlob("acme", id_of(new), "file", now)]
-    assert await catalog.store_view(of(page, new)) == Fenced()
+    assert await catalog.store_view(of(page, new)) == UploadFenced()
     assert await found(catalog, page) is None
 
 
@@ -217,7 +217,7 @@ async def test_no_view_is_kept_of_what_is_not_live(catalog: Everything, how: str
 async def test_a_view_goes_with_its_artifact_and_the_sweep_leaves_nothing(
     catalog: Everything, how: str, placement: Placement
 ) -> None:
-    said = Said(session="s", tool_call_id="c")
+    said = DeclaredMetadata(session="s", tool_call_id="c")
     page = await put(catalog, store(b"<p>one", said=said, ttl=60))
     other = await put(catalog, store(b"<p>other", text_view=view(b"other\n")))
     new = view(placement=placement)
@@ -240,7 +240,7 @@ async def test_a_view_goes_with_its_artifact_and_the_sweep_leaves_nothing(
 
 
 async def test_posting_over_what_has_expired_takes_its_view_away(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     old, shared = view(b"old\n"), view(b"shared\n")
     page = await put(catalog, store(b"<p>one", said=said, ttl=60, text_view=old))
     twin = await put(catalog, store(b"<p>two", said=said, ttl=60, text_view=shared))
@@ -280,7 +280,7 @@ async def test_a_view_and_a_payload_of_the_same_bytes_share_a_blob_until_both_ar
     assert blob is not None
     assert await found(catalog, page) == FoundView(new.view, blob, inline)
     answer = await catalog.find("acme", number_of(text), START, with_bytes=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, FoundArtifact)
     assert (answer.artifact.blob, answer.inline) == (blob, inline)
     assert await live(catalog) == {page.blob.id, blob.id}
     one, other = (text, page) if first == "payload" else (page, text)
@@ -313,7 +313,7 @@ async def test_a_file_whose_bytes_are_a_views_is_not_kept_twice(catalog: Everyth
 
 
 async def test_views_of_two_namespaces_know_nothing_of_each_other(catalog: Everything) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     mine, theirs = view(b"same\n"), view(b"same\n")
     page = await put(catalog, store(b"<p>same", said=said, text_view=mine))
     their_page = await put(catalog, store(b"<p>same", said=said, namespace="other", text_view=theirs))
@@ -326,11 +326,11 @@ async def test_views_of_two_namespaces_know_nothing_of_each_other(catalog: Every
 
 @pytest.mark.parametrize("how", ["again", "reposted", "payload"])
 async def test_a_view_whose_bytes_are_lost_is_healed_by_the_same_bytes_only(catalog: Everything, how: str) -> None:
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     first = view(b"text\n")
     page = await put(catalog, store(b"<p>text", said=said, text_view=first))
     sharing = await put(catalog, store(b"<b>text", text_view=view(b"text\n", extractor="test 2")))
-    assert await catalog.condemn_blob(condemn(id_of(first))) is True
+    assert await catalog.mark_blob_corrupt(mark_corrupt(id_of(first))) is True
     assert first.blob is not None
     lost = replace(first.blob, condemned=True)
     other = await keep(catalog, page, view(b"other\n", extractor="test 3"))
@@ -356,13 +356,13 @@ async def test_a_view_whose_bytes_are_lost_is_healed_by_the_same_bytes_only(cata
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_view_brings_a_lost_payload_of_the_same_bytes_back(catalog: Everything, together: bool) -> None:
     text = await put(catalog, store(b"text\n"))
-    assert await catalog.condemn_blob(condemn(text.blob.id)) is True
+    assert await catalog.mark_blob_corrupt(mark_corrupt(text.blob.id)) is True
     new = view(b"text\n")
     page = await put(catalog, store(b"<p>text", text_view=new if together else None))
     if not together:
         assert (await keep(catalog, page, new)).blob_used is True
     answer = await catalog.find("acme", number_of(text), START, with_bytes=True)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, FoundArtifact)
     assert (answer.artifact.blob, answer.inline) == (new.blob, new.inline)
     assert (await dead(catalog), await found(catalog, page)) == ({text.blob.id}, kept(new))
 
@@ -370,7 +370,7 @@ async def test_a_view_brings_a_lost_payload_of_the_same_bytes_back(catalog: Ever
 async def test_a_lost_payload_that_is_posted_again_takes_the_view_of_its_bytes_along(catalog: Everything) -> None:
     text = await put(catalog, store(b"text\n"))
     page = await put(catalog, store(b"<p>text", text_view=view(b"text\n")))
-    assert await catalog.condemn_blob(condemn(text.blob.id)) is True
+    assert await catalog.mark_blob_corrupt(mark_corrupt(text.blob.id)) is True
     again = await put(catalog, store(b"text\n", placement="file"))
     assert (await catalog_view(catalog, page)).blob == again.blob
     assert (await live(catalog), await dead(catalog)) == ({page.blob.id, again.blob.id}, {text.blob.id})
@@ -378,12 +378,16 @@ async def test_a_lost_payload_that_is_posted_again_takes_the_view_of_its_bytes_a
 
 async def test_artifacts_with_views_at_once_are_all_kept_and_nothing_of_them_twice(catalog: Everything) -> None:
     changes = [
-        store(b"<p>%d" % i, said=Said(tool_call_id=str(i)), text_view=view(None if i % 5 == 0 else b"%d\n" % (i % 20)))
+        store(
+            b"<p>%d" % i,
+            said=DeclaredMetadata(tool_call_id=str(i)),
+            text_view=view(None if i % 5 == 0 else b"%d\n" % (i % 20)),
+        )
         for i in range(60)
     ]
-    changes += [store(b"%d\n" % i, said=Said(tool_call_id=str(i))) for i in range(10)]
+    changes += [store(b"%d\n" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(10)]
     answers = await asyncio.gather(*map(catalog.store_artifact, [*changes, *changes]))
-    stored = [answer for answer in answers if isinstance(answer, Stored)]
+    stored = [answer for answer in answers if isinstance(answer, IngestResult)]
     assert (len(stored), sum(answer.created for answer in stored)) == (140, 70)
     texts: dict[bytes, FoundView] = {}
     for change in changes[:60]:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.text.around import count_around
-from coatcheck.core.window import Place, Places
-from core.matter import HOSTILE, ORDINARY
+from coatcheck.core.window import LineIndex, Position
+from core.sample_payloads import HOSTILE, ORDINARY
 
 ENCODINGS = (load_tokenizer(), load_tokenizer("cl100k_base"))
 AFTER = ("(Lines 1-2 of 3.)", "\n(That is the end.)", "/", "'s", "\n\n", " ", "")
@@ -54,7 +54,7 @@ def test_most_texts_are_not_counted_again() -> None:
 def test_places_are_what_counting_up_to_each_gives() -> None:
     rng = random.Random(5)
     for data in (b"", b"a\nb\n\nc", "é\n数据\n\n👍x".encode() * 50, bytes(rng.randbytes(5_000)), b"\x80\x80\nx"):
-        start = Place(700, 12, 650)
-        places = Places(start, data)
+        start = Position(700, 12, 650)
+        places = LineIndex(start, data)
         for at in {0, len(data), *(rng.randrange(len(data) + 1) for _ in range(50))}:
             assert places.at(700 + at) == start.after(data[:at])

@@ -12,12 +12,12 @@ from typing import Final
 
 import pytest
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.card import Card, cut
 from coatcheck.core.kinds import recognise
 from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.text.terminal import overwrites, visible
-from core.matter import ARTIFACT, TOKENIZER, measure_of, sample_of
+from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of
 
 CARDS: Final = int(os.environ.get("COATCHECK_CARDS", "5000"))  # noqa: TID251 - how long a test runs is no setting
 BATCHES: Final = 10
@@ -201,7 +201,7 @@ def test_cards_of_thousands_of_payloads_keep_every_promise(batch: int) -> None:
     rng = random.Random(batch)
     for number in range(CARDS // BATCHES):
         data = payload(rng)
-        said = Said(
+        said = DeclaredMetadata(
             kind=rng.choice([None, None, None, *Kind]),
             tool_name=rng.choice([None, "bash", "read_file"]),
             url=rng.choice([None, None, "https://e.example/a"]),

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
 from coatcheck.core.survey.region import Region
 from coatcheck.core.text.terminal import visible
-from core.matter import TOKENIZER, card_of
+from core.sample_payloads import TOKENIZER, card_of
 from core.test_card_promises import payload
 
 SHARE = 0.04
@@ -22,7 +22,7 @@ def test_no_text_card_loses_an_end(batch: int) -> None:
     for _ in range(120):
         data = payload(rng)
         budget = rng.choice([256, 400, 600, 1024])
-        said = Said(tool_name=rng.choice([None, "run", "bash", "read_file"]))
+        said = DeclaredMetadata(tool_name=rng.choice([None, "run", "bash", "read_file"]))
         card, text, _ = card_of(data, said, budget)
         if not card.excerpts or card.kind in {Kind.SEARCH_RESULTS, Kind.IMAGE, Kind.BINARY} or card.text is not None:
             continue
@@ -40,7 +40,7 @@ def test_the_kind_never_costs_the_failure() -> None:
     data = "\n".join([*rows, "build stopped", "exit status 2"]).encode()
     for kind in (None, Kind.COMMAND_OUTPUT, Kind.LOG, Kind.CODE_OR_FILE, Kind.TEXT):
         for tool in (None, "run", "read_file", "get_logs"):
-            _, text, _ = card_of(data, Said(kind=kind, tool_name=tool), 512)
+            _, text, _ = card_of(data, DeclaredMetadata(kind=kind, tool_name=tool), 512)
             assert "too few arguments to function 'open_port'" in text
             assert "exit status 2" in text
 
@@ -48,7 +48,7 @@ def test_the_kind_never_costs_the_failure() -> None:
 def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
     rows = [f"ERROR: request {n} timed out after 30 s" for n in range(500)]
     rows[211] = "ERROR: disk /dev/sdb is read-only"
-    _, text, _ = card_of("\n".join(rows).encode(), Said(), 400)
+    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
     assert "disk /dev/sdb is read-only" in text
     assert "like “ERROR: request" in text
 
@@ -70,7 +70,7 @@ def test_a_failure_that_only_a_number_makes_is_on_the_card(usual: str, failing: 
     rows = [usual.format(n) for n in range(lines)]
     rows[lines * 2 // 5] = failing.format(lines * 2 // 5)
     data = "\n".join([*rows, "all of them ran"]).encode()
-    assert failing.format(lines * 2 // 5) in card_of(data, Said(), 400)[1]
+    assert failing.format(lines * 2 // 5) in card_of(data, DeclaredMetadata(), 400)[1]
 
 
 def test_words_of_failure_in_a_source_file_are_no_failures() -> None:
@@ -79,7 +79,7 @@ def test_words_of_failure_in_a_source_file_are_no_failures() -> None:
         f"        raise RuntimeError('failed: ' + str(error))\n"
         for n in range(120)
     )
-    _, text, _ = card_of(f"import json\n\n{body}\n\nVERSION = 3\n".encode(), Said(title="handlers.py"), 600)
+    _, text, _ = card_of(f"import json\n\n{body}\n\nVERSION = 3\n".encode(), DeclaredMetadata(title="handlers.py"), 600)
     assert "import json" in text
     assert "VERSION = 3" in text
     assert "def handle_0" in text
@@ -92,7 +92,7 @@ def test_a_query_is_answered_beside_the_verdict() -> None:
     rows[333] = "2026-03-01 12:00:33 INFO the licence server of the plotter answered from host pluto"
     data = "\n".join([*rows, "tests finished: 3 failed, 897 passed"]).encode()
     for query in ("which host is the licence server of the plotter on?", "plotter"):
-        _, text, _ = card_of(data, Said(), 400, query)
+        _, text, _ = card_of(data, DeclaredMetadata(), 400, query)
         assert "answered from host pluto" in text
         assert "3 failed, 897 passed" in text
 
@@ -101,13 +101,13 @@ def test_an_old_text_file_is_no_overwritten_line() -> None:
     ports = ("Ystad", "Gdynia", "Rostock", "Malmo", "Kiel", "Riga", "Turku")
     wares = ("timber", "grain", "coal", "machines", "cattle")
     lines = [f"Paragraph {n} tells of {ports[n % 7]} and of its trade in {wares[n % 5]}." for n in range(300)]
-    _, text, _ = card_of("\r".join(lines).encode(), Said(), 400)
+    _, text, _ = card_of("\r".join(lines).encode(), DeclaredMetadata(), 400)
     assert sum(line in text for line in lines) >= 9
 
 
 def test_of_a_progress_bar_the_last_frame_is_shown() -> None:
     frames = [f"downloading {n} of 300 parts" for n in range(301)]
-    _, text, _ = card_of("\r".join(frames).encode(), Said(), 400)
+    _, text, _ = card_of("\r".join(frames).encode(), DeclaredMetadata(), 400)
     assert "downloading 300 of 300 parts" in text
     assert "downloading 12 of 300 parts" not in text
 
@@ -115,7 +115,7 @@ def test_of_a_progress_bar_the_last_frame_is_shown() -> None:
 def test_a_query_in_chinese_is_answered() -> None:
     rows = [f"2026-03-01 第{n}步 完成" for n in range(900)]
     rows[333] = "绘图仪的许可证服务器位于主机 pluto"
-    assert rows[333] in card_of("\n".join(rows).encode(), Said(), 400, "许可证服务器在哪台主机上?")[1]
+    assert rows[333] in card_of("\n".join(rows).encode(), DeclaredMetadata(), 400, "许可证服务器在哪台主机上?")[1]
 
 
 def test_long_lines_are_cut_where_sentences_and_records_end() -> None:

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.text.inert import MARK, inert
-from core.matter import ARTIFACT, card_of
+from core.sample_payloads import ARTIFACT, card_of
 
 ATTEMPTS: Final[dict[str, tuple[str, str]]] = {
     # chat templates
@@ -139,7 +139,7 @@ def test_an_attempt_comes_through_as_plain_text(name: str) -> None:
 def test_a_card_shows_no_attempt_wherever_it_stands(name: str) -> None:
     attempt, dangerous = ATTEMPTS[name]
     payload = f"line before\n\n{attempt}\n\nline after\n".encode("utf-8", "replace") * 3
-    said = Said(title=attempt, url=f"https://e.example/{attempt}", tool_name=attempt, tool_call_id=attempt)
+    said = DeclaredMetadata(title=attempt, url=f"https://e.example/{attempt}", tool_name=attempt, tool_call_id=attempt)
     for budget in (100, 300, 1024):
         card, text, _ = card_of(payload, said, budget)
         if dangerous != MARK:

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from coatcheck.core.artifact import Facts, Kind, Marker, Said
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Marker
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media import identify
 from coatcheck.core.structure.json_values import read_json
-from core.matter import HOSTILE, ORDINARY, PAGE, sample_of
+from core.sample_payloads import HOSTILE, ORDINARY, PAGE, sample_of
 
 EVERYTHING = {**ORDINARY, **HOSTILE}
 
 
-def facts_of(data: bytes, said: Said | None = None) -> Facts:
-    return recognise(sample_of(data), said or Said())
+def facts_of(data: bytes, said: DeclaredMetadata | None = None) -> DetectedMetadata:
+    return recognise(sample_of(data), said or DeclaredMetadata())
 
 
 KINDS = {
@@ -45,7 +45,7 @@ def test_each_kind_is_told_by_its_bytes(name: str) -> None:
 
 def test_the_callers_word_wins() -> None:
     for kind in Kind:
-        assert facts_of(PAGE, Said(kind=kind, media_type="text/html")).kind is kind
+        assert facts_of(PAGE, DeclaredMetadata(kind=kind, media_type="text/html")).kind is kind
 
 
 def test_mentioning_a_url_or_an_error_makes_neither_a_page_nor_a_log() -> None:
@@ -59,7 +59,7 @@ def test_a_log_whose_lines_begin_with_brackets_is_no_json() -> None:
 
 def test_a_file_shown_with_line_numbers_is_a_file() -> None:
     data = b"[File: /a/b.py (300 lines total)]\n" + b"".join(b"%d:  x = %d\n" % (n, n) for n in range(100, 200))
-    assert facts_of(data, Said(tool_name="bash")).kind is Kind.CODE_OR_FILE
+    assert facts_of(data, DeclaredMetadata(tool_name="bash")).kind is Kind.CODE_OR_FILE
 
 
 MARKERS = {
@@ -83,7 +83,7 @@ MARKERS = {
 @pytest.mark.parametrize("line", MARKERS)
 def test_what_a_payload_says_of_itself_is_kept_verbatim(line: str) -> None:
     data = b"some output\n" * 2000 + line.encode() + b"\n"
-    assert facts_of(data, Said(tool_name="bash")).markers == (Marker(MARKERS[line], line),)
+    assert facts_of(data, DeclaredMetadata(tool_name="bash")).markers == (Marker(MARKERS[line], line),)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ def test_what_a_payload_says_of_itself_is_kept_verbatim(line: str) -> None:
     ],
 )
 def test_a_line_about_something_else_is_no_marker(line: str) -> None:
-    assert facts_of(f"output\n{line}\nmore\n".encode(), Said(tool_name="bash")).markers == ()
+    assert facts_of(f"output\n{line}\nmore\n".encode(), DeclaredMetadata(tool_name="bash")).markers == ()
 
 
 def test_a_page_names_itself() -> None:
-    facts = facts_of(PAGE, Said(media_type="text/html", url="https://example.org/a?utm=1"))
+    facts = facts_of(PAGE, DeclaredMetadata(media_type="text/html", url="https://example.org/a?utm=1"))
     assert (facts.title, facts.url, facts.language) == ("Ships & harbours", "https://example.org/ships", "en")
     assert facts.shape == ()  # its text says more than its description
 
@@ -108,7 +108,7 @@ def test_a_page_names_itself() -> None:
 def test_a_page_made_of_scripts_is_described_by_what_it_says_of_itself() -> None:
     head = b'<html><head><title>App</title><meta name="description" content="About ships.">'
     head += b'<meta property="article:published_time" content="2026-01-02T03:04:05Z"></head>'
-    facts = facts_of(head + b"<body><script>go()</script></body></html>", Said(media_type="text/html"))
+    facts = facts_of(head + b"<body><script>go()</script></body></html>", DeclaredMetadata(media_type="text/html"))
     assert facts.shape == ("Published: 2026-01-02", "Description: About ships.")
 
 
@@ -130,7 +130,7 @@ KEYS = {
 
 @pytest.mark.parametrize("text", KEYS)
 def test_json_is_told_by_its_short_values_and_every_key_once(text: str) -> None:
-    assert facts_of(text.encode(), Said(media_type="application/json")).shape == KEYS[text]
+    assert facts_of(text.encode(), DeclaredMetadata(media_type="application/json")).shape == KEYS[text]
 
 
 def test_a_map_of_many_alike_values_is_not_listed_key_by_key() -> None:

@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from coatcheck.core.artifact import Said
-from coatcheck.core.survey.members import Member, Members
-from core.matter import card_of
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.survey.members import Members, ObjectMember
+from core.sample_payloads import card_of
 
 KEYS = 'abcdefgh"\\ü,'
 
 
-def members_of(data: bytes, size: int) -> tuple[Member, ...]:
+def members_of(data: bytes, size: int) -> tuple[ObjectMember, ...]:
     members = Members()
     for at in range(0, len(data), size):
         members.feed(data[at : at + size])
@@ -63,7 +63,7 @@ def test_of_a_map_of_very_many_nothing_is_said() -> None:
 def test_a_card_of_a_large_document_names_what_stands_behind_its_longest_list() -> None:
     records = [{"id": n, "state": "ok"} for n in range(40_000)]
     data = json.dumps({"run": 77, "items": records, "status": "failed", "more": records}).encode()
-    text = card_of(data, Said(), 600)[1]
+    text = card_of(data, DeclaredMetadata(), 600)[1]
     assert 'run=77, status="failed"' in text
     assert "$: run, items[40000], status, more[40000]" in text
     assert "$.items[*]: id, state" in text

@@ -15,11 +15,11 @@ from coatcheck.core.policy import (
     NO_RULES,
     NOTHING,
     PARTS,
-    Kept,
     Policy,
+    PolicyScope,
+    PolicySource,
+    RetentionTerms,
     Rules,
-    Scope,
-    Source,
     check,
     decisions,
     decode,
@@ -48,9 +48,9 @@ FIELD_VALUES: dict[str, list[Any]] = {
 }
 
 
-def random_scope(rng: random.Random) -> Scope:
+def random_scope(rng: random.Random) -> PolicyScope:
     space, part = rng.choice(["acme", "other", EVERYWHERE]), rng.choice(PARTS_AND_WHOLE)
-    return Scope(space) if part is None else Scope(space, part, rng.choice(VALUES[part]))
+    return PolicyScope(space) if part is None else PolicyScope(space, part, rng.choice(VALUES[part]))
 
 
 def random_policy(rng: random.Random) -> Policy:
@@ -58,7 +58,7 @@ def random_policy(rng: random.Random) -> Policy:
     return Policy(**{name: rng.choice(FIELD_VALUES[name]) for name in chosen})
 
 
-def random_rules(rng: random.Random) -> dict[Scope, Policy]:
+def random_rules(rng: random.Random) -> dict[PolicyScope, Policy]:
     return {random_scope(rng): random_policy(rng) for _ in range(rng.randrange(9))}
 
 
@@ -71,7 +71,7 @@ def random_payload(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def matches(scope: Scope, namespace: str, about: dict[str, Any]) -> bool:
+def matches(scope: PolicyScope, namespace: str, about: dict[str, Any]) -> bool:
     """Whether a payload is in a scope, by the words of the documentation."""
     if scope.namespace not in {namespace, EVERYWHERE}:
         return False
@@ -81,7 +81,7 @@ def matches(scope: Scope, namespace: str, about: dict[str, Any]) -> bool:
     return scope.value in about["labels"] if scope.part == "label" else named[scope.part] == scope.value
 
 
-def rank(scope: Scope) -> tuple[Any, ...]:
+def rank(scope: PolicyScope) -> tuple[Any, ...]:
     """The more specific, the higher; of labels the first in the order of characters is the highest."""
     label = -ord(scope.value) if scope.part == "label" else 0
     return PARTS_AND_WHOLE.index(scope.part), scope.namespace != EVERYWHERE, label
@@ -94,12 +94,12 @@ def test_each_field_is_decided_by_the_most_specific_scope_that_says_it(seed: int
         compare(random_rules(rng), rng.choice(["acme", "other"]), random_payload(rng))
 
 
-def compare(rules: dict[Scope, Policy], namespace: str, about: dict[str, Any]) -> None:
+def compare(rules: dict[PolicyScope, Policy], namespace: str, about: dict[str, Any]) -> None:
     """The rules against the words of the documentation."""
     inside = sorted((scope for scope in rules if matches(scope, namespace, about)), key=rank)
-    expected: dict[str, Source] = {}
+    expected: dict[str, PolicySource] = {}
     for scope in inside:
-        expected |= {name: Source(scope, value) for name, value in decisions(rules[scope]).items()}
+        expected |= {name: PolicySource(scope, value) for name, value in decisions(rules[scope]).items()}
     made = Rules(rules)
     assert made.explain(namespace, **about) == expected
     merged: dict[str, Any] = {name: source.value for name, source in expected.items()}
@@ -139,7 +139,9 @@ def test_nobody_gets_longer_than_the_longest_and_a_wish_within_it_is_met(
     wanted = wish if wish is not UNSET else ttl if ttl is not UNSET else 7200
     most = None if longest is UNSET else longest
     fits = most is None or (wanted is not None and wanted <= most)
-    assert got == Kept(wanted if fits else most, None if idle is UNSET else idle, cut=not fits and wish is not UNSET)
+    assert got == RetentionTerms(
+        wanted if fits else most, None if idle is UNSET else idle, cut=not fits and wish is not UNSET
+    )
 
 
 def test_without_policies_nothing_is_decided() -> None:
@@ -151,22 +153,22 @@ def test_without_policies_nothing_is_decided() -> None:
 def test_what_a_namespace_keeps_is_not_said_of_a_part_of_it(field: str) -> None:
     value: Any = "off" if field == "evict" else 60
     policy = Policy(**{field: value})
-    check(Scope("acme"), policy)
+    check(PolicyScope("acme"), policy)
     with pytest.raises(CoatcheckError, match=f"'{field}' is kept by the namespace"):
-        check(Scope("acme", "session", "s"), policy)
+        check(PolicyScope("acme", "session", "s"), policy)
 
 
-REFUSED: dict[str, tuple[Scope, Policy]] = {
-    "nothing decided": (Scope("acme"), Policy()),
-    "no namespace": (Scope(""), Policy(ttl=60)),
-    "a value without a part": (Scope("acme", None, "x"), Policy(ttl=60)),
-    "a part without a value": (Scope("acme", "tool"), Policy(ttl=60)),
-    "an unknown kind": (Scope("acme", "kind", "novel"), Policy(ttl=60)),
-    "a NUL": (Scope("acme", "label", "a\0b"), Policy(ttl=60)),
-    "an idle TTL that cannot be kept": (Scope("acme"), Policy(idle_ttl=59)),
-    "no time at all": (Scope("acme"), Policy(ttl=0)),
-    "more than ten years": (Scope("acme"), Policy(max_ttl=10 * 365 * 86400 + 1)),
-    "a card of no size": (Scope("acme"), Policy(card_tokens=63)),
+REFUSED: dict[str, tuple[PolicyScope, Policy]] = {
+    "nothing decided": (PolicyScope("acme"), Policy()),
+    "no namespace": (PolicyScope(""), Policy(ttl=60)),
+    "a value without a part": (PolicyScope("acme", None, "x"), Policy(ttl=60)),
+    "a part without a value": (PolicyScope("acme", "tool"), Policy(ttl=60)),
+    "an unknown kind": (PolicyScope("acme", "kind", "novel"), Policy(ttl=60)),
+    "a NUL": (PolicyScope("acme", "label", "a\0b"), Policy(ttl=60)),
+    "an idle TTL that cannot be kept": (PolicyScope("acme"), Policy(idle_ttl=59)),
+    "no time at all": (PolicyScope("acme"), Policy(ttl=0)),
+    "more than ten years": (PolicyScope("acme"), Policy(max_ttl=10 * 365 * 86400 + 1)),
+    "a card of no size": (PolicyScope("acme"), Policy(card_tokens=63)),
 }
 
 

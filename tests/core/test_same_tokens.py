@@ -17,7 +17,7 @@ from tiktoken_ext import openai_public
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.adapters.vocabularies import VOCABULARIES, ranks_of
-from core.matter import HOSTILE, ORDINARY
+from core.sample_payloads import HOSTILE, ORDINARY
 
 NAMES = ("o200k_base", "cl100k_base")
 BLANKS = " \t\x0b\x0c\r\n\x85\xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"

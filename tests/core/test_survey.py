@@ -9,12 +9,12 @@ from collections import Counter
 
 import pytest
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, classify, speaking
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.terminal import visible
-from core.matter import card_of
+from core.sample_payloads import card_of
 
 LINE = "2026-11-{:02d} 10:{:02d}:07,{:03d} INFO  worker-{:d} processed request id={:09d} in {:d} ms\n"
 
@@ -52,7 +52,7 @@ def survey_of(data: bytes, *sizes: int) -> Survey:
 def test_one_line_unlike_the_others_is_on_the_card_wherever_it_stands_in_megabytes(line: bytes, share: float) -> None:
     rows = ordinary(60_000)
     rows.insert(int(share * len(rows)), line)
-    card, text, _ = card_of(b"".join(rows), Said(), 600)
+    card, text, _ = card_of(b"".join(rows), DeclaredMetadata(), 600)
     assert line.decode().strip() in text
     shown = next(each for each in card.excerpts if line.decode().strip() in each.text)
     assert shown.lines.first <= int(share * 60_000) + 1 <= shown.lines.last
@@ -71,7 +71,7 @@ def test_of_a_long_line_the_part_that_states_a_failure_is_kept(line: bytes) -> N
     rows = ordinary(60_000)
     rows.insert(23_000, line)
     data = b"".join(rows)
-    card, text, _ = card_of(data, Said(), 600)
+    card, text, _ = card_of(data, DeclaredMetadata(), 600)
     assert "error: the ledger is locked" in text
     shown = next(each for each in card.excerpts if "error: the ledger is locked" in each.text)
     assert b"error: the ledger is locked" in data[shown.bytes.start : shown.bytes.end]
@@ -86,7 +86,7 @@ def test_tallies_are_those_of_every_line() -> None:
     counts = Counter(levels)
     told = ", ".join(f"{level} {count}" for level, count in counts.most_common())
     assert survey_of(data, 300_000).facts == (f"Levels: {told}",)
-    assert f"\nLevels: {told}\n" in card_of(data, Said(), 600)[1]
+    assert f"\nLevels: {told}\n" in card_of(data, DeclaredMetadata(), 600)[1]
 
 
 TALLIED = {
@@ -132,7 +132,7 @@ def test_what_is_no_list_of_files_is_not_counted_by_file(lines: list[str]) -> No
 def test_matches_in_minified_files_are_told_by_file() -> None:
     rng = random.Random(5)
     rows = [f"dist/app.{n % 3}.min.js:1:{''.join(rng.choices('abcdef(){};,=', k=30_000))}" for n in range(9)]
-    for said in (Said(), Said(tool_name="Grep"), Said(tool_name="run")):
+    for said in (DeclaredMetadata(), DeclaredMetadata(tool_name="Grep"), DeclaredMetadata(tool_name="run")):
         _, text, tokens = card_of("\n".join(rows).encode(), said, 600)
         assert "Lines by file: 9 in 3: dist/app.0.min.js 3, dist/app.1.min.js 3, dist/app.2.min.js 3" in text
         assert tokens <= 600

@@ -15,7 +15,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import EXACT_BYTES, Checkpoint, TokenIndexer, TokenMeter, count_exact, count_pieces
 from coatcheck.core.text.cuts import last_safe
 from coatcheck.core.text.excerpt import fit_text, head, tail
-from core.matter import HOSTILE, ORDINARY, TOKENIZER, log
+from core.sample_payloads import HOSTILE, ORDINARY, TOKENIZER, log
 
 EVERYTHING = {**ORDINARY, **HOSTILE}
 CL100K = load_tokenizer("cl100k_base")

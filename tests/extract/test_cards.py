@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extract.matter import PROSE, article, page
+from extract.sample_pages import PROSE, article, page
 from support.service import Service, serving
 
 URL = "https://example.org/ships"

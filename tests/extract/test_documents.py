@@ -14,9 +14,9 @@ from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.json_text import extract_json
 from coatcheck.core.extract.parts_text import extract_parts
 from coatcheck.core.extract.results_text import extract_results
-from coatcheck.core.extract.sections import Start, sections
-from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Extracted, Section, TextForm
-from extract.matter import FORMS, check_sections, cut
+from coatcheck.core.extract.sections import SectionStart, sections
+from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section, TextForm
+from extract.sample_pages import FORMS, check_sections, cut
 
 
 def test_minified_json_is_indented_and_says_the_same() -> None:
@@ -174,16 +174,18 @@ def test_numbered_headings_count_where_there_are_three_and_list_items_never() ->
 
 def test_too_many_sections_leave_the_highest_levels() -> None:
     text = b"a\n" * (MAX_SECTIONS + 10)
-    starts = [Start("t", 1 if n % 100 == 0 else 2, 2 * n, n + 1) for n in range(MAX_SECTIONS + 10)]
+    starts = [SectionStart("t", 1 if n % 100 == 0 else 2, 2 * n, n + 1) for n in range(MAX_SECTIONS + 10)]
     found = sections(starts, prefix="s", size=len(text), lines=MAX_SECTIONS + 10)
     assert [each.start for each in found] == [200 * n for n in range(21)]
     check_sections(found, text)
-    flat = sections([Start("t", 3, 2 * n, n + 1) for n in range(len(starts))], prefix="s", size=len(text), lines=2010)
+    flat = sections(
+        [SectionStart("t", 3, 2 * n, n + 1) for n in range(len(starts))], prefix="s", size=len(text), lines=2010
+    )
     assert len(flat) == MAX_SECTIONS
 
 
 def test_a_title_is_one_short_line() -> None:
-    made = sections([Start("a\n " + "b" * 500, 1, 0, 1)], prefix="s", size=3, lines=1)
+    made = sections([SectionStart("a\n " + "b" * 500, 1, 0, 1)], prefix="s", size=3, lines=1)
     assert made == (
         Section(name="s1", title="a " + "b" * (TITLE_CHARS - 3) + "…", level=1, start=0, end=3, line=1, lines=1),
     )
@@ -219,7 +221,7 @@ def test_any_payload_of_any_kind_has_a_sound_view_or_none(pieces: list[str], for
     view = payload if made.text is None else made.text
     view.decode()
     check_sections(made.sections, view)
-    assert isinstance(made, Extracted)
+    assert isinstance(made, ExtractedText)
     assert extract_text(form, None, "https://example.org/", payload) == made
 
 

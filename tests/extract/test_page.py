@@ -8,11 +8,11 @@ import pytest
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.tags import pieces, without_opaque
-from coatcheck.core.views import LINKS, Extracted
-from extract.matter import PROSE, article, check_sections, cut, page
+from coatcheck.core.views import LINKS, ExtractedText
+from extract.sample_pages import PROSE, article, check_sections, cut, page
 
 
-def view_of(markup: str, url: str | None = "https://example.org/ships/index.html") -> tuple[Extracted, bytes]:
+def view_of(markup: str, url: str | None = "https://example.org/ships/index.html") -> tuple[ExtractedText, bytes]:
     made = extract_page(markup, url)
     assert made is not None
     assert made.text is not None

@@ -12,13 +12,13 @@ import pytest
 
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.extract.process import Worker, WorkerLost
-from coatcheck.adapters.extract.wire import Job, check
+from coatcheck.adapters.extract.wire import ExtractJob, check
 from coatcheck.adapters.extract.workers import Busy, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text, strip_markup
-from coatcheck.core.views import Extracted, Section, TextForm
-from extract.matter import article, page
+from coatcheck.core.views import ExtractedText, Section, TextForm
+from extract.sample_pages import article, page
 
 MEMORY = 1024**3
 SECONDS = 60.0
@@ -29,8 +29,8 @@ SLOW = b"<p>a<br>" * 700_000
 """A page that no worker reads within a hundredth of a second."""
 
 
-def job(payload: bytes, form: TextForm = "page") -> Job:
-    return Job(form, None, None, payload, int(SECONDS))
+def job(payload: bytes, form: TextForm = "page") -> ExtractJob:
+    return ExtractJob(form, None, None, payload, int(SECONDS))
 
 
 @pytest.fixture
@@ -224,9 +224,9 @@ async def test_most_kinds_are_read_as_they_are_and_start_nothing(extractor: Text
 )
 def test_an_answer_whose_sections_are_not_at_lines_is_refused(section: Section) -> None:
     with pytest.raises(ValueError, match="not at lines"):
-        check(Extracted(text=b"abc\n", sections=(section,), extractor="x"), b"")
+        check(ExtractedText(text=b"abc\n", sections=(section,), extractor="x"), b"")
 
 
 def test_an_answer_that_is_not_utf_8_is_refused() -> None:
     with pytest.raises(UnicodeDecodeError):
-        check(Extracted(text=b"\xff", extractor="x"), b"")
+        check(ExtractedText(text=b"\xff", extractor="x"), b"")

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from coatcheck.adapters.extract.documents import extract_document
-from coatcheck.core.artifact import Facts, Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind
 from coatcheck.core.card import Card, cut, may_show_text, shows_text, text_of
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.view_inputs import view_inputs
-from coatcheck.core.views import Extracted, ViewMeasure
-from core.matter import ARTIFACT, TOKENIZER, measure_of, sample_of, survey_of
+from coatcheck.core.views import ExtractedText, ViewMeasure
+from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of, survey_of
 
 Oracle = Callable[[str], bool]
 """Whether a line is one that this oracle understands. Raises AssertionError for one that it does, and that is false."""
@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
     data: bytes
     oracles: tuple[Oracle, ...] = ()
-    said: Said = Said()
+    said: DeclaredMetadata = DeclaredMetadata()
     kinds: tuple[Kind, ...] = ()
     """What it may be taken for; empty: anything."""
     document: object = None
@@ -35,12 +35,12 @@ class Shown(NamedTuple):
     """A card with all that it was cut from."""
 
     case: Case
-    facts: Facts
+    facts: DetectedMetadata
     card: Card
     text: str
     view: bytes
     """What excerpts are of."""
-    extracted: Extracted | None
+    extracted: ExtractedText | None
 
 
 def shown(case: Case, budget: int, query: str | None = None) -> Shown:
@@ -71,7 +71,7 @@ def shown(case: Case, budget: int, query: str | None = None) -> Shown:
     return Shown(case, facts, card, told, data if view is None else view, extracted if view is not None else None)
 
 
-def _extracted(data: bytes, said: Said, facts: Facts) -> Extracted | None:
+def _extracted(data: bytes, said: DeclaredMetadata, facts: DetectedMetadata) -> ExtractedText | None:
     spec = spec_of(facts.kind)
     if not may_show_text(facts, len(data)) or (spec.shows_view is not None and not spec.shows_view(data[:_LOOKED_AT])):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.says_source import CommitsOracle, DiffOracle, OutlineOracle
 
@@ -99,7 +99,7 @@ def git_diffs(rng: random.Random, count: int, repository: Repository) -> Iterato
         yield Case(
             text.encode(),
             (DiffOracle(numstat(repository.git("diff", "-z", "--numstat", *renames, old, new))),),
-            rng.choice([Said(), Said(tool_name="Bash")]),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="Bash")]),
         )
 
 
@@ -153,7 +153,7 @@ def logs(rng: random.Random, count: int, repository: Repository) -> Iterator[Cas
         text = repository.git("log", "-n", str(number), *form)
         lines = {n: line.lstrip("* ") for n, line in enumerate(text.split("\n"), 1)} if "--oneline" in form else {}
         oracles = (CommitsOracle(commits), OutlineOracle("Outline", lines, len(lines)))
-        yield Case(text.encode(), oracles, rng.choice([Said(), Said(tool_name="bash")]))
+        yield Case(text.encode(), oracles, rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="bash")]))
 
 
 def patches(rng: random.Random, count: int, repository: Repository) -> Iterator[Case]:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import cast
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.says_json import JsonOracle
 
@@ -35,9 +35,11 @@ def documents(rng: random.Random, count: int) -> Iterator[Case]:
         data = json.dumps(value, indent=indent, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
         if rng.random() < 0.1:
             data = b"\xef\xbb\xbf" + data
-        said = rng.choice([Said(), Said(media_type="application/json"), Said(tool_name="run")])
+        said = rng.choice(
+            [DeclaredMetadata(), DeclaredMetadata(media_type="application/json"), DeclaredMetadata(tool_name="run")]
+        )
         if data.decode("utf-8-sig").lstrip()[:2] in {"{}", "[]"} or len(data) < 40:
-            said = Said(media_type="application/json")
+            said = DeclaredMetadata(media_type="application/json")
         yield Case(data, (JsonOracle(value),), said, document=value)
 
 

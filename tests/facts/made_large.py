@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.made_git import numbered_commits
 from facts.made_source import source_case
@@ -44,7 +44,7 @@ def _lines(rng: random.Random) -> Case:
 
 def _source(rng: random.Random) -> Case:
     text = "".join(f"def work_{n}(a):\n    return a + {rng.randrange(99)}\n\n\n" for n in range(3_000))
-    return source_case(text, python_symbols(text), Said(title="shop.py"))
+    return source_case(text, python_symbols(text), DeclaredMetadata(title="shop.py"))
 
 
 def _levels(rng: random.Random) -> Case:

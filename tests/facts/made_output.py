@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from facts.cases import Case, Oracle
 from facts.says_output import TallyOracle
 
@@ -81,7 +81,9 @@ def levels(rng: random.Random, count: int) -> Iterator[Case]:
                     "    at shop.Cart.add(Cart.java:17)",
                     "Caused by: java.io.IOException: FATAL",
                 ]
-        said = rng.choice([Said(), Said(tool_name="kubectl_logs"), Said(tool_name="bash")])
+        said = rng.choice(
+            [DeclaredMetadata(), DeclaredMetadata(tool_name="kubectl_logs"), DeclaredMetadata(tool_name="bash")]
+        )
         yield Case(_text(rng, lines), (TallyOracle("Levels", told),), said)
 
 
@@ -98,7 +100,7 @@ def tests(rng: random.Random, count: int) -> Iterator[Case]:
         yield Case(
             _text(rng, lines),
             (TallyOracle("Outcomes", told),),
-            rng.choice([Said(), Said(tool_name="bash"), Said(tool_name="ci")]),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="bash"), DeclaredMetadata(tool_name="ci")]),
         )
 
 
@@ -185,7 +187,9 @@ def statuses(rng: random.Random, count: int) -> Iterator[Case]:
             for n, status in enumerate(told)
         ]
         yield Case(
-            _text(rng, lines), (TallyOracle("Statuses", told),), rng.choice([Said(), Said(tool_name="get_logs")])
+            _text(rng, lines),
+            (TallyOracle("Statuses", told),),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="get_logs")]),
         )
 
 
@@ -221,7 +225,7 @@ def findings(rng: random.Random, count: int) -> Iterator[Case]:
         yield Case(
             _text(rng, lines),
             (TallyOracle("Findings by rule", told), TallyOracle("Lines by file", files)),
-            rng.choice([Said(), Said(tool_name="lint")]),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="lint")]),
         )
 
 
@@ -255,7 +259,7 @@ def matches(rng: random.Random, count: int) -> Iterator[Case]:
         yield Case(
             _text(rng, lines),
             (TallyOracle("Lines by file", told),),
-            rng.choice([Said(), Said(tool_name="Grep"), Said(tool_name="bash")]),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="Grep"), DeclaredMetadata(tool_name="bash")]),
         )
 
 
@@ -278,7 +282,11 @@ def nothing_to_count(rng: random.Random, count: int) -> Iterator[Case]:
     for number in range(count):
         made = makers[number % len(makers)]
         lines = [made(n) for n in range(rng.randint(1, 90))]
-        yield Case(_text(rng, lines), none, rng.choice([Said(), Said(tool_name="bash"), Said(tool_name="run")]))
+        yield Case(
+            _text(rng, lines),
+            none,
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="bash"), DeclaredMetadata(tool_name="run")]),
+        )
 
 
 def tiny(rng: random.Random, count: int) -> Iterator[Case]:

@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Iterator
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.says_json import JsonOracle
 from facts.says_pages import Head, PageOracle, ResultsOracle
@@ -47,7 +47,7 @@ def pages(rng: random.Random, count: int) -> Iterator[Case]:
             for n in range(rng.choice([0, 1, 5, 30]))
         )
         page = f"<!DOCTYPE html><html lang='en'><head>{''.join(head)}</head><body><nav><a href='/'>Home</a></nav>{body}<footer>End</footer></body></html>"
-        said = Said(
+        said = DeclaredMetadata(
             url=rng.choice([None, "https://e.example/given"]), media_type=rng.choice([None, "text/html; charset=utf-8"])
         )
         yield Case(page.encode(), (PageOracle(Head(page)),), said, (Kind.WEB_PAGE,))
@@ -84,7 +84,7 @@ def results(rng: random.Random, count: int) -> Iterator[Case]:
                 "query": {"original": "ships"},
                 "web": {"results": [{"title": t, "url": u, "description": c} for t, u, c in found]},
             }
-        said = rng.choice([Said(), Said(tool_name="web_search")])
+        said = rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="web_search")])
         yield Case(
             json.dumps(value).encode(), (ResultsOracle(found), JsonOracle(value)), said, (Kind.SEARCH_RESULTS,), value
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.says_source import OutlineOracle, folded, python_symbols
 
@@ -17,13 +17,13 @@ _LIBRARY: Final = Path(sysconfig.get_paths()["stdlib"])
 _OUTER: Final = "\n\n\n"
 
 
-def _said(rng: random.Random, name: str) -> Said:
+def _said(rng: random.Random, name: str) -> DeclaredMetadata:
     return rng.choice(
         [
-            Said(tool_name="read_file"),
-            Said(title=name),
-            Said(tool_name="Read", title=name),
-            Said(kind=Kind.CODE_OR_FILE),
+            DeclaredMetadata(tool_name="read_file"),
+            DeclaredMetadata(title=name),
+            DeclaredMetadata(tool_name="Read", title=name),
+            DeclaredMetadata(kind=Kind.CODE_OR_FILE),
         ]
     )
 
@@ -36,7 +36,7 @@ def library(rng: random.Random, count: int) -> Iterator[Case]:
         yield source_case(text, python_symbols(text), _said(rng, path.name))
 
 
-def source_case(text: str, titles: dict[int, str], said: Said, *, label: str = "Outline") -> Case:
+def source_case(text: str, titles: dict[int, str], said: DeclaredMetadata, *, label: str = "Outline") -> Case:
     """A file that is declared as one."""
     return Case(text.encode(), (OutlineOracle(label, titles, text.count("\n") + 1),), said)
 
@@ -62,7 +62,7 @@ def printed(rng: random.Random, form: int, text: str, titles: dict[int, str]) ->
     elif form == 4:
         text = "\n".join(f"{n}: {line}" for n, line in enumerate(lines, first))
     oracles = (OutlineOracle("Outline", titles, len(lines)), FilesOracle({"src/shop.py": len(lines)}))
-    said = rng.choice([Said(), Said(tool_name="read_file")]) if form else _said(rng, "shop.py")
+    said = rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="read_file")]) if form else _said(rng, "shop.py")
     return Case(text.encode(), oracles, said)
 
 
@@ -122,7 +122,7 @@ def script(rng: random.Random, count: int) -> Iterator[Case]:
         yield source_case(
             "\n".join(lines) + "\n",
             titles,
-            rng.choice([Said(title=name), Said(title=f"src/{name}", tool_name="read_file")]),
+            rng.choice([DeclaredMetadata(title=name), DeclaredMetadata(title=f"src/{name}", tool_name="read_file")]),
         )
 
 
@@ -197,10 +197,10 @@ def markdown(rng: random.Random, count: int) -> Iterator[Case]:
                 titles[len(lines) - 3] = f"Part {n}"
         said = rng.choice(
             [
-                Said(title="README.md"),
-                Said(url="https://e.example/guide.md"),
-                Said(media_type="text/markdown"),
-                Said(tool_name="read_file"),
+                DeclaredMetadata(title="README.md"),
+                DeclaredMetadata(url="https://e.example/guide.md"),
+                DeclaredMetadata(media_type="text/markdown"),
+                DeclaredMetadata(tool_name="read_file"),
             ]
         )
         del number

@@ -5,7 +5,7 @@ import io
 import random
 from collections.abc import Callable, Iterator
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.says_tables import TableOracle
 
@@ -20,8 +20,8 @@ def _written(rng: random.Random, rows: list[list[object]], delimiter: str, end: 
     return out.getvalue().encode()
 
 
-def _said(rng: random.Random) -> Said:
-    return rng.choice([Said(), Said(media_type="text/csv"), Said(kind=Kind.TABLE)])
+def _said(rng: random.Random) -> DeclaredMetadata:
+    return rng.choice([DeclaredMetadata(), DeclaredMetadata(media_type="text/csv"), DeclaredMetadata(kind=Kind.TABLE)])
 
 
 def quoted(rng: random.Random, count: int, *, nothing: bool = False) -> Iterator[Case]:
@@ -42,7 +42,7 @@ def quoted(rng: random.Random, count: int, *, nothing: bool = False) -> Iterator
             data += b"\n\n"
         if rng.random() < 0.1:
             data = b"\xef\xbb\xbf" + data
-        yield Case(data, (TableOracle(data, delimiter),), Said(kind=Kind.TABLE))
+        yield Case(data, (TableOracle(data, delimiter),), DeclaredMetadata(kind=Kind.TABLE))
 
 
 def plain(rng: random.Random, count: int, *, odd: bool = False) -> Iterator[Case]:

@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import Card, cut
-from coatcheck.core.intake import Intake
 from coatcheck.core.kinds import recognise
+from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.survey.survey import pack_survey
 from coatcheck.core.text.terminal import visible
-from core.matter import ARTIFACT, TOKENIZER, card_of
+from core.sample_payloads import ARTIFACT, TOKENIZER, card_of
 from facts.cases import Case, shown
 from facts.made_output import FORGED
 from facts.says_output import TallyOracle
@@ -29,15 +29,23 @@ BLOCK: Final = 512 * 1024
 
 def streamed(pieces: Iterator[bytes]) -> tuple[Card, str, int]:
     """A card as ingest makes it of a payload that it never holds; also the bytes of the survey."""
-    intake = Intake(TOKENIZER)
+    intake = PayloadEncoder(TOKENIZER)
     for piece in pieces:
         intake.feed(piece)
     intake.end(b"")
     intake.count()
     sample, survey = intake.sample(), intake.survey()
-    facts = recognise(sample, Said(), survey)
+    facts = recognise(sample, DeclaredMetadata(), survey)
     card, text, tokens = cut(
-        ARTIFACT, Said(), intake.measure(), facts, sample, budget=BUDGET, query=None, tokenizer=TOKENIZER, survey=survey
+        ARTIFACT,
+        DeclaredMetadata(),
+        intake.measure(),
+        facts,
+        sample,
+        budget=BUDGET,
+        query=None,
+        tokenizer=TOKENIZER,
+        survey=survey,
     )
     assert tokens <= BUDGET
     return card, text, 0 if survey is None else len(pack_survey(survey))
@@ -191,7 +199,7 @@ def test_ends_of_a_card_are_the_payload_s_whatever_stands_between() -> None:
             [b"\xff\xfe\n", b"error: x\n", b"\x1b[2J\n", b"x" * 5_000 + b"\n", b"\x00\n"]
         ) * rng.randint(50, 4_000)
         data = b"the very first line\n" + middle + b"the very last line\n"
-        _, text, _ = card_of(data, Said(tool_name="bash"), 300)
+        _, text, _ = card_of(data, DeclaredMetadata(tool_name="bash"), 300)
         if "· binary" not in text:
             assert "the very first line" in text
             assert "the very last line" in text

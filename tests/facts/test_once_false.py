@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from facts import made_git, made_json, made_large, made_tables
 from facts.cases import Case, shown
 from facts.made_source import source_case
@@ -49,7 +49,7 @@ def test_rows_of_nothing_are_rows() -> None:
 
 def test_no_symbol_is_cut_in_two() -> None:
     text = "".join(f"def {'long_' * 14}{n}(a):\n    return a\n\n\n" for n in range(4))
-    _hold([source_case(text, python_symbols(text), Said(title="a.py"))])
+    _hold([source_case(text, python_symbols(text), DeclaredMetadata(title="a.py"))])
 
 
 def test_no_commit_is_cut_in_two() -> None:
@@ -71,7 +71,7 @@ def test_commits_of_a_very_long_log_are_all_counted() -> None:
 
 def test_comments_are_no_headings() -> None:
     text = "import os\n\n### Load the parts\n\n\ndef a():\n    pass\n\n\n## Another part\n\n\ndef b():\n    pass\n"
-    _hold([source_case(text, python_symbols(text), Said(title="a.py"))])
+    _hold([source_case(text, python_symbols(text), DeclaredMetadata(title="a.py"))])
 
 
 def test_commands_with_bars_are_no_table() -> None:
@@ -94,4 +94,6 @@ def test_source_is_no_page_because_of_its_strings() -> None:
         )
         + '    """\n'
     )
-    assert shown(Case(text.encode(), (), Said(tool_name="read_file")), 256).facts.kind.value == "code_or_file"
+    assert (
+        shown(Case(text.encode(), (), DeclaredMetadata(tool_name="read_file")), 256).facts.kind.value == "code_or_file"
+    )

@@ -13,7 +13,7 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.text.terminal import visible
-from core.matter import TOKENIZER
+from core.sample_payloads import TOKENIZER
 from facts.cases import Shown
 from facts.paths import parsed_path, values_at
 

@@ -18,7 +18,7 @@ import zstandard
 from coatcheck.core.frames import FrameIndex
 from faults import combos
 from faults.caller import Answer, Broken, Caller
-from faults.nursery import Nursery, nursery
+from faults.fork_server import Nursery, nursery
 from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 3600}

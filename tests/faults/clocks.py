@@ -18,8 +18,8 @@ from pathlib import Path
 
 from faults import combos
 from faults.caller import Answer, Caller, SlowUpload
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 
 HOUR = 3600

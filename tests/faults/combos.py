@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from faults.nursery import Nursery, Running
+from faults.fork_server import Nursery, Running
 from support.combos import COMBOS, EMBEDDED, POSTGRES, S3, fresh_combo
 from support.postgres import Cluster, running_postgres
 from support.postgres_shared import databases

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults.nursery import Nursery, nursery
+from faults.fork_server import Nursery, nursery
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from faults import combos
 from faults.caller import Answer, Caller
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2, "ttl": 86400}

@@ -27,11 +27,11 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.catalog import Filter
-from faults import combos, syscalls, wrongs
+from coatcheck.ports.catalog import ArtifactFilter
+from faults import combos, injected_faults, syscalls
 from faults.disk import Disk, failing
 from faults.report import Report, script
-from usecases.house import CALLER, GRACE, INSTANT, LEASE, House, house_in, noise
+from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, harness_in, noise
 
 ERRORS = (errno.EIO, errno.ENOSPC)
 HONEST = {Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPLOAD_FENCED}
@@ -48,7 +48,7 @@ def payload(life: int, name: str) -> bytes:
 class Life:
     """One run through everything, in the watched process, and what came of it."""
 
-    house: House
+    harness: ServiceHarness
     number: int
     done: dict[str, str] = field(default_factory=dict[str, str])
     """Step to artifact ID, of what is acknowledged and not asked to go."""
@@ -70,7 +70,7 @@ class Life:
     async def store(self, step: str, what: str) -> None:
         """Store a payload; `idle_ttl` has its reads noted."""
         said = {"tool_call_id": f"{step}-{self.number}"}
-        receipt = await self.step(self.house.put(payload(self.number, what), said=said, ttl=None, idle_ttl=86400))
+        receipt = await self.step(self.harness.put(payload(self.number, what), said=said, ttl=None, idle_ttl=86400))
         if receipt is not None and receipt.stored:
             self.done[step] = receipt.id
         elif receipt is not None:
@@ -82,7 +82,7 @@ class Life:
     async def read(self, step: str, what: str) -> None:
         """Read what was stored."""
         if step in self.done:
-            content = await self.step(self.house.content(self.done[step]))
+            content = await self.step(self.harness.content(self.done[step]))
             if content is not None and content != payload(self.number, what):
                 self.bugs.append(f"{step}: wrong bytes")
 
@@ -94,13 +94,13 @@ class Life:
                 await self.gone(name)
 
     async def _forget(self, name: str) -> bool:
-        await self.house.forget(CALLER, ids.parse(name))
+        await self.harness.forget(CALLER, ids.parse(name))
         return True
 
     async def gone(self, name: str) -> None:
         """An acknowledged deletion is one."""
         try:
-            await self.house.find(CALLER, ids.parse(name))
+            await self.harness.find(CALLER, ids.parse(name))
         except CoatcheckError as error:
             if error.code in HONEST | {Code.ARTIFACT_GONE}:
                 return
@@ -113,10 +113,10 @@ class Life:
         await self.store("folded", "large")
         await self.read("small", "small")
         await self.read("folded", "large")
-        await self.step(self.house.tidy()())
+        await self.step(self.harness.tidy()())
         await self.forget("large")
-        self.house.clock.forward(max(GRACE, LEASE) + INSTANT)
-        await self.step(self.house.tidy()())
+        self.harness.clock.forward(max(GRACE, LEASE) + INSTANT)
+        await self.step(self.harness.tidy()())
 
 
 async def live(control: socket.socket, watch: socket.socket, root: Path, faults: Sequence[str]) -> None:
@@ -124,32 +124,32 @@ async def live(control: socket.socket, watch: socket.socket, root: Path, faults:
     loop = asyncio.get_running_loop()
     syscalls.install(watch, reads=True)
     watch.close()
-    wrongs.inject(faults)
-    async with house_in(root, root / "unused") as house:
+    injected_faults.inject(faults)
+    async with harness_in(root, root / "unused") as harness:
         if faults:
-            kind = {"deaf": wrongs.DeafFileSystem, "no-sync": wrongs.WithoutSync}[faults[0]]
-            house.blobs = type(house.blobs)(root, house.pool, kind())
+            kind = {"deaf": injected_faults.DeafFileSystem, "no-sync": injected_faults.WithoutSync}[faults[0]]
+            harness.blobs = type(harness.blobs)(root, harness.pool, kind())
         kept: list[str] = []
         while (message := await loop.run_in_executor(None, control.recv, _MOST)) not in {b"", b"end"}:
-            life = Life(house, int(message))
+            life = Life(harness, int(message))
             await life.whole()
             kept += life.done.values()
-            await house.rest()
+            await harness.rest()
             answer = {"done": life.done, "failed": life.failed, "bugs": life.bugs}
             control.send(json.dumps(answer).encode())
         for name in kept:
             with contextlib.suppress(CoatcheckError):
-                await house.forget(CALLER, ids.parse(name))
-        async for artifact in _everything(house):  # what was stored although its answer was an error
-            await house.forget(CALLER, ids.parse(artifact))
+                await harness.forget(CALLER, ids.parse(name))
+        async for artifact in _everything(harness):  # what was stored although its answer was an error
+            await harness.forget(CALLER, ids.parse(artifact))
         for _ in range(2):
-            house.clock.forward(max(GRACE, LEASE) + INSTANT)
-            await house.tidy()()
-        control.send(json.dumps({"empty": house.is_empty()}).encode())
+            harness.clock.forward(max(GRACE, LEASE) + INSTANT)
+            await harness.tidy()()
+        control.send(json.dumps({"empty": harness.is_empty()}).encode())
 
 
-async def _everything(house: House) -> AsyncIterator[str]:
-    while page := (await house.browse(CALLER, Filter(), None, 200)).items:
+async def _everything(harness: ServiceHarness) -> AsyncIterator[str]:
+    while page := (await harness.browse(CALLER, ArtifactFilter(), None, 200)).items:
         for artifact in page:
             yield artifact.id
 
@@ -206,10 +206,10 @@ def places(seen: Counter[str], lives: int, only: str, rng: random.Random) -> lis
 async def survived(image: Path, done: dict[str, str], life: int) -> list[str]:
     """What is not there after a power failure although it was acknowledged."""
     lost: list[str] = []
-    async with house_in(image, image / "unused") as house:
+    async with harness_in(image, image / "unused") as harness:
         for step, name in done.items():
             try:
-                held = await house.content(name) == payload(life, "small" if step == "small" else "large")
+                held = await harness.content(name) == payload(life, "small" if step == "small" else "large")
             except CoatcheckError as error:
                 lost.append(f"{step} ({error.code})")
             else:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from faults import combos
 from faults.caller import Broken
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger, ask
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 3, "ttl": 86400}

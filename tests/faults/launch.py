@@ -15,7 +15,7 @@ from typing import Any
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.cli import main
-from faults import syscalls, wrongs
+from faults import injected_faults, syscalls
 
 _MOST = 65536
 READY = ("uvloop", "uvicorn.protocols.http.httptools_impl", "coatcheck.bootstrap", "coatcheck.api.app")
@@ -72,7 +72,7 @@ def _run(request: dict[str, Any], fds: list[int]) -> int:
     for fd in fds[:2]:
         os.close(fd)
     os.environ.update(request["env"])  # noqa: TID251 - the child's environment
-    wrongs.inject(request["faults"])
+    injected_faults.inject(request["faults"])
     if len(fds) > 2:
         with socket.socket(fileno=fds[2]) as listener:
             syscalls.install(listener)

@@ -12,8 +12,8 @@ from collections.abc import Generator
 
 from faults import combos
 from faults.caller import Broken, Caller
+from faults.fork_server import Running
 from faults.ledger import Ask, Ledger, payload
-from faults.nursery import Running
 from faults.report import Report
 from faults.vanish import held
 

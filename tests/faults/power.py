@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from faults import combos, syscalls
 from faults.caller import Broken
 from faults.disk import Disk, failing
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger, payload
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2}

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from faults import combos
 from faults.caller import Broken
 from faults.clocks import HOUR, put
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 3, "ttl": 86400}

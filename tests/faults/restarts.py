@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from faults import combos
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ledger
 from faults.load import PATIENCE, settled, under_load, until_refused, until_stored
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 from support.postgres import Server
 

@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 
 from faults import combos
+from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ledger
 from faults.load import settled, under_load, until_refused, until_stored
-from faults.nursery import Nursery, Running, nursery
 from faults.report import Report, script
 from support.http_proxy import Answer, CutRequest, CutResponse, Fault, HttpProxy, LoseAnswer, Request
 

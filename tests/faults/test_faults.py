@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from faults import bitrot, clocks, combos, diskfull, sweep, vanish, wrongs
-from faults.nursery import Nursery
+from faults import bitrot, clocks, combos, diskfull, injected_faults, sweep, vanish
+from faults.fork_server import Nursery
 
 HERE = combos.EMBEDDED
 
@@ -75,11 +75,11 @@ def test_without_the_fence_a_clock_that_jumps_leaves_an_artifact_without_bytes(f
 
 def test_a_wrong_that_is_unknown_is_refused() -> None:
     with pytest.raises(KeyError):
-        wrongs.inject(["no-such-wrong"])
+        injected_faults.inject(["no-such-wrong"])
 
 
 def test_the_volatile_file_system_keeps_exactly_what_was_synced(tmp_path: Path) -> None:
-    files = wrongs.VolatileFileSystem()
+    files = injected_faults.VolatileFileSystem()
     data = random.Random(1).randbytes(1000)
     for name in ("synced", "named", "neither"):
         fd = files.create(str(tmp_path / name))

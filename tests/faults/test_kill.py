@@ -8,7 +8,7 @@ import pytest
 
 from faults import combos, kill, syscalls
 from faults.caller import Answer, SlowUpload
-from faults.nursery import Nursery, Running
+from faults.fork_server import Nursery, Running
 
 
 @pytest.mark.parametrize("storage", combos.COMBOS)

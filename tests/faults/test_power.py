@@ -3,7 +3,7 @@
 import pytest
 
 from faults import combos, ioerrors, power, syscalls
-from faults.nursery import Nursery
+from faults.fork_server import Nursery
 
 HERE = combos.EMBEDDED
 WHY_NOT = syscalls.why_not()

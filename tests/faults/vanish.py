@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from faults import combos
 from faults.caller import Broken, SlowUpload, vanish
-from faults.nursery import Nursery, Running, nursery
+from faults.fork_server import Nursery, Running, nursery
 from faults.report import Report, script
 
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2}

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from contract.conftest import CATALOGS
-from fulltext.shelf import Shelf
+from fulltext.index_harness import IndexHarness
 
 
 @pytest.fixture(params=CATALOGS)
-async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shelf]:
+async def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[IndexHarness]:
     with ThreadPoolExecutor(2) as pool:
         async with CATALOGS[request.param](tmp_path) as catalog:
-            yield Shelf(catalog, pool)
+            yield IndexHarness(catalog, pool)

@@ -6,11 +6,11 @@ import pytest
 
 from coatcheck.core.findings import Finding
 from coatcheck.ports.text_index import DropSegment, MergeSegments
-from coatcheck.usecases.unlisted import unlisted
-from fulltext.shelf import Shelf, call, called
+from coatcheck.usecases.check_text_index import unlisted
+from fulltext.index_harness import IndexHarness, call, called
 
 
-async def spoil(shelf: Shelf, *, listed: bool) -> None:
+async def spoil(shelf: IndexHarness, *, listed: bool) -> None:
     """Flip a bit in each stored segment: in the list of its documents, or in every part."""
     for size in await shelf.catalog.segment_sizes("acme"):
         whole = await shelf.catalog.read_segments("acme", [size.id])
@@ -33,7 +33,7 @@ def _flipped(stored: bytes) -> bytes:
     return stored[:-1] + bytes([stored[-1] ^ 1])
 
 
-async def filled(shelf: Shelf, *, listed: bool) -> Sequence[str]:
+async def filled(shelf: IndexHarness, *, listed: bool) -> Sequence[str]:
     """Three artifacts in a damaged segment and one that is not indexed yet; their calls, newest first."""
     changes = [await shelf.put(f"zeppelin {i}") for i in range(3)]
     assert len(await shelf.found("zeppelin")) == len(changes)
@@ -47,7 +47,7 @@ LISTED = pytest.mark.parametrize("listed", [True, False], ids=["documents", "wor
 
 @LISTED
 async def test_a_query_goes_on_without_a_damaged_segment_says_so_and_the_next_finds_all(
-    shelf: Shelf, listed: bool
+    shelf: IndexHarness, listed: bool
 ) -> None:
     names = await filled(shelf, listed=listed)
     first = await shelf.ask("zeppelin")
@@ -56,7 +56,7 @@ async def test_a_query_goes_on_without_a_damaged_segment_says_so_and_the_next_fi
 
 
 @LISTED
-async def test_indexing_heals_a_damaged_segment_and_is_not_stopped_by_it(shelf: Shelf, listed: bool) -> None:
+async def test_indexing_heals_a_damaged_segment_and_is_not_stopped_by_it(shelf: IndexHarness, listed: bool) -> None:
     names = await filled(shelf, listed=listed)
     await shelf.index()
     await shelf.index()
@@ -65,7 +65,7 @@ async def test_indexing_heals_a_damaged_segment_and_is_not_stopped_by_it(shelf: 
 
 
 @LISTED
-async def test_a_check_names_a_damaged_segment_and_repairs_it_when_told_to(shelf: Shelf, listed: bool) -> None:
+async def test_a_check_names_a_damaged_segment_and_repairs_it_when_told_to(shelf: IndexHarness, listed: bool) -> None:
     names = await filled(shelf, listed=listed)
     for repairs, repaired in ((None, False), (shelf.catalog, True)):
         (finding,) = await unlisted(shelf.catalog, repairs)
@@ -76,7 +76,7 @@ async def test_a_check_names_a_damaged_segment_and_repairs_it_when_told_to(shelf
     assert await shelf.found("zeppelin") == names
 
 
-async def test_a_segment_that_is_given_up_twice_does_no_harm(shelf: Shelf) -> None:
+async def test_a_segment_that_is_given_up_twice_does_no_harm(shelf: IndexHarness) -> None:
     names = await filled(shelf, listed=True)
     (size,) = await shelf.catalog.segment_sizes("acme")
     for namespace in ("other", "acme", "acme"):

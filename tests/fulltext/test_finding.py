@@ -8,16 +8,16 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.fulltext import Document, built, keys_of
+from coatcheck.core.fulltext import IndexedDocument, built, keys_of
 from coatcheck.core.views import View, ViewMeasure
 from coatcheck.ports.artifacts import NewView, StoredView, StoreView
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.text_index import IndexDocuments, MergeSegments, Reindex, Unindexed
-from contract.making import number_of, store
-from fulltext.shelf import Shelf, call, called
+from contract.sample_changes import number_of, store
+from fulltext.index_harness import IndexHarness, call, called
 
 TEXTS = {
     "english": "The lighthouse keeper reported seventeen ships in the fog.",
@@ -70,7 +70,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("what", QUERIES)
-async def test_a_query_finds_the_text_that_says_it_and_no_other(shelf: Shelf, what: str) -> None:
+async def test_a_query_finds_the_text_that_says_it_and_no_other(shelf: IndexHarness, what: str) -> None:
     query, name = QUERIES[what]
     stored = {key: await shelf.put(text) for key, text in TEXTS.items()}
     assert await shelf.found(query) == [call(stored[name])]
@@ -79,33 +79,33 @@ async def test_a_query_finds_the_text_that_says_it_and_no_other(shelf: Shelf, wh
 @pytest.mark.parametrize(
     "query", ["zeppelin", "keeper zeppelin", "main/app", "py.main", "数据水", "192.168.17.50", "会议"]
 )
-async def test_what_nothing_says_finds_nothing(shelf: Shelf, query: str) -> None:
+async def test_what_nothing_says_finds_nothing(shelf: IndexHarness, query: str) -> None:
     for text in TEXTS.values():
         await shelf.put(text)
     assert await shelf.found(query) == []
 
 
 @pytest.mark.parametrize("query", ["", "  ", "!?", "…", "\0", "x" * 129])
-async def test_a_query_without_a_word_is_refused(shelf: Shelf, query: str) -> None:
+async def test_a_query_without_a_word_is_refused(shelf: IndexHarness, query: str) -> None:
     with pytest.raises(CoatcheckError, match="no word to look for") as refused:
         await shelf.ask(query)
     assert refused.value.code is Code.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("query", ["word " * 10_000, " ".join(f"w{i:03d}" for i in range(100))])
-async def test_a_query_of_very_many_words_is_refused(shelf: Shelf, query: str) -> None:
+async def test_a_query_of_very_many_words_is_refused(shelf: IndexHarness, query: str) -> None:
     with pytest.raises(CoatcheckError, match="too long") as refused:
         await shelf.ask(query)
     assert refused.value.code is Code.INVALID_REQUEST
 
 
-async def test_a_query_of_nothing_but_stop_words_is_taken_at_its_word(shelf: Shelf) -> None:
+async def test_a_query_of_nothing_but_stop_words_is_taken_at_its_word(shelf: IndexHarness) -> None:
     said = await shelf.put("To be, or not to be")
     await shelf.put("something else altogether")
     assert await shelf.found("not to be") == [call(said)]
 
 
-async def test_what_was_said_of_an_artifact_is_found(shelf: Shelf) -> None:
+async def test_what_was_said_of_an_artifact_is_found(shelf: IndexHarness) -> None:
     binary = await shelf.put(
         b"\0\1\2\3" * 100,
         kind=Kind.BINARY,
@@ -119,7 +119,7 @@ async def test_what_was_said_of_an_artifact_is_found(shelf: Shelf) -> None:
         assert await shelf.found(query) == [call(binary)], query
 
 
-async def test_other_conditions_hold_besides(shelf: Shelf) -> None:
+async def test_other_conditions_hold_besides(shelf: IndexHarness) -> None:
     one = await shelf.put("zeppelin one", session="s1", tool_name="bash")
     await shelf.put("zeppelin two", session="s2", tool_name="bash")
     three = await shelf.put("zeppelin three", session="s1", tool_name="grep", labels=["a"])
@@ -128,14 +128,14 @@ async def test_other_conditions_hold_besides(shelf: Shelf) -> None:
     assert await shelf.found("zeppelin", session="s3") == []
 
 
-async def test_another_namespaces_words_are_not_found(shelf: Shelf) -> None:
+async def test_another_namespaces_words_are_not_found(shelf: IndexHarness) -> None:
     await shelf.put("zeppelin", namespace="acme")
     theirs = await shelf.put("zeppelin", namespace="other")
     assert await shelf.found("zeppelin", namespace="other") == [call(theirs)]
     assert await shelf.found("zeppelin", namespace="third") == []
 
 
-async def test_what_expired_or_was_deleted_is_not_found_whether_indexed_before_or_not(shelf: Shelf) -> None:
+async def test_what_expired_or_was_deleted_is_not_found_whether_indexed_before_or_not(shelf: IndexHarness) -> None:
     kept = await shelf.put("zeppelin kept")
     expires = await shelf.put("zeppelin expires", ttl=60)
     deleted = await shelf.put("zeppelin deleted")
@@ -147,7 +147,7 @@ async def test_what_expired_or_was_deleted_is_not_found_whether_indexed_before_o
     assert await shelf.found("zeppelin") == [call(kept)]
 
 
-async def test_what_takes_the_place_of_a_deleted_row_is_not_taken_for_it(shelf: Shelf) -> None:
+async def test_what_takes_the_place_of_a_deleted_row_is_not_taken_for_it(shelf: IndexHarness) -> None:
     await shelf.put("first")
     deleted = await shelf.put("zeppelin")
     assert await shelf.found("zeppelin") == [call(deleted)]
@@ -157,7 +157,7 @@ async def test_what_takes_the_place_of_a_deleted_row_is_not_taken_for_it(shelf: 
     assert await shelf.found("balloon") == [call(taker)]
 
 
-async def test_labels_are_found_as_they_are_now(shelf: Shelf) -> None:
+async def test_labels_are_found_as_they_are_now(shelf: IndexHarness) -> None:
     change = await shelf.put("text", labels=["before"])
     assert await shelf.found("before") == [call(change)]
     await shelf.label(change, "afterwards")
@@ -165,7 +165,7 @@ async def test_labels_are_found_as_they_are_now(shelf: Shelf) -> None:
     assert await shelf.found("afterwards text") == [call(change)]
 
 
-async def test_the_text_view_takes_the_place_of_the_payload_once_it_is_kept(shelf: Shelf) -> None:
+async def test_the_text_view_takes_the_place_of_the_payload_once_it_is_kept(shelf: IndexHarness) -> None:
     change = await shelf.put("<p class=zeppelin>balloon</p>", kind=Kind.WEB_PAGE)
     assert await shelf.found("zeppelin") == [call(change)]
     brought = store(b"balloon and gondola")
@@ -185,21 +185,21 @@ async def test_the_text_view_takes_the_place_of_the_payload_once_it_is_kept(shel
     assert await shelf.found("gondola") == [call(change)]
 
 
-async def test_of_a_long_payload_the_two_ends_are_found(shelf: Shelf) -> None:
+async def test_of_a_long_payload_the_two_ends_are_found(shelf: IndexHarness) -> None:
     filler = b"filler " * 100_000
     long = await shelf.put(b"zeppelin " + filler + b"balloon " + filler + b" gondola")
     assert await shelf.found("zeppelin gondola") == [call(long)]
     assert await shelf.found("balloon") == []
 
 
-async def test_what_is_not_indexed_yet_is_not_found_without_the_index_and_found_with_it(shelf: Shelf) -> None:
+async def test_what_is_not_indexed_yet_is_not_found_without_the_index_and_found_with_it(shelf: IndexHarness) -> None:
     change = await shelf.put("zeppelin")
-    blind = await shelf.blind(Caller("acme"), Filter(), None, 10, query="zeppelin")
+    blind = await shelf.blind(Caller("acme"), ArtifactFilter(), None, 10, query="zeppelin")
     assert called(blind) == []
     assert await shelf.found("zeppelin") == [call(change)]
 
 
-async def test_pages_of_a_query_hold_each_artifact_once_newest_first(shelf: Shelf) -> None:
+async def test_pages_of_a_query_hold_each_artifact_once_newest_first(shelf: IndexHarness) -> None:
     rng = random.Random(7)
     expected: list[str] = []
     for i in range(150):
@@ -211,7 +211,7 @@ async def test_pages_of_a_query_hold_each_artifact_once_newest_first(shelf: Shel
     pages: list[str] = []
     cursor = None
     while True:
-        page = await shelf.browse(Caller("acme"), Filter(), cursor, 7, query="zeppelin")
+        page = await shelf.browse(Caller("acme"), ArtifactFilter(), cursor, 7, query="zeppelin")
         pages += called(page)
         cursor = page.next
         if cursor is None:
@@ -219,7 +219,7 @@ async def test_pages_of_a_query_hold_each_artifact_once_newest_first(shelf: Shel
     assert pages == expected[::-1]
 
 
-async def test_a_query_finds_the_same_before_and_after_segments_are_merged(shelf: Shelf) -> None:
+async def test_a_query_finds_the_same_before_and_after_segments_are_merged(shelf: IndexHarness) -> None:
     rng = random.Random(11)
     words = [f"word{i}" for i in range(60)]
     said: dict[str, set[str]] = {}
@@ -242,7 +242,7 @@ async def test_a_query_finds_the_same_before_and_after_segments_are_merged(shelf
 
 @pytest.mark.parametrize(("times", "answers"), [(4, True), (5, False)])
 async def test_segments_that_are_merged_while_a_list_is_read_cost_it_nothing_it_has(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, times: int, answers: bool
+    shelf: IndexHarness, monkeypatch: pytest.MonkeyPatch, times: int, answers: bool
 ) -> None:
     names: list[str] = []
     for i in range(6):
@@ -267,7 +267,7 @@ async def test_segments_that_are_merged_while_a_list_is_read_cost_it_nothing_it_
         assert caught.value.code is Code.OVERLOADED
 
 
-async def test_a_segment_whose_documents_are_gone_goes(shelf: Shelf) -> None:
+async def test_a_segment_whose_documents_are_gone_goes(shelf: IndexHarness) -> None:
     for i in range(3):
         await shelf.delete(await shelf.put(f"zeppelin {i}"))
     changes = [await shelf.put(f"balloon {i}") for i in range(3)]
@@ -278,7 +278,7 @@ async def test_a_segment_whose_documents_are_gone_goes(shelf: Shelf) -> None:
     assert await shelf.catalog.segment_sizes("acme") == []
 
 
-async def test_two_who_index_at_once_lose_and_double_nothing(shelf: Shelf) -> None:
+async def test_two_who_index_at_once_lose_and_double_nothing(shelf: IndexHarness) -> None:
     changes = [await shelf.put(f"zeppelin {i}") for i in range(200)]
     indexing = asyncio.create_task(shelf.index())
     answers = await asyncio.gather(*(shelf.ask("zeppelin") for _ in range(4)))
@@ -288,7 +288,7 @@ async def test_two_who_index_at_once_lose_and_double_nothing(shelf: Shelf) -> No
     assert await shelf.catalog.unindexed("acme", 10) == []
 
 
-async def test_what_changed_while_it_was_read_is_read_again(shelf: Shelf) -> None:
+async def test_what_changed_while_it_was_read_is_read_again(shelf: IndexHarness) -> None:
     change = await shelf.put("zeppelin", labels=["before"])
     read = await shelf.catalog.unindexed("acme", 10)
     await shelf.label(change, "afterwards")
@@ -296,7 +296,7 @@ async def test_what_changed_while_it_was_read_is_read_again(shelf: Shelf) -> Non
     assert await shelf.found("afterwards") == [call(change)]
 
 
-async def test_an_artifact_that_the_index_lacks_is_named_and_can_be_put_back(shelf: Shelf) -> None:
+async def test_an_artifact_that_the_index_lacks_is_named_and_can_be_put_back(shelf: IndexHarness) -> None:
     change = await shelf.put("zeppelin")
     assert await shelf.found("zeppelin") == [call(change)]
     sizes = await shelf.catalog.segment_sizes("acme")
@@ -315,9 +315,9 @@ async def test_an_artifact_that_the_index_lacks_is_named_and_can_be_put_back(she
     assert await shelf.catalog.unlisted("acme", end) == ([], None)
 
 
-async def _index_what_was(shelf: Shelf, read: list[Unindexed]) -> int:
+async def _index_what_was(shelf: IndexHarness, read: list[Unindexed]) -> int:
     documents = [
-        Document(r.row, r.fingerprint or 0, keys_of(r.found.artifact, (b"zeppelin",))) for r in read if r.found
+        IndexedDocument(r.row, r.fingerprint or 0, keys_of(r.found.artifact, (b"zeppelin",))) for r in read if r.found
     ]
     change = IndexDocuments(
         namespace="acme",

@@ -10,9 +10,9 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import (
     MAX_DOCUMENTS,
     MAX_POSTINGS,
-    Document,
-    Packed,
-    Size,
+    IndexedDocument,
+    PackedSegment,
+    SegmentSize,
     built,
     documents_of,
     locate,
@@ -22,19 +22,19 @@ from coatcheck.core.fulltext import (
 )
 
 
-def made(rng: random.Random, rows: range, most: int = 400) -> list[Document]:
+def made(rng: random.Random, rows: range, most: int = 400) -> list[IndexedDocument]:
     """Documents with common and rare keys, one in ten with none."""
-    out: list[Document] = []
+    out: list[IndexedDocument] = []
     for row in rows:
         keys = {
             rng.randrange(1 << 40) if rng.random() < 0.3 else rng.randrange(2_000) * 500_000_003 for _ in range(most)
         }
         held = sorted(keys)[: rng.randrange(most)] if rng.random() < 0.9 else []
-        out.append(Document(row, rng.getrandbits(63), np.array(held, dtype=np.uint64)))
+        out.append(IndexedDocument(row, rng.getrandbits(63), np.array(held, dtype=np.uint64)))
     return out
 
 
-def rows_with(segment: Packed, *terms: tuple[int, ...]) -> list[int]:
+def rows_with(segment: PackedSegment, *terms: tuple[int, ...]) -> list[int]:
     """The rows that have a key of each term."""
     parts = {locate(key, segment.bits) for keys in terms for key in keys}
     places = matches(terms, segment.bits, {at: segment.parts[at] for at in parts})
@@ -92,13 +92,13 @@ def test_damage_is_an_error_and_never_another_answer() -> None:
 
 
 def test_segments_of_one_size_are_merged_by_eights_until_they_are_large() -> None:
-    sizes: list[Size] = []
+    sizes: list[SegmentSize] = []
     written = 0
     for new in range(20_000):
-        sizes.append(Size(new, 64, 32_000))
+        sizes.append(SegmentSize(new, 64, 32_000))
         while chosen := to_merge(sizes, MAX_DOCUMENTS):
             gone = [size for size in sizes if size.id in chosen]
-            made_of = Size(gone[0].id, sum(s.documents for s in gone), sum(s.postings for s in gone))
+            made_of = SegmentSize(gone[0].id, sum(s.documents for s in gone), sum(s.postings for s in gone))
             assert made_of.postings <= MAX_POSTINGS
             assert made_of.documents <= MAX_DOCUMENTS
             written += made_of.documents

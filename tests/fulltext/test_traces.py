@@ -8,9 +8,9 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.retention.changes import ForgetRemoved
-from coatcheck.ports.tidying import ForgetBlobs
-from contract.making import DAY
-from fulltext.shelf import Shelf
+from coatcheck.ports.maintenance import ForgetBlobs
+from contract.sample_changes import DAY
+from fulltext.index_harness import IndexHarness
 
 
 async def test_after_deletion_sweep_and_checkpoint_no_word_is_in_the_data_directory(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ async def test_after_deletion_sweep_and_checkpoint_no_word_is_in_the_data_direct
 
     catalog = SqliteCatalog.open(path)
     with ThreadPoolExecutor(2) as pool:
-        shelf = Shelf(catalog, pool)
+        shelf = IndexHarness(catalog, pool)
         change = await shelf.put(f"one {canary} two", title=f"about {canary}")
         assert len(await shelf.found(canary)) == 1
         assert traces() > 0

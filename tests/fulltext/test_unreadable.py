@@ -7,13 +7,13 @@ import pytest
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import StoreArtifact, Stored
+from coatcheck.ports.artifacts import IngestResult, StoreArtifact
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.index import Index
-from contract.making import DAY, START, store
-from fulltext.shelf import Shelf
+from contract.sample_changes import DAY, START, store
+from fulltext.index_harness import IndexHarness
 from support.seals import seal_key
 
 
@@ -28,7 +28,7 @@ class Broken(MemoryBlobStore):
         return await super().read(namespace, blob_id, start, length, fresh=fresh)
 
 
-async def _put_apart(shelf: Shelf, blobs: MemoryBlobStore, text: bytes) -> StoreArtifact:
+async def _put_apart(shelf: IndexHarness, blobs: MemoryBlobStore, text: bytes) -> StoreArtifact:
     """Store a payload whose bytes are not in the catalogue."""
     inline = store(text)
     change = store(text, said=inline.said, placement=blobs.placement)
@@ -37,11 +37,11 @@ async def _put_apart(shelf: Shelf, blobs: MemoryBlobStore, text: bytes) -> Store
     writer = await blobs.create("acme", change.blob.id)
     await writer.write(inline.inline or b"")
     await writer.finish()
-    assert isinstance(await shelf.catalog.store_artifact(change), Stored)
+    assert isinstance(await shelf.catalog.store_artifact(change), IngestResult)
     return change
 
 
-async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: Shelf) -> None:
+async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: IndexHarness) -> None:
     blobs, rng = Broken(shelf.clock), random.Random(5)
     with ThreadPoolExecutor(2) as pool:
         index = Index(shelf.catalog, OpenContent(shelf.catalog, blobs, pool), pool, lambda: rng.getrandbits(62))

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from jsonpath.desk import JsonDesk
+from jsonpath.json_harness import JsonHarness
 
 
 @pytest.fixture(scope="session")
@@ -15,12 +15,12 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
-def desk(pool: ThreadPoolExecutor) -> JsonDesk:
+def desk(pool: ThreadPoolExecutor) -> JsonHarness:
     """An empty store, whose readers have all the time in the world."""
-    return JsonDesk(pool, lambda: 0.0)
+    return JsonHarness(pool, lambda: 0.0)
 
 
 @pytest.fixture
-def hurried(pool: ThreadPoolExecutor) -> JsonDesk:
+def hurried(pool: ThreadPoolExecutor) -> JsonHarness:
     """The same with the time that callers have."""
-    return JsonDesk(pool)
+    return JsonHarness(pool)

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.parse import parse_path
-from jsonpath.desk import dumps, page_of, plainly
+from jsonpath.json_harness import dumps, page_of, plainly
 
 SUITE = os.environ.get("JSONPATH_CTS")  # noqa: TID251 - a test's own input; the service does not see it
 

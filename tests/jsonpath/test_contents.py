@@ -5,7 +5,7 @@ import json
 import pytest
 
 from coatcheck.core.artifact import Kind
-from jsonpath.desk import JsonDesk
+from jsonpath.json_harness import JsonHarness
 
 DOCUMENT = {
     "meta": {"by": "x" * 500},
@@ -19,7 +19,7 @@ DOCUMENT = {
 
 @pytest.mark.parametrize("indent", [None, 1])
 async def test_a_large_object_is_its_members_with_types_and_sizes_then_its_beginning(
-    desk: JsonDesk, indent: int | None
+    desk: JsonHarness, indent: int | None
 ) -> None:
     text = json.dumps(DOCUMENT, indent=indent)
     answer = await desk.ask(await desk.put(text.encode(), kind=Kind.JSON), "$", max_tokens=2_000)
@@ -40,7 +40,7 @@ async def test_a_large_object_is_its_members_with_types_and_sizes_then_its_begin
     assert answer.next is not None
 
 
-async def test_a_large_array_is_its_length_then_its_first_elements(desk: JsonDesk) -> None:
+async def test_a_large_array_is_its_length_then_its_first_elements(desk: JsonHarness) -> None:
     for path in ("$.rows", "/rows"):
         answer = await desk.ask(await desk.put_json(DOCUMENT), path, max_tokens=500)
         first, _, rest = answer.text.partition("\n")
@@ -48,7 +48,7 @@ async def test_a_large_array_is_its_length_then_its_first_elements(desk: JsonDes
         assert rest.startswith('[{"id":0,')
 
 
-async def test_of_very_many_members_as_many_are_named_as_fit_and_the_rest_is_counted(desk: JsonDesk) -> None:
+async def test_of_very_many_members_as_many_are_named_as_fit_and_the_rest_is_counted(desk: JsonHarness) -> None:
     value = {f"key {n}": n for n in range(30_000)}
     answer = await desk.ask(await desk.put_json(value), "$", max_tokens=1_000)
     lines = answer.text.split("\n")
@@ -58,7 +58,7 @@ async def test_of_very_many_members_as_many_are_named_as_fit_and_the_rest_is_cou
     assert f"¦ {len(named):,} members and {30_000 - len(named):,} more; " in answer.text
 
 
-async def test_all_of_it_is_still_read_by_going_on(desk: JsonDesk) -> None:
+async def test_all_of_it_is_still_read_by_going_on(desk: JsonHarness) -> None:
     value = {"a": list(range(9_000)), "b": "x" * 3_000}
     pages = await desk.every_page(await desk.put_json(value), "$", max_tokens=4_000)
     bodies = [page.text.rpartition("\n¦ ")[2].partition("\n")[2] for page in pages]
@@ -67,7 +67,7 @@ async def test_all_of_it_is_still_read_by_going_on(desk: JsonDesk) -> None:
     )
 
 
-async def test_what_fits_is_shown_as_it_is(desk: JsonDesk) -> None:
+async def test_what_fits_is_shown_as_it_is(desk: JsonHarness) -> None:
     answer = await desk.ask(await desk.put_json({"a": [1, 2], "b": None}), "$")
     assert answer.text.endswith('{"a":[1,2],"b":null}')
     assert "members" not in answer.text

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.hits import Page
+from coatcheck.core.jsonpath.hits import ValuePage
 from coatcheck.usecases.json_path import JsonAnswer
-from jsonpath.desk import JsonDesk, body, dumps, page_of, shown
+from jsonpath.json_harness import JsonHarness, body, dumps, page_of, shown
 
 ODD = ["The document is not strict JSON (NaN, Infinity, a lone surrogate, or bytes that are not UTF-8)."]
 
@@ -22,8 +22,8 @@ def sent(answer: JsonAnswer) -> dict[str, Any]:
     return got
 
 
-def all_pages(data: bytes, path: str, limit: int) -> list[Page]:
-    pages, resume = list[Page](), None
+def all_pages(data: bytes, path: str, limit: int) -> list[ValuePage]:
+    pages, resume = list[ValuePage](), None
     while not pages or resume is not None:
         pages.append(page_of(data, path, limit=limit, resume=resume))
         resume = pages[-1].next
@@ -50,7 +50,7 @@ def all_pages(data: bytes, path: str, limit: int) -> list[Page]:
     ids=ascii,
 )
 async def test_a_value_that_is_no_json_is_given_as_text_and_named(
-    desk: JsonDesk, data: bytes, path: str, text: str
+    desk: JsonHarness, data: bytes, path: str, text: str
 ) -> None:
     answer = sent(await desk.ask(await desk.put(data), path))
     where = answer["values"][0]["location"]
@@ -73,7 +73,7 @@ async def test_a_value_that_is_no_json_is_given_as_text_and_named(
     ],
     ids=ascii,
 )
-async def test_a_value_that_is_cut_off_is_given_as_text(desk: JsonDesk, data: bytes, path: str, text: str) -> None:
+async def test_a_value_that_is_cut_off_is_given_as_text(desk: JsonHarness, data: bytes, path: str, text: str) -> None:
     answer = sent(await desk.ask(await desk.put(data), path))
     assert not answer["values"][0]["complete"]
     assert (answer["partial"], answer["complete"], answer["total_exact"]) == (True, False, True)
@@ -81,7 +81,7 @@ async def test_a_value_that_is_cut_off_is_given_as_text(desk: JsonDesk, data: by
     assert answer["text"].split("\n", 2)[2] == text
 
 
-async def test_what_is_whole_in_a_document_that_is_cut_off_is_a_value(desk: JsonDesk) -> None:
+async def test_what_is_whole_in_a_document_that_is_cut_off_is_a_value(desk: JsonHarness) -> None:
     answer = sent(await desk.ask(await desk.put(b'{"status":"ok","rows":[1,2'), "$.status"))
     assert (answer["values"][0]["value"], answer["complete"], answer["notices"]) == ("ok", True, [])
     answer = sent(await desk.ask(await desk.put(b" 12"), "$"))
@@ -101,7 +101,7 @@ async def test_what_is_whole_in_a_document_that_is_cut_off_is_a_value(desk: Json
     ],
     ids=ascii,
 )
-async def test_where_no_value_is_there_is_no_match(desk: JsonDesk, data: bytes, path: str, message: str) -> None:
+async def test_where_no_value_is_there_is_no_match(desk: JsonHarness, data: bytes, path: str, message: str) -> None:
     answer = sent(await desk.ask(await desk.put(data), path))
     assert (answer["message"], answer["values"], answer["total"]) == (message, [], 0)
 
@@ -119,14 +119,14 @@ async def test_where_no_value_is_there_is_no_match(desk: JsonDesk, data: bytes, 
     ids=ascii,
 )
 async def test_a_child_of_an_object_has_the_name_that_stands_before_it_or_is_left_out(
-    desk: JsonDesk, data: bytes, names: list[str]
+    desk: JsonHarness, data: bytes, names: list[str]
 ) -> None:
     answer = sent(await desk.ask(await desk.put(b"[%b]" % data), "$[0].*"))
     assert [v["location"] for v in answer["values"]] == [f"$[0]['{name}']" for name in names]
     assert answer["notices"] == ["Left out as invalid JSON or nested too deeply: 1 element."]
 
 
-async def test_a_total_is_not_exact_where_the_walk_is_lost(desk: JsonDesk) -> None:
+async def test_a_total_is_not_exact_where_the_walk_is_lost(desk: JsonHarness) -> None:
     number = await desk.put(b'[{"a":1,"b" "' + b"x" * 20_000_000 + b'","c":2}]')
     answer = sent(await desk.ask(number, "$[0].*"))
     assert [v["location"] for v in answer["values"]] == ["$[0]['a']"]
@@ -150,7 +150,7 @@ async def test_a_total_is_not_exact_where_the_walk_is_lost(desk: JsonDesk) -> No
     ids=ascii,
 )
 async def test_what_strict_json_cannot_say_stays_what_it_is_and_is_no_value(
-    desk: JsonDesk, data: bytes, path: str, text: str
+    desk: JsonHarness, data: bytes, path: str, text: str
 ) -> None:
     answer = sent(await desk.ask(await desk.put(data), path))
     assert text in answer["text"].split("\n")
@@ -158,7 +158,7 @@ async def test_what_strict_json_cannot_say_stays_what_it_is_and_is_no_value(
     assert not answer["values"][0]["complete"]
 
 
-async def test_beside_what_is_odd_the_others_are_values(desk: JsonDesk) -> None:
+async def test_beside_what_is_odd_the_others_are_values(desk: JsonHarness) -> None:
     number = await desk.put(b'{"a": NaN, "b": [Infinity, 1], "c":"ok", "d": {"x": -Infinity, "y": 2}}')
     answer = sent(await desk.ask(number, "$.*"))
     assert [v.get("value") for v in answer["values"]] == [None, None, "ok", None]
@@ -196,7 +196,7 @@ def lines() -> bytes:
     ],
 )
 async def test_a_path_into_a_broken_line_ends_with_the_line(
-    desk: JsonDesk, path: str, texts: list[str], index: int
+    desk: JsonHarness, path: str, texts: list[str], index: int
 ) -> None:
     answer = sent(await desk.ask(await desk.put(lines()), path))
     said = answer["text"].split("\n")
@@ -209,14 +209,14 @@ async def test_a_path_into_a_broken_line_ends_with_the_line(
     assert f"$[{index}] is not valid JSON" in answer["text"]
 
 
-async def test_the_lines_beside_broken_ones_are_sound(desk: JsonDesk) -> None:
+async def test_the_lines_beside_broken_ones_are_sound(desk: JsonHarness) -> None:
     number = await desk.put(lines())
     for path, value in (("$[9].msg", "m 9"), ("$[7].level", "info"), ("$[-1].i", 9)):
         answer = sent(await desk.ask(number, path))
         assert (answer["values"][0]["value"], answer["complete"], answer["notices"]) == (value, True, [])
 
 
-async def test_of_lines_in_memory_broken_ones_are_left_out_and_the_others_keep_their_indices(desk: JsonDesk) -> None:
+async def test_of_lines_in_memory_broken_ones_are_left_out_and_the_others_keep_their_indices(desk: JsonHarness) -> None:
     answer = sent(await desk.ask(await desk.put(lines()), "$[9,8,7,6]"))
     assert [v["location"] for v in answer["values"]] == ["$[9]", "$[7]"]
     assert (answer["total"], answer["partial"]) == (2, True)
@@ -225,7 +225,7 @@ async def test_of_lines_in_memory_broken_ones_are_left_out_and_the_others_keep_t
 # ------------------------------------------------------------------------------------------------------ slices
 
 
-async def test_a_slice_that_has_all_it_wants_reads_no_further(desk: JsonDesk) -> None:
+async def test_a_slice_that_has_all_it_wants_reads_no_further(desk: JsonHarness) -> None:
     long = await desk.put_json([*({"a": k} for k in range(4)), {"a": "x" * 20_000_000}])
     answer = await desk.ask(long, "$[0:2].a")
     assert (shown(answer), answer.total, answer.total_exact, answer.complete) == ([0, 1], 2, True, True)
@@ -245,7 +245,7 @@ async def test_a_slice_that_has_all_it_wants_reads_no_further(desk: JsonDesk) ->
     ],
 )
 async def test_a_slice_before_the_place_where_a_document_is_cut_off_is_exact(
-    desk: JsonDesk, path: str, expected: range
+    desk: JsonHarness, path: str, expected: range
 ) -> None:
     number = await desk.put(json.dumps([{"a": k} for k in range(100)]).encode()[:-8])
     answer = sent(await desk.ask(number, path))
@@ -256,7 +256,7 @@ async def test_a_slice_before_the_place_where_a_document_is_cut_off_is_exact(
     assert (whole["total_exact"], whole["partial"], whole["notices"]) == (True, False, [])
 
 
-async def test_a_slice_beyond_that_place_says_so(desk: JsonDesk) -> None:
+async def test_a_slice_beyond_that_place_says_so(desk: JsonHarness) -> None:
     number = await desk.put(json.dumps([{"a": k} for k in range(100)]).encode()[:-8])
     answer = await desk.ask(number, "$[97:100].a")
     assert (shown(answer), answer.total_exact, answer.partial) == ([97, 98], False, True)
@@ -266,7 +266,7 @@ async def test_a_slice_beyond_that_place_says_so(desk: JsonDesk) -> None:
 
 
 @pytest.mark.parametrize("size", [27_000, 166_000])
-async def test_a_long_value_that_is_cut_off_is_read_to_its_end(desk: JsonDesk, size: int) -> None:
+async def test_a_long_value_that_is_cut_off_is_read_to_its_end(desk: JsonHarness, size: int) -> None:
     data = (b'{"log":"' + b"abc def\\n" * (size // 8 + 1))[:size]
     number = await desk.put(data)
     pages = await desk.every_page(number, "$.log")
@@ -283,7 +283,7 @@ async def test_a_long_value_that_is_cut_off_is_read_to_its_end(desk: JsonDesk, s
     assert "".join(page.text.split("\n", 2)[2] for page in whole).encode() == data
 
 
-async def test_how_much_of_a_long_value_is_left_is_not_understated(desk: JsonDesk) -> None:
+async def test_how_much_of_a_long_value_is_left_is_not_understated(desk: JsonHarness) -> None:
     number = await desk.put_json(["x y " * 41_500, "x"])
     answer = await desk.ask(number, "$[*]")
     assert answer.text.split("\n")[1].endswith("…¦+162,002 bytes")
@@ -352,7 +352,7 @@ DOUBLE = b'{"a":1,"a":2,"b":{"x":1,"x":[1,2]},"\\u0062":{"x":3},"c":4}'
     ],
 )
 async def test_of_members_with_the_same_name_the_last_counts_among_all(
-    desk: JsonDesk, path: str, values: list[object]
+    desk: JsonHarness, path: str, values: list[object]
 ) -> None:
     answer = await desk.ask(await desk.put(DOUBLE), path)
     assert (shown(answer), answer.total, answer.total_exact) == (values, len(values), True)
@@ -407,7 +407,7 @@ def record(rng: random.Random, depth: int = 3) -> Any:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_every_answer_about_harmed_documents_is_json_and_adds_up(desk: JsonDesk, seed: int) -> None:
+async def test_every_answer_about_harmed_documents_is_json_and_adds_up(desk: JsonHarness, seed: int) -> None:
     rng = random.Random(700 + seed)
     for _ in range(25):
         if rng.random() < 0.4:

@@ -4,15 +4,15 @@ import gc
 import time
 import weakref
 
+from coatcheck.core.jsonpath.page_builder import PageBuilder, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.plan import plan_of
-from coatcheck.core.jsonpath.tally import Ask, Tally
 
 
 def test_a_tally_stands_in_no_circle() -> None:
     gc.disable()
     try:
-        tally = Tally(Ask(plan=plan_of(parse_path("$[*]")), size=2, limit=1, chars=1), time.monotonic)
+        tally = PageBuilder(PageRequest(plan=plan_of(parse_path("$[*]")), size=2, limit=1, chars=1), time.monotonic)
         left = weakref.ref(tally)
         del tally
         assert left() is None

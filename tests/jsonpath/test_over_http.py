@@ -3,7 +3,7 @@
 import json
 import re
 
-from jsonpath.desk import dumps
+from jsonpath.json_harness import dumps
 from support.service import Service
 
 ITEMS = [{"id": n, "status": "failed" if n % 2 else "ok", "note": "x" * 500} for n in range(30)]

@@ -9,11 +9,11 @@ import pytest
 
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import mended, span_of
-from coatcheck.core.jsonpath.hits import Page, Resume
+from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized
-from coatcheck.core.jsonpath.structure import Structure
-from coatcheck.core.jsonpath.walk import Source
-from jsonpath.desk import dumps, page_of, plainly
+from coatcheck.core.jsonpath.structure import StructureReader
+from coatcheck.core.jsonpath.walk import WalkSource
+from jsonpath.json_harness import dumps, page_of, plainly
 
 NAMES = ["a", "b", "id", "ö", "x y", "q\"'", "\\", "", "\t", "日本"]
 PATHS = [
@@ -40,7 +40,7 @@ def written(value: object, rng: random.Random) -> bytes:
     return json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 1])).encode()
 
 
-def found(page: Page) -> list[tuple[str, object]]:
+def found(page: ValuePage) -> list[tuple[str, object]]:
     return [(normalized(h.path), json.loads(h.text)) for h in page.hits]
 
 
@@ -141,8 +141,8 @@ def test_the_skeleton_is_the_same_however_blocks_fall(piece: int) -> None:
     rng = random.Random(piece)
     for _ in range(5):
         data = written([document(rng) for _ in range(4)], rng)
-        whole = Structure().feed(data, 0)
-        structure = Structure()
+        whole = StructureReader().feed(data, 0)
+        structure = StructureReader()
         parts = [structure.feed(data[n : n + piece], n) for n in range(0, len(data), piece)]
         assert [int(at) for part in parts for at in part.at] == whole.at.tolist()
         assert [int(depth) for part in parts for depth in part.depth] == whole.depth.tolist()
@@ -168,7 +168,7 @@ def test_the_skeleton_is_that_of_any_bytes_however_they_are_cut(seed: int) -> No
     letters = rng.choice(['\\"', '\\"{}[],a ', '"[],', '"\\\\x{', 'a,"'])
     data = "".join(rng.choices(letters, k=rng.choice([1, 63, 64, 65, 700, 3000]))).encode()
     data = data.replace(b"\\", b"\\" * rng.choice([1, 1, 2, 5, 70]))
-    structure, found, at = Structure(), list[tuple[int, int, int]](), 0
+    structure, found, at = StructureReader(), list[tuple[int, int, int]](), 0
     for end in sorted({*(rng.randint(0, len(data)) for _ in range(rng.randint(0, 6))), len(data)}):
         marks = structure.feed(data[at:end], at)
         found += zip(marks.at.tolist(), marks.char.tolist(), marks.depth.tolist(), strict=True)
@@ -179,7 +179,7 @@ def test_the_skeleton_is_that_of_any_bytes_however_they_are_cut(seed: int) -> No
 def test_the_skeleton_of_a_large_block_is_that_of_its_pieces() -> None:
     rng = random.Random(77)
     data = "".join(rng.choices('"{}[],a\\ ', weights=[4, 1, 1, 1, 1, 2, 80, 1, 10], k=700_000)).encode()
-    marks = Structure().feed(data, 0)
+    marks = StructureReader().feed(data, 0)
     assert list(zip(marks.at.tolist(), marks.char.tolist(), marks.depth.tolist(), strict=True)) == simply(data)
 
 
@@ -189,9 +189,11 @@ def test_elements_from_the_end_are_those_from_the_beginning(length: int, monkeyp
     for kept in (100_000, 3):
         monkeypatch.setattr(walk, "_KEPT", kept)
         for back in {1, 2, 3, 4, length - 1, length, length + 1} - {0}:
-            at, index = walk.over(data, walk.element_from_end(Source(len(data)), 0, back))
+            at, index = walk.over(data, walk.element_from_end(WalkSource(len(data)), 0, back))
             assert index == length - back
-            assert at == (None if back > length else walk.over(data, walk.element(Source(len(data)), 0, length - back)))
+            assert at == (
+                None if back > length else walk.over(data, walk.element(WalkSource(len(data)), 0, length - back))
+            )
 
 
 def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None:
@@ -199,7 +201,7 @@ def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None
         value = ["\\" * run + '"', "x" * run + "\\" * run, [1, 2]]
         data = json.dumps(value).encode()
         assert json.loads(data[slice(*page_of(data, "$[2][1]").hits[0].span or (0, 0))]) == 2
-        assert walk.over(data, walk.end_of(Source(len(data)), 0)) == len(data)
+        assert walk.over(data, walk.end_of(WalkSource(len(data)), 0)) == len(data)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,9 +7,9 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.fan import MEMORY_LIMIT
-from jsonpath.desk import JsonDesk, body, dumps, shown
-from reading.shelf import CALLER
+from coatcheck.core.jsonpath.children import MEMORY_LIMIT
+from jsonpath.json_harness import JsonHarness, body, dumps, shown
+from reading.reading_harness import CALLER
 
 RECORDS = 20_000
 LONG = "".join(random.Random(7).choices(["line\n", '"q" ', "é", "日本 ", "\\", "word ", "\U0001f600 "], k=3_000))
@@ -25,7 +25,7 @@ def records() -> dict[str, object]:
     return {"meta": {"source": "x", "n": RECORDS}, "items": items}
 
 
-async def test_a_record_is_found_by_its_id_and_its_long_value_is_read_to_its_end(desk: JsonDesk) -> None:
+async def test_a_record_is_found_by_its_id_and_its_long_value_is_read_to_its_end(desk: JsonHarness) -> None:
     number = await desk.put_json(records())
     assert 1_200_000 < desk.artifact(number).blob.size < 1_400_000
     answer = await desk.ask(number, "$.items[?@.id == 7777]", fields=("id", "status", "body"), max_tokens=1_000)
@@ -40,7 +40,7 @@ async def test_a_record_is_found_by_its_id_and_its_long_value_is_read_to_its_end
     assert json.loads(await desk.content(number).read(span.start, span.end)) == LONG
 
 
-async def test_the_ids_of_the_failed_ones_are_one_call(desk: JsonDesk) -> None:
+async def test_the_ids_of_the_failed_ones_are_one_call(desk: JsonHarness) -> None:
     number = await desk.put_json(records())
     failed = [n for n in range(RECORDS) if n % 97 == 3]
     answer = await desk.ask(number, "$.items[?@.status=='failed'].id")
@@ -65,7 +65,7 @@ def marks_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("max_tokens", [128, 300, 4_000])
-async def test_pages_within_any_budget_give_every_value(desk: JsonDesk, max_tokens: int) -> None:
+async def test_pages_within_any_budget_give_every_value(desk: JsonHarness, max_tokens: int) -> None:
     rng = random.Random(max_tokens)
     words = [
         "\U0001f468\u200d\U0001f469\u200d\U0001f467",
@@ -89,7 +89,7 @@ async def test_pages_within_any_budget_give_every_value(desk: JsonDesk, max_toke
         assert "\x1b" not in page.text
 
 
-async def test_a_big_value_is_read_as_it_is_written_to_its_end(desk: JsonDesk) -> None:
+async def test_a_big_value_is_read_as_it_is_written_to_its_end(desk: JsonHarness) -> None:
     value = {"big": [{"n": n, "text": "é" * (n % 7)} for n in range(5_000)], "end": 1}
     number = await desk.put_json(value)
     pages = await desk.every_page(number, "$.big", max_tokens=8_000)
@@ -97,7 +97,7 @@ async def test_a_big_value_is_read_as_it_is_written_to_its_end(desk: JsonDesk) -
     assert not pages[0].values[0].complete
 
 
-async def test_what_is_missing_is_explained(desk: JsonDesk) -> None:
+async def test_what_is_missing_is_explained(desk: JsonHarness) -> None:
     number = await desk.put_json({"items": [1, 2], "name": "x"})
     said = {
         "$.nope": "No match: $ has no member 'nope'. It has: items, name.",
@@ -129,7 +129,7 @@ async def test_what_is_missing_is_explained(desk: JsonDesk) -> None:
     ],
     ids=ascii,
 )
-async def test_what_is_no_json_is_refused(desk: JsonDesk, data: bytes) -> None:
+async def test_what_is_no_json_is_refused(desk: JsonHarness, data: bytes) -> None:
     number = await desk.put(data)
     with pytest.raises(CoatcheckError) as e:
         await desk.ask(number, "$..a")
@@ -137,7 +137,7 @@ async def test_what_is_no_json_is_refused(desk: JsonDesk, data: bytes) -> None:
     assert "search" in e.value.detail
 
 
-async def test_odd_and_damaged_documents_say_so(desk: JsonDesk) -> None:
+async def test_odd_and_damaged_documents_say_so(desk: JsonHarness) -> None:
     odd = await desk.put(b'\xef\xbb\xbf{"a": NaN, "b": "\\ud800", "c": [1, 2], "a2": 1e999}')
     answer = await desk.ask(odd, "$.*")
     assert answer.total == 4
@@ -155,7 +155,7 @@ async def test_odd_and_damaged_documents_say_so(desk: JsonDesk) -> None:
     assert (answer.partial, answer.notices) == (True, ["Left out as invalid JSON or nested too deeply: 1 element."])
 
 
-async def test_of_members_with_one_name_the_last_counts(desk: JsonDesk) -> None:
+async def test_of_members_with_one_name_the_last_counts(desk: JsonHarness) -> None:
     number = await desk.put(b'{"a": 1, "x": {"a": 5}, "a": 2}')
     for path in ("$.a", "$['a','a']", "$[?@ == 2]"):
         answer = await desk.ask(number, path)
@@ -163,13 +163,13 @@ async def test_of_members_with_one_name_the_last_counts(desk: JsonDesk) -> None:
 
 
 @pytest.mark.parametrize("path", ["$", "$" + "[0]" * 200, "$[*]", "$[0][0]"])
-async def test_nesting_of_100_000_is_walked_by_names_and_indices(desk: JsonDesk, path: str) -> None:
+async def test_nesting_of_100_000_is_walked_by_names_and_indices(desk: JsonHarness, path: str) -> None:
     number = await desk.put(b"[" * 100_000 + b"]" * 100_000)
     answer = await desk.ask(number, path)
     assert answer.values[0].kind == "array"
 
 
-async def test_nesting_of_100_000_is_refused_where_it_would_be_loaded(desk: JsonDesk) -> None:
+async def test_nesting_of_100_000_is_refused_where_it_would_be_loaded(desk: JsonHarness) -> None:
     number = await desk.put(b'[{"a":' * 50_000 + b"1" + b"}]" * 50_000)
     with pytest.raises(CoatcheckError) as e:
         await desk.ask(number, "$..[?@.b]")
@@ -193,7 +193,7 @@ async def test_nesting_of_100_000_is_refused_where_it_would_be_loaded(desk: Json
     ],
     ids=lambda path: path[:40],
 )
-async def test_hostile_paths_end_in_time(hurried: JsonDesk, path: str) -> None:
+async def test_hostile_paths_end_in_time(hurried: JsonHarness, path: str) -> None:
     value = records()
     value["pattern"] = "(" * 5_000 + "a" + ")" * 5_000
     number = await hurried.put_json(value)
@@ -203,13 +203,13 @@ async def test_hostile_paths_end_in_time(hurried: JsonDesk, path: str) -> None:
     assert len(answer.values) <= 5
 
 
-async def test_a_call_that_gets_nowhere_says_so(hurried: JsonDesk) -> None:
+async def test_a_call_that_gets_nowhere_says_so(hurried: JsonHarness) -> None:
     number = await hurried.put_json(records())
     answer = await hurried.ask(number, "$..[?@..[?@..[?@..[?@.x]]]]")
     assert (answer.partial, answer.next, answer.stopped, answer.total_exact) == (True, None, "deadline", False)
 
 
-async def test_time_that_is_over_is_a_page_that_goes_on(desk: JsonDesk) -> None:
+async def test_time_that_is_over_is_a_page_that_goes_on(desk: JsonHarness) -> None:
     class Ticking:
         """A clock that moves when it is read."""
 
@@ -219,7 +219,7 @@ async def test_time_that_is_over_is_a_page_that_goes_on(desk: JsonDesk) -> None:
             self.now += 0.3
             return self.now
 
-    impatient = JsonDesk(desk.pool, Ticking())
+    impatient = JsonHarness(desk.pool, Ticking())
     number = await impatient.put_json(records())
     pages = await impatient.every_page(number, "$.items[?@.status=='failed'].id")
     assert len(pages) > 5
@@ -229,7 +229,7 @@ async def test_time_that_is_over_is_a_page_that_goes_on(desk: JsonDesk) -> None:
     assert pages[-1].total == len(ids)
 
 
-async def test_a_document_that_is_not_loaded_answers_by_descent_and_refuses_the_rest(desk: JsonDesk) -> None:
+async def test_a_document_that_is_not_loaded_answers_by_descent_and_refuses_the_rest(desk: JsonHarness) -> None:
     pad = "x" * 900
     value = {"big": [{"id": n, "pad": pad} for n in range(10_000)], "map": {str(n): n for n in range(1_000)}, "last": 1}
     number = await desk.put_json(value)
@@ -254,7 +254,7 @@ async def test_a_document_that_is_not_loaded_answers_by_descent_and_refuses_the_
     assert "names and indices" in e.value.detail
 
 
-async def test_a_cursor_belongs_to_its_artifact_path_and_fields(desk: JsonDesk) -> None:
+async def test_a_cursor_belongs_to_its_artifact_path_and_fields(desk: JsonHarness) -> None:
     number, other = await desk.put_json([1, 2, 3]), await desk.put_json([1, 2, 3, 4])
     cursor = (await desk.ask(number, "$[*]", limit=1)).next
     assert cursor is not None
@@ -272,7 +272,7 @@ async def test_a_cursor_belongs_to_its_artifact_path_and_fields(desk: JsonDesk) 
         assert e.value.code is Code.INVALID_CURSOR
 
 
-async def test_bounds_of_the_question_are_kept(desk: JsonDesk) -> None:
+async def test_bounds_of_the_question_are_kept(desk: JsonHarness) -> None:
     number = await desk.put_json([1])
     wrong: list[dict[str, Any]] = [
         {"limit": 0},

@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 
 from coatcheck.core.artifact import Kind
-from kinds import made_logs, made_output, made_search, made_tables, made_text, ran
+from kinds import made_logs, made_output, made_search, made_tables, made_text, program_outputs
 from kinds.corpus import Source
-from kinds.found import PROJECT, environment
+from kinds.environment_files import PROJECT, environment
 
 
 def everywhere(folder: Path, *, quick: bool = False) -> Iterator[Source]:
@@ -35,9 +35,9 @@ def everywhere(folder: Path, *, quick: bool = False) -> Iterator[Source]:
         made_text.numbered(spread[1:]),
         made_text.binaries([source for source in spread if source.kind is Kind.CODE_OR_FILE][:40]),
     )
-    yield from ran.ours(folder, quick=quick)
+    yield from program_outputs.ours(folder, quick=quick)
     for word in ("import", "def ", "return", "Final"):
-        yield from ran.grepped(word)
+        yield from program_outputs.grepped(word)
     for part in ("service", "docs", "tests"):
         if (PROJECT / part).is_dir():
-            yield from ran.listings(PROJECT / part)
+            yield from program_outputs.listings(PROJECT / part)

@@ -6,15 +6,15 @@ import time
 
 import pytest
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.kinds.classify import classify
-from coatcheck.core.kinds.description import Payload
-from core.matter import HOSTILE, ORDINARY, sample_of
+from coatcheck.core.kinds.description import PayloadProbe
+from core.sample_payloads import HOSTILE, ORDINARY, sample_of
 
 
 def kind_of(data: bytes | str, **said: str) -> Kind:
     sample = sample_of(data.encode() if isinstance(data, str) else data)
-    return classify(Payload(sample, Said(**said)))  # pyright: ignore[reportArgumentType]
+    return classify(PayloadProbe(sample, DeclaredMetadata(**said)))  # pyright: ignore[reportArgumentType]
 
 
 PROSE = "The harbour lies on the river, and ships used to arrive here every week of the year.\n" * 12
@@ -40,7 +40,12 @@ def test_prose_that_mentions_a_thing_is_prose(name: str) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_the_callers_word_wins_over_everything(kind: Kind) -> None:
     for data, said in ORDINARY.values():
-        assert classify(Payload(sample_of(data), Said(kind=kind, media_type=said.media_type, tool_name="bash"))) is kind
+        assert (
+            classify(
+                PayloadProbe(sample_of(data), DeclaredMetadata(kind=kind, media_type=said.media_type, tool_name="bash"))
+            )
+            is kind
+        )
 
 
 DECLARED = {

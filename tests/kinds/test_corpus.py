@@ -5,10 +5,10 @@ from itertools import chain
 
 import pytest
 
-from coatcheck.core.artifact import Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.kinds.classify import classify
-from coatcheck.core.kinds.description import Payload
-from core.matter import sample_of
+from coatcheck.core.kinds.description import PayloadProbe
+from core.sample_payloads import sample_of
 from kinds import made_logs, made_search, made_tables
 from kinds.corpus import Item, assemble
 from kinds.sets import everywhere
@@ -32,7 +32,7 @@ def test_the_set_has_hundreds_of_payloads_of_every_kind(items: list[Item]) -> No
 
 
 def test_nine_of_ten_kinds_are_told_without_a_tool_a_media_type_or_a_name(items: list[Item]) -> None:
-    judged = [(item, classify(Payload(sample_of(item.data), Said()))) for item in items]
+    judged = [(item, classify(PayloadProbe(sample_of(item.data), DeclaredMetadata()))) for item in items]
     wrong = [f"{item.kind} taken for {kind}: {item.family}, {item.name}" for item, kind in judged if item.kind != kind]
     assert len(wrong) <= (1 - RIGHT) * len(items), "\n".join(wrong)
     right = Counter(item.kind for item, kind in judged if item.kind is kind)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.core.artifact import Kind, Said, Sample
+from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.headings import reads_as_document
 from coatcheck.core.kinds import recognise
@@ -58,7 +58,7 @@ CALLED = ("run", "bash", "get_logs", "read_file", None)
 def recognised(
     data: bytes, tool: str | None, kind: Kind | None = None
 ) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
-    facts = recognise(Sample(data, b"", len(data)), Said(tool_name=tool, kind=kind))
+    facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(tool_name=tool, kind=kind))
     return facts.kind, facts.shape, facts.sections
 
 

@@ -9,7 +9,7 @@ from coatcheck.adapters.extract.documents import extract_document, is_extractabl
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.artifact import Kind
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 from media.formats import FORMATS, pdf, workbook
 
 SECONDS = 30.0
@@ -22,7 +22,7 @@ async def extractor() -> AsyncIterator[TextExtractor]:
     made.close()
 
 
-def parts(found: Extracted | None) -> list[tuple[str, str, str]]:
+def parts(found: ExtractedText | None) -> list[tuple[str, str, str]]:
     assert found is not None
     assert found.text is not None
     return [(part.name, part.title, found.text[part.start : part.end].decode()) for part in found.sections]

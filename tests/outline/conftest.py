@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reading.shelf import Shelf
+from reading.reading_harness import ReadingHarness
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +15,6 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
-def shelf(pool: ThreadPoolExecutor) -> Shelf:
+def shelf(pool: ThreadPoolExecutor) -> ReadingHarness:
     """An empty store."""
-    return Shelf(pool)
+    return ReadingHarness(pool)

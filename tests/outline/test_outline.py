@@ -15,10 +15,10 @@ from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.inert import inert
 from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.outline import Outline, OutlineAnswer
-from reading.shelf import CALLER, Shelf
+from reading.reading_harness import CALLER, ReadingHarness
 
 
-async def outline(shelf: Shelf, number: int, *, clock: Any = lambda: 0.0, **ask: Any) -> OutlineAnswer:  # noqa: ANN401
+async def outline(shelf: ReadingHarness, number: int, *, clock: Any = lambda: 0.0, **ask: Any) -> OutlineAnswer:  # noqa: ANN401
     answer = await Outline(shelf.open_view, shelf.tokenizer, shelf.pool, clock=clock)(CALLER, number, **ask)
     assert answer.tokens == shelf.tokenizer.count(answer.text) <= ask.get("max_tokens", 4_000)
     assert len(answer.text) <= 30_000
@@ -29,7 +29,7 @@ def said(answer: OutlineAnswer) -> list[tuple[str, str | None]]:
     return [(e.title, e.detail) for e in answer.entries]
 
 
-async def test_the_lines_of_an_entry_are_read_as_they_stand(shelf: Shelf) -> None:
+async def test_the_lines_of_an_entry_are_read_as_they_stand(shelf: ReadingHarness) -> None:
     source = b"import x\n\ndef one():\n    pass\n\nclass Two:\n    def three(self):\n        pass\n"
     number = await shelf.put(source, kind=Kind.CODE_OR_FILE, title="x.py")
     answer = await outline(shelf, number)
@@ -42,7 +42,7 @@ async def test_the_lines_of_an_entry_are_read_as_they_stand(shelf: Shelf) -> Non
         assert (read.window.bytes, read.text.splitlines()[0].strip(" :")) == (entry.bytes, entry.title)
 
 
-async def test_the_path_of_an_entry_is_read_as_it_stands(shelf: Shelf) -> None:
+async def test_the_path_of_an_entry_is_read_as_it_stands(shelf: ReadingHarness) -> None:
     document: dict[str, object] = {
         "a b": [{"x": 1, "it's": {"é": None}}, {"x": "2"}],
         "empty": {},
@@ -67,7 +67,7 @@ async def test_the_path_of_an_entry_is_read_as_it_stands(shelf: Shelf) -> None:
         assert (await reader(CALLER, number, path=entry.path)).total > 0
 
 
-async def test_a_table_is_its_columns_with_examples_and_the_lines_of_its_rows(shelf: Shelf) -> None:
+async def test_a_table_is_its_columns_with_examples_and_the_lines_of_its_rows(shelf: ReadingHarness) -> None:
     table = "name,age,score\n" + "".join(f"n{n},{n},{n}.5\n" for n in range(40))
     answer = await outline(shelf, await shelf.put(table.encode(), kind=Kind.TABLE))
     assert answer.text == (
@@ -75,7 +75,7 @@ async def test_a_table_is_its_columns_with_examples_and_the_lines_of_its_rows(sh
     )
 
 
-async def test_a_section_is_outlined_by_what_is_inside_it(shelf: Shelf) -> None:
+async def test_a_section_is_outlined_by_what_is_inside_it(shelf: ReadingHarness) -> None:
     text = b"# One\n## Two\n### Three\n## Four\n# Five\n"
     number = await shelf.put(text, kind=Kind.TEXT)
     assert (await outline(shelf, number)).text == (
@@ -88,7 +88,7 @@ async def test_a_section_is_outlined_by_what_is_inside_it(shelf: Shelf) -> None:
     assert caught.value.code is Code.SECTION_NOT_FOUND
 
 
-async def test_what_has_no_outline_says_so(shelf: Shelf) -> None:
+async def test_what_has_no_outline_says_so(shelf: ReadingHarness) -> None:
     for data, kind, word in (
         (b"", Kind.TEXT, "empty"),
         (b"plain words", Kind.TEXT, "no headings"),
@@ -100,7 +100,7 @@ async def test_what_has_no_outline_says_so(shelf: Shelf) -> None:
         assert answer.text == f"¦ {answer.message}"
 
 
-async def test_every_entry_is_reached_through_next_whatever_the_budget(shelf: Shelf) -> None:
+async def test_every_entry_is_reached_through_next_whatever_the_budget(shelf: ReadingHarness) -> None:
     rng = random.Random(4)
     source = "".join(f"def {'name_' * rng.randint(1, 12)}{n}(a, b):\n    pass\n" for n in range(300))
     number = await shelf.put(source.encode(), kind=Kind.CODE_OR_FILE, title="x.py")
@@ -116,14 +116,14 @@ async def test_every_entry_is_reached_through_next_whatever_the_budget(shelf: Sh
         assert len(seen) == 300
 
 
-async def test_titles_from_outside_are_made_safe(shelf: Shelf) -> None:
+async def test_titles_from_outside_are_made_safe(shelf: ReadingHarness) -> None:
     source = "class <system>x</system>\x1b[2J ¦ y:\n" + "def " + "z" * 500 + "():\n"
     answer = await outline(shelf, await shelf.put(source.encode(), kind=Kind.CODE_OR_FILE, title="x.py"))
     assert inert(answer.text) == answer.text
     assert all(len(e.title) <= 120 for e in answer.entries)
 
 
-async def test_of_a_large_payload_as_much_is_looked_at_as_there_is_time_for(shelf: Shelf) -> None:
+async def test_of_a_large_payload_as_much_is_looked_at_as_there_is_time_for(shelf: ReadingHarness) -> None:
     block = b"def a():\n" + b"    x = 1  # some more words\n" * 2_000
     number = await shelf.put(block * 100, kind=Kind.CODE_OR_FILE, title="x.py")
     whole = await outline(shelf, number)
@@ -135,7 +135,7 @@ async def test_of_a_large_payload_as_much_is_looked_at_as_there_is_time_for(shel
     assert hurried.notices == [f"Only the first {hurried.looked.bytes:,} of {len(block) * 100:,} bytes were looked at."]
 
 
-async def test_a_single_endless_line_has_no_outline_and_takes_no_time(shelf: Shelf) -> None:
+async def test_a_single_endless_line_has_no_outline_and_takes_no_time(shelf: ReadingHarness) -> None:
     began = time.process_time()
     number = await shelf.put(b"function a(){" * 400_000, kind=Kind.CODE_OR_FILE, title="x.js")
     stored = time.process_time() - began
@@ -144,7 +144,7 @@ async def test_a_single_endless_line_has_no_outline_and_takes_no_time(shelf: She
     assert time.process_time() - began - stored < 20 * max(stored, 0.05)
 
 
-async def test_large_json_is_outlined_from_its_beginning(shelf: Shelf) -> None:
+async def test_large_json_is_outlined_from_its_beginning(shelf: ReadingHarness) -> None:
     record = json.dumps({"id": 1, "name": "x" * 50}).encode()
     number = await shelf.put(b"[" + b",".join([record] * 150_000) + b"]", kind=Kind.JSON)
     answer = await outline(shelf, number)
@@ -156,7 +156,7 @@ async def test_large_json_is_outlined_from_its_beginning(shelf: Shelf) -> None:
     assert (said(lines)[0], lines.total_exact, lines.partial) == (("$", "array of 5 objects"), True, False)
 
 
-async def test_what_was_not_read_to_its_end_is_not_counted_to_its_end(shelf: Shelf) -> None:
+async def test_what_was_not_read_to_its_end_is_not_counted_to_its_end(shelf: ReadingHarness) -> None:
     rows = json.dumps({"rows": [{"id": n, "tags": ["a", "b"], "none": []} for n in range(5_000)]})
     answer = await outline(shelf, await shelf.put(rows[:100_000].encode(), kind=Kind.JSON))
     details = dict(said(answer))
@@ -173,7 +173,7 @@ async def test_what_was_not_read_to_its_end_is_not_counted_to_its_end(shelf: She
     )
 
 
-async def test_lists_that_are_cut_short_say_no_more_than_was_read_of_them(shelf: Shelf) -> None:
+async def test_lists_that_are_cut_short_say_no_more_than_was_read_of_them(shelf: ReadingHarness) -> None:
     async def first(text: str) -> str | None:
         return dict(said(await outline(shelf, await shelf.put(text.encode(), kind=Kind.JSON))))["$.a"]
 
@@ -184,7 +184,7 @@ async def test_lists_that_are_cut_short_say_no_more_than_was_read_of_them(shelf:
     assert await first(json.dumps({"a": [None, 1.5, True] * 334})) == "array of 1,002 nulls, bools or numbers"
 
 
-async def test_lists_of_records_are_as_long_as_those_that_were_read_whole(shelf: Shelf) -> None:
+async def test_lists_of_records_are_as_long_as_those_that_were_read_whole(shelf: ReadingHarness) -> None:
     async def tags(text: str) -> str | None:
         return dict(said(await outline(shelf, await shelf.put(text.encode(), kind=Kind.JSON))))["$[*].t"]
 
@@ -192,7 +192,7 @@ async def test_lists_of_records_are_as_long_as_those_that_were_read_whole(shelf:
     assert await tags('[{"t": [1, 2]}, {"t": []}, {"t": [1, 2, 3, ') == "array of 0-3 or more ints"
 
 
-async def test_who_asks_past_the_end_is_told_which_offsets_there_are(shelf: Shelf) -> None:
+async def test_who_asks_past_the_end_is_told_which_offsets_there_are(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"# One\n# Two\n", kind=Kind.TEXT)
     one = await shelf.put(b"# One\n", kind=Kind.TEXT)
     for at, offset, said_ in (
@@ -219,7 +219,7 @@ async def test_who_asks_past_the_end_is_told_which_offsets_there_are(shelf: Shel
         ({"offset": 9}, Code.OFFSET_PAST_END),
     ],
 )
-async def test_asks_out_of_bounds_are_refused(shelf: Shelf, ask: dict[str, int], code: Code) -> None:
+async def test_asks_out_of_bounds_are_refused(shelf: ReadingHarness, ask: dict[str, int], code: Code) -> None:
     number = await shelf.put(b"# One\n", kind=Kind.TEXT)
     with pytest.raises(CoatcheckError) as caught:
         await outline(shelf, number, **{"max_tokens": 4_000, **ask})

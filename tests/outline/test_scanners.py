@@ -6,15 +6,15 @@ import pytest
 
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PATTERNS, language_of
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Scanner
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineScanner
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.symbols import Symbols
-from coatcheck.core.window import Place
+from coatcheck.core.window import Position
 
-START = Place(0, 0, 0)
+START = Position(0, 0, 0)
 
 
-def scan(scanner: Scanner, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
+def scan(scanner: OutlineScanner, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
     """The entries of a text that comes in blocks that end after these numbers of lines."""
     lines = text.encode().splitlines(keepends=True)
     place = START
@@ -333,7 +333,7 @@ def test_no_content_is_too_much(name: str) -> None:
         "x",
     ]
     for _ in range(50):
-        scanner: Scanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
+        scanner: OutlineScanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
         text = "".join(rng.choices(pieces, k=rng.randint(0, 400)))
         entries = scan(scanner, text)
         size, lines = len(text.encode()), text.count("\n") + (not text.endswith("\n"))
@@ -343,7 +343,7 @@ def test_no_content_is_too_much(name: str) -> None:
             assert 1 <= entry.lines.first <= entry.lines.last <= lines
             assert 0 <= entry.bytes.start < entry.bytes.end <= size
             assert "\n" not in entry.title
-    full: Scanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
+    full: OutlineScanner = Diff() if name == "diff" else Phases() if name == "output" else Symbols(name)
     line = {"diff": "diff --git a/x b/x\n", "output": "$ ls\n", "script": "function a() {\n", "c": "int a(int b) {\n"}
     line["python"] = "class a:\n"
     scan(full, line.get(name, "class a {\n") * (MAX_ENTRIES + 10))

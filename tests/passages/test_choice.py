@@ -7,14 +7,14 @@ import pytest
 from coatcheck.core.artifact import Kind
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent
-from passages.asking import CALLER, ask, asking, filler
-from passages.composing import composed
-from reading.shelf import Shelf
+from passages.passage_answers import composed
+from passages.passage_requests import CALLER, ask, asking, filler
+from reading.reading_harness import ReadingHarness
 
 FACT = "The lighthouse keeper of Ouessant slept.\n"
 
 
-async def test_the_best_passage_comes_first_wherever_it_stands(shelf: Shelf) -> None:
+async def test_the_best_passage_comes_first_wherever_it_stands(shelf: ReadingHarness) -> None:
     data = filler(20_000) + "A lighthouse was seen.\n" + filler(20_000, 2) + FACT + filler(20_000, 3)
     answer = await ask(shelf, data.encode(), "who kept the Ouessant lighthouse")
     assert [FACT.strip() in passage.text for passage in answer.windows] == [True, False]
@@ -22,7 +22,7 @@ async def test_the_best_passage_comes_first_wherever_it_stands(shelf: Shelf) -> 
     assert answer.text.index(FACT.strip()) < answer.text.index("A lighthouse was seen.")
 
 
-async def test_passages_that_nearly_touch_are_one(shelf: Shelf) -> None:
+async def test_passages_that_nearly_touch_are_one(shelf: ReadingHarness) -> None:
     near = "The keeper of the lighthouse slept.\nIt rained.\nThe lighthouse had one keeper.\n"
     answer = await ask(shelf, (filler(30_000) + near + filler(30_000, 2)).encode(), "lighthouse keeper", 256)
     assert len(answer.windows) == 1
@@ -30,7 +30,7 @@ async def test_passages_that_nearly_touch_are_one(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("answers", [1, 2, 8])
-async def test_a_concise_answer_has_as_many_passages_as_answer(shelf: Shelf, answers: int) -> None:
+async def test_a_concise_answer_has_as_many_passages_as_answer(shelf: ReadingHarness, answers: int) -> None:
     facts = [f"The lighthouse keeper number {n} lived alone in the year {1800 + n}.\n" for n in range(answers)]
     weak = "Somebody lived in the garden.\n"
     data = "".join(filler(9_000, n) + weak + filler(9_000, n + 50) + fact for n, fact in enumerate(facts))
@@ -42,7 +42,7 @@ async def test_a_concise_answer_has_as_many_passages_as_answer(shelf: Shelf, ans
     assert concise.tokens <= min(1_200, full.tokens)
 
 
-async def test_what_is_repeated_word_for_word_is_shown_once(shelf: Shelf) -> None:
+async def test_what_is_repeated_word_for_word_is_shown_once(shelf: ReadingHarness) -> None:
     data = "".join(filler(12_000, n) + FACT for n in range(5))
     answer = await ask(shelf, data.encode(), "Ouessant", 2_000)
     assert answer.text.count(FACT.strip()) == 1
@@ -65,7 +65,9 @@ async def test_what_is_repeated_word_for_word_is_shown_once(shelf: Shelf) -> Non
     ],
     ids=["definition", "key", "heading", "prose", "comment", "column"],
 )
-def test_a_passage_names_the_line_that_introduces_it(shelf: Shelf, above: str, line: str, said: str | None) -> None:
+def test_a_passage_names_the_line_that_introduces_it(
+    shelf: ReadingHarness, above: str, line: str, said: str | None
+) -> None:
     data = ("0\n" + above + line).encode()
     at = len(data) - len(line)
     made = composed(shelf.tokenizer, data, (at, len(data)))
@@ -75,7 +77,7 @@ def test_a_passage_names_the_line_that_introduces_it(shelf: Shelf, above: str, l
     assert made.passages[0].window.bytes == Extent(at, len(data) - 1)
 
 
-def test_a_passage_names_its_innermost_section(shelf: Shelf) -> None:
+def test_a_passage_names_its_innermost_section(shelf: ReadingHarness) -> None:
     data = b"top\none\ntwo\nthree\nlast\n"
     sections = [
         Section(name="s1", title="All of it", level=1, start=4, end=18, line=2, lines=3),
@@ -94,7 +96,7 @@ def test_a_passage_names_its_innermost_section(shelf: Shelf) -> None:
     ]
 
 
-async def test_of_what_a_search_found_longer_pieces_are_shown_than_of_other_json(shelf: Shelf) -> None:
+async def test_of_what_a_search_found_longer_pieces_are_shown_than_of_other_json(shelf: ReadingHarness) -> None:
     results = [
         {"url": f"https://x.example/{n}", "title": f"Lighthouse {n}", "content": filler(1_500, n) + FACT}
         for n in range(12)
@@ -106,7 +108,7 @@ async def test_of_what_a_search_found_longer_pieces_are_shown_than_of_other_json
     assert min(each.window.bytes.start for each in found.windows) < len(data) // 4
 
 
-async def test_only_what_was_visible_is_found_and_shown(shelf: Shelf) -> None:
+async def test_only_what_was_visible_is_found_and_shown(shelf: ReadingHarness) -> None:
     bar = "".join(f"lighthouse {n} %\r" for n in range(100))
     data = (
         filler(5_000) + bar + "keeper done\n" + filler(3_000, 2) + "the \x1b[1mlight\x1b[0mhouse: \x1b[31moil\x1b[0m\n"

@@ -4,8 +4,8 @@
 
 import pytest
 
-from passages.asking import ask
-from reading.shelf import Shelf
+from passages.passage_requests import ask
+from reading.reading_harness import ReadingHarness
 
 CASES = {
     "english": (
@@ -76,7 +76,9 @@ CASES = {
 
 @pytest.mark.parametrize("end", ["\n", ""], ids=["lines", "one-line"])
 @pytest.mark.parametrize("name", CASES)
-async def test_the_sentence_that_answers_is_found_in_a_thousand_others(shelf: Shelf, name: str, end: str) -> None:
+async def test_the_sentence_that_answers_is_found_in_a_thousand_others(
+    shelf: ReadingHarness, name: str, end: str
+) -> None:
     needle, query, other = CASES[name]
     text = (other + end) * 400 + needle + end + (other + end) * 900
     answer = await ask(shelf, text.encode(), query, 256)
@@ -86,7 +88,7 @@ async def test_the_sentence_that_answers_is_found_in_a_thousand_others(shelf: Sh
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_it_is_found_in_four_megabytes_and_across_the_ends_of_blocks(shelf: Shelf, name: str) -> None:
+async def test_it_is_found_in_four_megabytes_and_across_the_ends_of_blocks(shelf: ReadingHarness, name: str) -> None:
     needle, query, other = CASES[name]
     unit = (other + "\n").encode()
     before = unit * ((1 << 20) // len(unit))

@@ -7,15 +7,15 @@ from importlib import import_module
 import pytest
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.clip import Budget
+from coatcheck.core.clip import ClipBudget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.passages import Part, Ranking, Rated, Scanner, Weights, compose, terms_of
-from coatcheck.core.window import Extent, Place
+from coatcheck.core.passages import DocumentPart, PassageScanner, Ranking, RatedUnit, TermWeights, compose, terms_of
+from coatcheck.core.window import Extent, Position
 from coatcheck.usecases.content import BLOCK_BYTES
 from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.view import OpenView
-from passages.asking import CALLER, ask, asking, check, filler
-from reading.shelf import Recording, Shelf
+from passages.passage_requests import CALLER, ask, asking, check, filler
+from reading.reading_harness import ReadingHarness, Recording
 
 HOSTILE = {
     "random-bytes": random.Random(1).randbytes(300_000),
@@ -36,7 +36,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("max_tokens", [128, 300, 8_000])
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_any_bytes_give_exact_windows_within_the_budget(shelf: Shelf, name: str, max_tokens: int) -> None:
+async def test_any_bytes_give_exact_windows_within_the_budget(
+    shelf: ReadingHarness, name: str, max_tokens: int
+) -> None:
     kind = Kind.WEB_PAGE if name == "opened-tags" else Kind.TEXT
     answer = await ask(shelf, HOSTILE[name], "the needle", max_tokens, kind=kind)
     assert bool(answer.windows) == (b"needle" in HOSTILE[name])
@@ -59,7 +61,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-async def test_any_query_has_a_clear_answer(shelf: Shelf, name: str) -> None:
+async def test_any_query_has_a_clear_answer(shelf: ReadingHarness, name: str) -> None:
     data = (filler(100_000) + "===== the end of it is what\n" + filler(100_000, 2)).encode()
     answer = await ask(shelf, data, QUERIES[name], 512)
     assert answer.windows or answer.text.startswith("¦ No passage in ")
@@ -68,7 +70,7 @@ async def test_any_query_has_a_clear_answer(shelf: Shelf, name: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\n\t\u3000"])
-async def test_a_blank_query_is_refused_with_advice(shelf: Shelf, query: str) -> None:
+async def test_a_blank_query_is_refused_with_advice(shelf: ReadingHarness, query: str) -> None:
     number = await shelf.put(b"river")
     with pytest.raises(CoatcheckError) as caught:
         await asking(shelf)(CALLER, number, query=query)
@@ -77,14 +79,14 @@ async def test_a_blank_query_is_refused_with_advice(shelf: Shelf, query: str) ->
 
 
 @pytest.mark.parametrize("max_tokens", [-1, 0, 127, 8_001, 10**30])
-async def test_budgets_out_of_bounds_are_refused(shelf: Shelf, max_tokens: int) -> None:
+async def test_budgets_out_of_bounds_are_refused(shelf: ReadingHarness, max_tokens: int) -> None:
     number = await shelf.put(b"river")
     with pytest.raises(CoatcheckError) as caught:
         await asking(shelf)(CALLER, number, query="river", max_tokens=max_tokens)
     assert caught.value.code is Code.INVALID_REQUEST
 
 
-async def test_binaries_and_unknown_views_are_refused(shelf: Shelf) -> None:
+async def test_binaries_and_unknown_views_are_refused(shelf: ReadingHarness) -> None:
     binary = await shelf.put(b"\0river", kind=Kind.BINARY)
     page = await shelf.put(b"<p></p>", kind=Kind.WEB_PAGE)
     for number, view, code in ((binary, "raw", Code.NOT_TEXT), (page, "text", Code.VIEW_NOT_AVAILABLE)):
@@ -93,7 +95,7 @@ async def test_binaries_and_unknown_views_are_refused(shelf: Shelf) -> None:
         assert caught.value.code is code
 
 
-async def test_of_a_document_it_is_said_that_its_text_is_another_view(shelf: Shelf) -> None:
+async def test_of_a_document_it_is_said_that_its_text_is_another_view(shelf: ReadingHarness) -> None:
     document = await shelf.put(b"%PDF-1.7\0river", kind=Kind.BINARY, recognised="application/pdf")
     binary = await shelf.put(b"\0river", kind=Kind.BINARY, recognised="application/octet-stream")
     for number, said in ((document, True), (binary, False)):
@@ -107,23 +109,23 @@ async def test_of_a_document_it_is_said_that_its_text_is_another_view(shelf: She
 
 
 @pytest.mark.parametrize("units", [[(0, 3)], [(9, 12)], [(12, 14)], [(9, 12), (12, 14)]], ids=str)
-def test_a_window_of_nothing_but_blanks_is_shown_as_it_is(shelf: Shelf, units: list[tuple[int, int]]) -> None:
+def test_a_window_of_nothing_but_blanks_is_shown_as_it_is(shelf: ReadingHarness, units: list[tuple[int, int]]) -> None:
     data = b"\n \nriver\n  \n \n"
-    rated = [Rated(start, end, 1.0, 0, start) for start, end in units]
-    part, whole = Part(Place(0, 0, 0), data), Extent(0, len(data))
-    made = compose(rated, [part], whole, Budget(200, 9_000), shelf.tokenizer, "")
+    rated = [RatedUnit(start, end, 1.0, 0, start) for start, end in units]
+    part, whole = DocumentPart(Position(0, 0, 0), data), Extent(0, len(data))
+    made = compose(rated, [part], whole, ClipBudget(200, 9_000), shelf.tokenizer, "")
     assert [passage.window.bytes for passage in made.passages] == [Extent(units[0][0], units[-1][1])]
 
 
-def test_without_places_there_is_a_mark_wherever_something_is_left_out(shelf: Shelf) -> None:
+def test_without_places_there_is_a_mark_wherever_something_is_left_out(shelf: ReadingHarness) -> None:
     data = b"one\n\ntwo\nthree\nfour\n \n"
 
     def text(*units: tuple[int, int]) -> str:
-        rated = [Rated(start, end, 1.0, number, start) for number, (start, end) in enumerate(units)]
-        begin = Place(0, 0, 0)
-        parts = [Part(begin.after(data[:start]), data[start:end]) for start, end in units]
+        rated = [RatedUnit(start, end, 1.0, number, start) for number, (start, end) in enumerate(units)]
+        begin = Position(0, 0, 0)
+        parts = [DocumentPart(begin.after(data[:start]), data[start:end]) for start, end in units]
         whole = Extent(0, len(data))
-        return compose(rated, parts, whole, Budget(200, 9_000), shelf.tokenizer, "", layout="marked").text
+        return compose(rated, parts, whole, ClipBudget(200, 9_000), shelf.tokenizer, "", layout="marked").text
 
     assert text((0, 4), (9, 15)) == "one\n¦ …\nthree\n¦ …"
     assert text((0, len(data))) == "one\n\ntwo\nthree\nfour"
@@ -131,7 +133,7 @@ def test_without_places_there_is_a_mark_wherever_something_is_left_out(shelf: Sh
     assert text((15, 18)) == "¦ …\nfou\n¦ …"
 
 
-async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: Shelf) -> None:
+async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: ReadingHarness) -> None:
     assert re.fullmatch(r"¦ No passage: art_\d{18} is empty\.", (await ask(shelf, b"", "river")).text)
     answer = await ask(shelf, b"stone\n" * 40, "river Bänke")
     assert answer.text == (
@@ -140,24 +142,26 @@ async def test_an_empty_artifact_and_one_without_the_words_say_so(shelf: Shelf) 
     assert (answer.terms, answer.missing, answer.windows) == ([], ["river", "banke"], [])
 
 
-async def test_short_words_inside_longer_ones_are_no_answer_and_the_answer_says_what_was_asked(shelf: Shelf) -> None:
+async def test_short_words_inside_longer_ones_are_no_answer_and_the_answer_says_what_was_asked(
+    shelf: ReadingHarness,
+) -> None:
     answer = await ask(shelf, b"artifacts start\n" * 40, "art")
     assert answer.windows == []
     assert answer.text.startswith("¦ No passage in 40 lines has any of: art. Try")
 
 
-async def test_what_is_not_there_is_named_in_words_never_in_pairs_of_characters(shelf: Shelf) -> None:
+async def test_what_is_not_there_is_named_in_words_never_in_pairs_of_characters(shelf: ReadingHarness) -> None:
     answer = await ask(shelf, "the river 数据 here\n".encode() * 40, "river 数据库 zeppelin")
     assert answer.text.endswith("\n¦ Not found: zeppelin.")
     assert answer.missing == ["据库", "zeppelin"]
 
 
-async def test_small_documents_with_a_match_come_back_with_their_lines(shelf: Shelf) -> None:
+async def test_small_documents_with_a_match_come_back_with_their_lines(shelf: ReadingHarness) -> None:
     answer = await ask(shelf, b"one river\ntwo stones\nthree\n", "river")
     assert answer.text == "¦ lines 1-3\none river\ntwo stones\nthree"
 
 
-async def test_the_same_question_gives_the_same_answer_however_the_content_is_stored(shelf: Shelf) -> None:
+async def test_the_same_question_gives_the_same_answer_however_the_content_is_stored(shelf: ReadingHarness) -> None:
     data = (filler(300_000) + "The lighthouse keeper slept.\n" + filler(5_000_000, 2)).encode()
     numbers = [await shelf.put(data), await shelf.put(data)]
     answers = [
@@ -168,7 +172,7 @@ async def test_the_same_question_gives_the_same_answer_however_the_content_is_st
     assert "The lighthouse keeper slept." in answers[0].text
 
 
-async def test_scattered_answers_are_all_shown(shelf: Shelf) -> None:
+async def test_scattered_answers_are_all_shown(shelf: ReadingHarness) -> None:
     facts = [f"Lighthouse number {n} was lit in {1800 + n}." for n in range(6)]
     data = "".join(filler(40_000, n) + fact + "\n" for n, fact in enumerate(facts)).encode()
     answer = await ask(shelf, data, "when was each lighthouse lit", 2_000)
@@ -176,7 +180,7 @@ async def test_scattered_answers_are_all_shown(shelf: Shelf) -> None:
     assert len(answer.windows) == 6
 
 
-async def test_answers_that_stand_together_are_one_window_of_some_size(shelf: Shelf) -> None:
+async def test_answers_that_stand_together_are_one_window_of_some_size(shelf: ReadingHarness) -> None:
     fact = "The lighthouse was lit. It had a keeper. The keeper of the lighthouse slept.\n"
     answer = await ask(shelf, (filler(50_000) + fact + filler(50_000, 2)).encode(), "lighthouse keeper")
     assert len(answer.windows) == 1
@@ -184,7 +188,7 @@ async def test_answers_that_stand_together_are_one_window_of_some_size(shelf: Sh
     assert 100 <= shelf.tokenizer.count(answer.windows[0].text) <= 300
 
 
-async def test_all_the_words_together_beat_one_of_them_often(shelf: Shelf) -> None:
+async def test_all_the_words_together_beat_one_of_them_often(shelf: ReadingHarness) -> None:
     often = "lighthouse lighthouse lighthouse lighthouse.\n"
     data = (
         filler(20_000) + often * 20 + filler(20_000, 2) + "The lighthouse keeper was called Ada.\n" + filler(9_000, 3)
@@ -193,7 +197,7 @@ async def test_all_the_words_together_beat_one_of_them_often(shelf: Shelf) -> No
     assert "called Ada" in max(answer.windows, key=lambda passage: passage.score).text
 
 
-async def test_a_pages_text_comes_before_its_tags_and_scripts(shelf: Shelf) -> None:
+async def test_a_pages_text_comes_before_its_tags_and_scripts(shelf: ReadingHarness) -> None:
     noise = (
         '<script>var lighthouse="keeper"; f("lighthouse keeper")</script><a title="lighthouse keeper" href="#"></a>\n'
     )
@@ -203,7 +207,7 @@ async def test_a_pages_text_comes_before_its_tags_and_scripts(shelf: Shelf) -> N
     assert "Here the lighthouse keeper slept." in best.text
 
 
-async def test_names_are_found_whole_and_by_their_parts_whole_first(shelf: Shelf) -> None:
+async def test_names_are_found_whole_and_by_their_parts_whole_first(shelf: ReadingHarness) -> None:
     data = filler(9_000) + "max_pool_size=3\n" + filler(9_000, 2) + "the pool has a max size\n" + filler(9_000, 3)
     answer = await ask(shelf, data.encode(), "max_pool_size", 1_000)
     best = max(answer.windows, key=lambda passage: passage.score)
@@ -223,7 +227,7 @@ class Ticking:
         return self.now
 
 
-async def test_a_deadline_gives_what_was_found_and_the_same_call_goes_on(shelf: Shelf) -> None:
+async def test_a_deadline_gives_what_was_found_and_the_same_call_goes_on(shelf: ReadingHarness) -> None:
     data = (filler(3_000_000) + "The lighthouse keeper slept.\n" + filler(3_000_000, 2)).encode()
     number = await shelf.put(data)
     verb = asking(shelf, clock=Ticking(1.0), patience=1.0)
@@ -243,7 +247,7 @@ async def test_a_deadline_gives_what_was_found_and_the_same_call_goes_on(shelf: 
     assert patient.text == answer.text
 
 
-async def test_large_content_is_read_once_and_then_only_where_it_matters(shelf: Shelf) -> None:
+async def test_large_content_is_read_once_and_then_only_where_it_matters(shelf: ReadingHarness) -> None:
     data = (filler(6_000_000) + "The lighthouse keeper slept.\n" + filler(6_000_000, 2)).encode()
     number = await shelf.put(data)
     opener = Recording(shelf.rows, shelf.blobs, shelf.pool)
@@ -259,7 +263,7 @@ async def test_large_content_is_read_once_and_then_only_where_it_matters(shelf: 
 def test_hits_that_are_kept_are_bounded_and_rare_words_survive(words: int) -> None:
     query = " ".join(["stone", "river", "bridge"][:words]) + " lighthouse"
     terms = terms_of(query).terms
-    scanner = Scanner(terms, most=1_000)
+    scanner = PassageScanner(terms, most=1_000)
     block = filler(200_000).encode()
     for n in range(10):
         scanner.feed(block + (b"lighthouse\n" if n == 7 else b""), last=n == 9)
@@ -272,7 +276,7 @@ def test_hits_that_are_kept_are_bounded_and_rare_words_survive(words: int) -> No
 
 
 def test_the_only_word_everywhere_ends_the_scan_early() -> None:
-    scanner = Scanner(terms_of("stone").terms, most=1_000)
+    scanner = PassageScanner(terms_of("stone").terms, most=1_000)
     scanner.feed(b"stone " * 100_000, last=True)
     assert scanner.full
     assert scanner.end < 300_000
@@ -281,7 +285,7 @@ def test_the_only_word_everywhere_ends_the_scan_early() -> None:
 def test_words_that_are_everywhere_are_found_as_rare_ones_are() -> None:
     text = "stonework stone, Stone astone milestone bridges bridge un_stone x " * 3_000
     terms = terms_of("stone bri stonework").terms
-    dense, sparse = Scanner(terms, most=1 << 20), Scanner(terms, most=1 << 20)
+    dense, sparse = PassageScanner(terms, most=1 << 20), PassageScanner(terms, most=1 << 20)
     dense.feed(text.encode(), last=True)
     sparse.feed(text.replace(" x ", " é ").encode(), last=True)  # not ASCII: looked at by one pattern for all terms
     found, expected = dense.hits(), sparse.hits()
@@ -296,9 +300,9 @@ def test_where_blocks_end_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)
     data = (filler(40_000, seed) + "数据库连接 café CAFE\u0301 max_pool ").encode() * 3
     terms = terms_of("river café 数据库连接 max_pool stone").terms
-    whole = Scanner(terms)
+    whole = PassageScanner(terms)
     whole.feed(data, last=True)
-    parts = Scanner(terms)
+    parts = PassageScanner(terms)
     at = 0
     while at < len(data):
         size = rng.choice([1, 700, 1_024, 5_000, 40_000])
@@ -321,7 +325,7 @@ def test_where_blocks_end_changes_nothing(seed: int) -> None:
     ids=["a heading of output", "in quotes", "without blanks", "frequent words"],
 )
 async def test_the_very_words_of_a_query_come_before_all_other_places(
-    shelf: Shelf, query: str, line: str, size: int
+    shelf: ReadingHarness, query: str, line: str, size: int
 ) -> None:
     others = "error: tests failed in error tests, error in tests: end all of it the end\n数据库失败连接 失败数据库\n"
     others += "was it is what\n"
@@ -348,7 +352,7 @@ def test_a_phrase_is_several_words_and_not_a_page_of_them() -> None:
     assert {query: phrase and phrase.stem for query, phrase in found.items()} == phrases
 
 
-async def test_a_phrase_that_is_not_there_changes_no_answer_and_is_not_named(shelf: Shelf) -> None:
+async def test_a_phrase_that_is_not_there_changes_no_answer_and_is_not_named(shelf: ReadingHarness) -> None:
     data = filler(5_000).encode() + b"needle of the river\n" + b"river " * 700_000
     answer = await ask(shelf, data, "needle in the river needle", 512)
     assert (answer.terms, answer.missing, answer.stopped) == (["needle", "river"], [], "end")
@@ -358,14 +362,14 @@ async def test_a_phrase_that_is_not_there_changes_no_answer_and_is_not_named(she
 
 def test_where_words_and_their_phrase_are_everywhere_the_scan_ends_early() -> None:
     terms = terms_of("river stone").looked_for
-    scanner = Scanner(terms)
+    scanner = PassageScanner(terms)
     for at in range(64):
         scanner.feed(b"stone river stone\n" * 10_000, last=at == 63)
     assert (scanner.full, scanner.end < scanner.fed, len(scanner.hits().at) > 0) == (True, True, True)
 
 
 def test_words_that_are_everywhere_without_their_phrase_are_said_to_be() -> None:
-    alone, both = Scanner(terms_of("river stone").terms), Scanner(terms_of("river stone").looked_for)
+    alone, both = PassageScanner(terms_of("river stone").terms), PassageScanner(terms_of("river stone").looked_for)
     for scanner in (alone, both):
         for at in range(64):
             scanner.feed(b"stone and river\n" * 10_000, last=at == 63)
@@ -373,13 +377,13 @@ def test_words_that_are_everywhere_without_their_phrase_are_said_to_be() -> None
     assert both.end < both.fed
 
 
-async def test_the_word_itself_comes_before_its_other_forms_however_often_they_stand(shelf: Shelf) -> None:
+async def test_the_word_itself_comes_before_its_other_forms_however_often_they_stand(shelf: ReadingHarness) -> None:
     lines = ["tests tested testing tests testable", "the bridge has a test of stone", "tester tests tests contest"]
     data = "\n".join(f"{line} and here it is what it is about today" for line in lines * 4).encode()
     answer = await ask(shelf, data + b"\n" + filler(4_000).encode(), "test", 512)
     best = max(answer.windows, key=lambda passage: passage.score)
     assert "a test of stone" in best.text
-    ranking = Ranking(terms_of("test").terms, Weights((1.0,), ()))
+    ranking = Ranking(terms_of("test").terms, TermWeights((1.0,), ()))
     rated = ranking.of_texts_apart([f"{line} of today" for line in lines])
     assert rated[1] > max(rated[0], rated[2])
     assert ranking.of_texts_apart([lines[1] + " of today"])[0] > 0
@@ -387,7 +391,7 @@ async def test_the_word_itself_comes_before_its_other_forms_however_often_they_s
 
 @pytest.mark.parametrize("spoken", ["english", "chinese", "colours"])
 async def test_what_is_estimated_fills_a_large_budget_as_what_is_counted_does(
-    shelf: Shelf, spoken: str, monkeypatch: pytest.MonkeyPatch
+    shelf: ReadingHarness, spoken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(4)
     lines = {
@@ -403,7 +407,7 @@ async def test_what_is_estimated_fills_a_large_budget_as_what_is_counted_does(
     assert estimated.tokens == pytest.approx(counted.tokens, rel=0.2)
 
 
-async def test_a_query_that_is_too_long_is_told_what_was_looked_for(shelf: Shelf) -> None:
+async def test_a_query_that_is_too_long_is_told_what_was_looked_for(shelf: ReadingHarness) -> None:
     data = b"the river rose\n" * 40
     assert (await ask(shelf, data, "river " * 1_000)).notices == [
         "Only the first 4,000 characters of the query were looked at: ask for less at once."

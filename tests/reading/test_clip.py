@@ -2,7 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.clip import Budget, clip
+from coatcheck.core.clip import ClipBudget, clip
 from coatcheck.core.token_clip import clip_tokens
 from coatcheck.core.window import decode, separates
 
@@ -21,7 +21,7 @@ TOKENIZER = load_tokenizer()
 def test_a_clip_is_a_true_start_within_both_budgets(
     data: bytes, tokens: int, chars: int, whole: bool, by_line: bool
 ) -> None:
-    got = clip(data, Budget(tokens, chars), TOKENIZER, whole=whole, by_line=by_line)
+    got = clip(data, ClipBudget(tokens, chars), TOKENIZER, whole=whole, by_line=by_line)
     if got is None:
         assert not whole
         assert TOKENIZER.count(decode(data[:-4])) <= tokens + 4
@@ -38,7 +38,7 @@ def test_a_clip_is_a_true_start_within_both_budgets(
 @settings(max_examples=200)
 @given(payloads.filter(bool), st.integers(0, 30), st.integers(1, 30), st.integers(16, 60))
 def test_a_token_window_is_a_true_slice_that_moves_on(data: bytes, skip: int, want: int, tokens: int) -> None:
-    got = clip_tokens([data], skip, want, Budget(tokens, 1_000), TOKENIZER)
+    got = clip_tokens([data], skip, want, ClipBudget(tokens, 1_000), TOKENIZER)
     ids = TOKENIZER.encode(decode(data))
     if got is None:
         assert skip >= len(ids)

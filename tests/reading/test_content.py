@@ -13,9 +13,9 @@ from coatcheck.api.content_route import send_response
 from coatcheck.api.dispositions import content_disposition, file_name
 from coatcheck.api.representation import payload
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.ranges import ByteRange
-from coatcheck.ports.catalog import Found
-from reading.shelf import CREATED, Shelf
+from coatcheck.core.ranges import HttpByteRange
+from coatcheck.ports.catalog import FoundArtifact
+from reading.reading_harness import CREATED, ReadingHarness
 
 R = random.Random(9110)
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -25,7 +25,7 @@ ETAG = f'"{hashlib.sha256(DATA).hexdigest()}"'
 
 
 async def ask(
-    shelf: Shelf, number: int, method: str = "GET", **fields: str | list[str]
+    shelf: ReadingHarness, number: int, method: str = "GET", **fields: str | list[str]
 ) -> tuple[ContentResponse, bytes]:
     """Answer a request; its headers by keyword, underscores for hyphens."""
     headers = [
@@ -81,7 +81,7 @@ def _merge(ranges: list[tuple[int, int]]) -> set[int]:
     return {n for a, b in ranges for n in range(a, b)}
 
 
-async def test_ten_thousand_generated_ranges_equal_slices(shelf: Shelf) -> None:
+async def test_ten_thousand_generated_ranges_equal_slices(shelf: ReadingHarness) -> None:
     kept = {size: await shelf.put(DATA[:size]) for size in (0, 1, 2, 7, 200)}
     seen: dict[int, int] = {}
     for _ in range(10_000):
@@ -133,12 +133,12 @@ async def test_ten_thousand_generated_ranges_equal_slices(shelf: Shelf) -> None:
         "b\xff=0-1",
     ],
 )
-async def test_malformed_fields_and_unknown_units_are_ignored(shelf: Shelf, field: str) -> None:
+async def test_malformed_fields_and_unknown_units_are_ignored(shelf: ReadingHarness, field: str) -> None:
     response, body = await ask(shelf, await shelf.put(b"0123456789"), range=field)
     assert (response.status, body) == (200, b"0123456789")
 
 
-async def test_hostile_sets_are_bounded(shelf: Shelf) -> None:
+async def test_hostile_sets_are_bounded(shelf: ReadingHarness) -> None:
     number = await shelf.put(DATA)
     response, body = await ask(shelf, number, range="bytes=" + ",".join(["0-"] * 64))
     assert (response.status, named(response)["Content-Range"]) == (206, f"bytes 0-{len(DATA) - 1}/{len(DATA)}")
@@ -150,7 +150,7 @@ async def test_hostile_sets_are_bounded(shelf: Shelf) -> None:
     assert (response.status, len(body)) == (200, len(DATA))
 
 
-async def test_parts_keep_the_order_asked_and_repeat_byte_for_byte(shelf: Shelf) -> None:
+async def test_parts_keep_the_order_asked_and_repeat_byte_for_byte(shelf: ReadingHarness) -> None:
     number = await shelf.put(DATA)
     first, body = await ask(shelf, number, range="bytes=200000-299999, 5-9, -3, 0-4")
     again, same = await ask(shelf, number, range="bytes=200000-299999, 5-9, -3, 0-4")
@@ -160,11 +160,11 @@ async def test_parts_keep_the_order_asked_and_repeat_byte_for_byte(shelf: Shelf)
         ("bytes 0-9/300000", DATA[:10]),
     ]
     assert "Content-Range" not in named(first)
-    boundary = boundary_of(hashlib.sha256(DATA).digest(), [ByteRange(200_000, 300_000), ByteRange(0, 10)])
+    boundary = boundary_of(hashlib.sha256(DATA).digest(), [HttpByteRange(200_000, 300_000), HttpByteRange(0, 10)])
     assert boundary in named(first)["Content-Type"]
 
 
-async def test_a_whole_answer_has_validators_digest_and_nothing_active(shelf: Shelf) -> None:
+async def test_a_whole_answer_has_validators_digest_and_nothing_active(shelf: ReadingHarness) -> None:
     number = await shelf.put(DATA, media_type="text/html; charset=utf-8", title='Zażółć "gęślą"/../jaźń\r\nX: y')
     response, body = await ask(shelf, number)
     digest = named(response).pop("Repr-Digest")
@@ -200,7 +200,7 @@ async def test_a_whole_answer_has_validators_digest_and_nothing_active(shelf: Sh
         "a/" + "b" * 300,
     ],
 )
-async def test_a_media_type_that_is_none_is_served_as_unknown_bytes(shelf: Shelf, kind: str) -> None:
+async def test_a_media_type_that_is_none_is_served_as_unknown_bytes(shelf: ReadingHarness, kind: str) -> None:
     response, _ = await ask(shelf, await shelf.put(b"x", media_type=kind))
     assert named(response)["Content-Type"] == "application/octet-stream"
 
@@ -270,7 +270,7 @@ OTHER, WEAK = '"other"', f"W/{ETAG}"
     ],
 )
 async def test_conditions_decide_in_the_order_of_the_standard(
-    shelf: Shelf, status: int, fields: dict[str, Any]
+    shelf: ReadingHarness, status: int, fields: dict[str, Any]
 ) -> None:
     number = await shelf.put(DATA)
     response, body = await ask(shelf, number, **fields)
@@ -310,7 +310,7 @@ def test_a_title_becomes_a_name_that_is_safe_to_write(title: str | None, name: s
     assert file_name(title) == name
 
 
-async def test_without_a_title_the_file_has_the_artifacts_id(shelf: Shelf) -> None:
+async def test_without_a_title_the_file_has_the_artifacts_id(shelf: ReadingHarness) -> None:
     artifact = shelf.artifact(await shelf.put(b"x"))
     assert content_disposition(artifact) == f'attachment; filename="{artifact.id}"'
 
@@ -337,7 +337,7 @@ class Wire:
         return b"".join(m.get("body", b"") for m in self.messages)
 
 
-async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Shelf) -> None:
+async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: ReadingHarness) -> None:
     data = R.randbytes(3_500_000)
     for size in (0, 1, 1_048_576, 3_500_000):
         number = await shelf.put(data[:size])
@@ -353,7 +353,7 @@ async def test_a_sent_response_has_one_start_and_exactly_its_length(shelf: Shelf
             assert [m["more_body"] for m in wire.messages[1:]][-1] is False
 
 
-async def test_a_client_that_leaves_stops_the_reading(shelf: Shelf) -> None:
+async def test_a_client_that_leaves_stops_the_reading(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"0123456789" * 2_000_000)
     content = shelf.content(number)
     response = respond(payload(shelf.artifact(number), content), "GET", request_fields([]), NOW)
@@ -362,7 +362,7 @@ async def test_a_client_that_leaves_stops_the_reading(shelf: Shelf) -> None:
     assert content.store_reads < 8
 
 
-async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: Shelf) -> None:
+async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: ReadingHarness) -> None:
     number = await shelf.put(DATA)
     shelf.damage(number)
     response = respond(payload(shelf.artifact(number), shelf.content(number)), "GET", request_fields([]), NOW)
@@ -372,9 +372,9 @@ async def test_damaged_bytes_are_never_sent_as_a_whole_answer(shelf: Shelf) -> N
     assert (caught.value.code, wire.messages) == (Code.INTEGRITY, [])
 
 
-async def test_a_payload_whose_digest_differs_breaks_off_before_its_end(shelf: Shelf) -> None:
+async def test_a_payload_whose_digest_differs_breaks_off_before_its_end(shelf: ReadingHarness) -> None:
     one, two = await shelf.put(b"a" * 5_000_000), await shelf.put(b"b" * 5_000_000)
-    swapped = Found(shelf.artifact(one), None)
+    swapped = FoundArtifact(shelf.artifact(one), None)
     response = respond(payload(swapped.artifact, shelf.content(two)), "GET", request_fields([]), NOW)
     wire = Wire()
     with pytest.raises(CoatcheckError) as caught:

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from coatcheck.core.grep import Hit, Mark, Scan
+from coatcheck.core.grep import LineHit, PatternScan, ScanPosition
 from coatcheck.core.patterns import WORST_SECONDS, Pattern, compile_pattern
 
 R = random.Random(77)
@@ -22,13 +22,19 @@ PATTERNS = [r"needle\d+", r"\bfoo\b", "^bar", "x$", r"(foo|bar )+", "zzz"]
 
 
 def scan(
-    data: bytes, pattern: str | Pattern, block: int, *, skip: int = 0, keep: int = 10**9, mark: Mark | None = None
-) -> Scan:
+    data: bytes,
+    pattern: str | Pattern,
+    block: int,
+    *,
+    skip: int = 0,
+    keep: int = 10**9,
+    mark: ScanPosition | None = None,
+) -> PatternScan:
     """Feed a scan in blocks of a size; the clock stands still."""
-    found = Scan(
+    found = PatternScan(
         compile_pattern(pattern, literal=False, ignore_case=False) if isinstance(pattern, str) else pattern,
         len(data),
-        mark or Mark(),
+        mark or ScanPosition(),
         skip=skip,
         keep=keep,
         clock=lambda: 0.0,
@@ -40,7 +46,7 @@ def scan(
     return found
 
 
-def places(hits: list[Hit]) -> list[tuple[int, int, list[tuple[int, int]], bool]]:
+def places(hits: list[LineHit]) -> list[tuple[int, int, list[tuple[int, int]], bool]]:
     return [(h.line, h.line_start, [(m.start, m.end) for m in h.matches], h.more) for h in hits]
 
 
@@ -60,8 +66,8 @@ def test_pages_from_marks_join_to_the_whole(name: str, pattern: str) -> None:
     data = TEXTS[name]
     whole = scan(data, pattern, len(data))
     keep = max(1, whole.count // 3)
-    joined: list[Hit] = []
-    mark: Mark | None = Mark()
+    joined: list[LineHit] = []
+    mark: ScanPosition | None = ScanPosition()
     while mark is not None:
         page = scan(data, pattern, 1024 * 1024, skip=mark.hits, keep=keep, mark=mark)
         assert page.count == whole.count
@@ -114,10 +120,10 @@ def test_no_byte_is_searched_that_could_not_be_finished_in_time() -> None:
 
     timed = Timed("zzz", heavy.byte_seconds)
     data = TEXTS["one long line"]
-    mark, calls = Mark(), 0
+    mark, calls = ScanPosition(), 0
     while mark.byte < len(data):
         now[0] = 0.0
-        found = Scan(timed, len(data), mark, skip=0, keep=9, clock=lambda: now[0], deadline=2.0, count_on=1.0)
+        found = PatternScan(timed, len(data), mark, skip=0, keep=9, clock=lambda: now[0], deadline=2.0, count_on=1.0)
         while not found.done:
             found.feed(data[found.needs : found.needs + 1024 * 1024])
         assert now[0] <= 2.3

@@ -5,9 +5,9 @@ import pytest
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.window import Extent, LineExtent, Unit
-from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
+from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
 from coatcheck.usecases.view import OpenView
-from reading.shelf import CALLER, Recording, Shelf
+from reading.reading_harness import CALLER, ReadingHarness, Recording
 
 R = random.Random(20261121)
 
@@ -56,7 +56,7 @@ NASTY: dict[str, bytes] = {
 }
 
 
-async def walk(shelf: Shelf, number: int, **ask: object) -> list[ReadAnswer]:
+async def walk(shelf: ReadingHarness, number: int, **ask: object) -> list[ReadAnswer]:
     """Every answer from the first to the one without a next."""
     answers = [await shelf.read(number, **ask)]
     keep = {k: v for k, v in ask.items() if k == "max_tokens"}
@@ -69,7 +69,7 @@ async def walk(shelf: Shelf, number: int, **ask: object) -> list[ReadAnswer]:
 @pytest.mark.parametrize("unit", ["line", "char", "byte", "token"])
 @pytest.mark.parametrize("name", NASTY)
 async def test_following_cursors_gives_every_byte_once_and_every_text_is_its_window(
-    shelf: Shelf, name: str, unit: str
+    shelf: ReadingHarness, name: str, unit: str
 ) -> None:
     data = NASTY[name]
     number = await shelf.put(data)
@@ -96,7 +96,7 @@ async def test_following_cursors_gives_every_byte_once_and_every_text_is_its_win
 
 @pytest.mark.parametrize("name", ["mixed unicode", "emoji without lines", "invalid everywhere", "overlong", "crlf"])
 @pytest.mark.parametrize("max_tokens", [1, 2, 7, 30])
-async def test_a_tiny_budget_is_kept_and_still_moves_on(shelf: Shelf, name: str, max_tokens: int) -> None:
+async def test_a_tiny_budget_is_kept_and_still_moves_on(shelf: ReadingHarness, name: str, max_tokens: int) -> None:
     data = NASTY[name][:120]
     number = await shelf.put(data)
     for unit in ("line", "char", "byte", *(["token"] if max_tokens >= 16 else [])):
@@ -108,7 +108,7 @@ async def test_a_tiny_budget_is_kept_and_still_moves_on(shelf: Shelf, name: str,
             assert b"".join(data[a.window.bytes.start : a.window.bytes.end] for a in answers) == data
 
 
-async def test_random_spans_equal_slices(shelf: Shelf) -> None:
+async def test_random_spans_equal_slices(shelf: ReadingHarness) -> None:
     data = _mixed(500_000)
     number = await shelf.put(data)
     lines = data.split(b"\n")
@@ -132,7 +132,7 @@ async def test_random_spans_equal_slices(shelf: Shelf) -> None:
         assert answer.window.bytes == Extent(first, first + limit)
 
 
-async def test_token_spans_equal_the_tokens_of_the_whole(shelf: Shelf) -> None:
+async def test_token_spans_equal_the_tokens_of_the_whole(shelf: ReadingHarness) -> None:
     data = (b"2026-11-21T08:00:00Z INFO worker-7 finished job 8812 in 35 ms\n" * 5_000) + _mixed(30_000)
     number = await shelf.put(data)
     whole = shelf.tokenizer.encode(data.decode("utf-8", "replace"))
@@ -148,7 +148,7 @@ async def test_token_spans_equal_the_tokens_of_the_whole(shelf: Shelf) -> None:
         assert answer.complete or answer.window.tokens.end < first + limit
 
 
-async def test_a_page_cut_by_the_budget_goes_on_to_the_end_of_what_was_asked(shelf: Shelf) -> None:
+async def test_a_page_cut_by_the_budget_goes_on_to_the_end_of_what_was_asked(shelf: ReadingHarness) -> None:
     data = b"".join(b"line %d has these words in it\n" % n for n in range(1, 1_001))
     number = await shelf.put(data)
     first = await shelf.read(number, offset=101, limit=100, max_tokens=300)
@@ -163,7 +163,7 @@ async def test_a_page_cut_by_the_budget_goes_on_to_the_end_of_what_was_asked(she
 
 
 @pytest.mark.parametrize("unit", ["line", "char", "byte"])
-async def test_four_kilobytes_touch_at_most_two_frames_wherever_they_are(shelf: Shelf, unit: Unit) -> None:
+async def test_four_kilobytes_touch_at_most_two_frames_wherever_they_are(shelf: ReadingHarness, unit: Unit) -> None:
     data = b"0123456789 abcdefghi\n" * 500_000
     number = await shelf.put(data)
     widths: dict[Unit, int] = {"line": 21, "char": 1, "byte": 1}
@@ -171,20 +171,20 @@ async def test_four_kilobytes_touch_at_most_two_frames_wherever_they_are(shelf: 
         offset = len(data) * part // 99 // widths[unit] + 1
         opening = Recording(shelf.rows, shelf.blobs, shelf.pool)
         read = Read(OpenView(shelf.find, opening), shelf.tokenizer, shelf.pool)
-        ask = ReadAsk(unit=unit, offset=offset, limit=4096 // widths[unit])
+        ask = ReadRequest(unit=unit, offset=offset, limit=4096 // widths[unit])
         answer = await read(CALLER, number, ask)
         assert answer.complete
         assert opening.opened is not None
         assert 0 < opening.opened.frames_read <= 2
 
 
-async def _refused(shelf: Shelf, number: int, **ask: object) -> CoatcheckError:
+async def _refused(shelf: ReadingHarness, number: int, **ask: object) -> CoatcheckError:
     with pytest.raises(CoatcheckError) as caught:
         await shelf.read(number, **ask)
     return caught.value
 
 
-async def test_an_offset_past_the_end_is_told_with_the_total(shelf: Shelf) -> None:
+async def test_an_offset_past_the_end_is_told_with_the_total(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"a\n" * 4812)
     name = shelf.artifact(number).id
     refused = await _refused(shelf, number, offset=9000)
@@ -204,7 +204,7 @@ async def test_an_offset_past_the_end_is_told_with_the_total(shelf: Shelf) -> No
     assert (await _refused(shelf, number, section="r3")).code is Code.SECTION_NOT_FOUND
 
 
-async def test_an_empty_artifact_is_read_from_its_beginning_only(shelf: Shelf) -> None:
+async def test_an_empty_artifact_is_read_from_its_beginning_only(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"")
     for unit in ("line", "char", "byte", "token"):
         answer = await shelf.read(number, unit=unit)
@@ -212,7 +212,7 @@ async def test_an_empty_artifact_is_read_from_its_beginning_only(shelf: Shelf) -
         assert (await _refused(shelf, number, unit=unit, offset=2)).code is Code.OFFSET_PAST_END
 
 
-async def test_binary_is_dumped_by_byte_and_refused_otherwise(shelf: Shelf) -> None:
+async def test_binary_is_dumped_by_byte_and_refused_otherwise(shelf: ReadingHarness) -> None:
     data = R.randbytes(5_000)
     number = await shelf.put(data, kind=Kind.BINARY, inline=True)
     seen = b""
@@ -228,7 +228,7 @@ async def test_binary_is_dumped_by_byte_and_refused_otherwise(shelf: Shelf) -> N
     assert "unit=byte" in refused.detail
 
 
-async def test_a_foreign_or_changed_cursor_is_refused(shelf: Shelf) -> None:
+async def test_a_foreign_or_changed_cursor_is_refused(shelf: ReadingHarness) -> None:
     one, two = await shelf.put(b"a\n" * 9_000), await shelf.put(b"b\n" * 9_000)
     answer = await shelf.read(one, limit=10)
     assert answer.next is not None
@@ -238,16 +238,16 @@ async def test_a_foreign_or_changed_cursor_is_refused(shelf: Shelf) -> None:
     assert (await shelf.read(one, cursor=good, limit=2)).text == "a\na\n"
 
 
-async def test_views_that_do_not_exist_are_refused(shelf: Shelf) -> None:
+async def test_views_that_do_not_exist_are_refused(shelf: ReadingHarness) -> None:
     log, page = await shelf.put(b"x\n", kind=Kind.LOG), await shelf.put(b"<p></p>", kind=Kind.WEB_PAGE)
     assert (await shelf.read(log, view="text")).text == "x\n"
     assert (await _refused(shelf, page, view="text")).code is Code.VIEW_NOT_AVAILABLE
     assert (await _refused(shelf, log, view="pdf")).code is Code.VIEW_NOT_AVAILABLE
 
 
-async def test_token_positions_are_pending_until_counted_and_every_retry_gets_further(shelf: Shelf) -> None:
+async def test_token_positions_are_pending_until_counted_and_every_retry_gets_further(shelf: ReadingHarness) -> None:
     ticks = iter(range(10_000))
-    slow = Shelf(shelf.pool, clock=lambda: float(next(ticks)))
+    slow = ReadingHarness(shelf.pool, clock=lambda: float(next(ticks)))
     data = b"some words of a log line, number 12345\n" * 60_000
     number = await slow.put(data)
     seen: list[int] = []
@@ -266,7 +266,7 @@ async def test_token_positions_are_pending_until_counted_and_every_retry_gets_fu
     assert answer.window.tokens == Extent(500_000, 500_005)
 
 
-async def test_a_cut_falls_between_graphemes_where_no_line_ends(shelf: Shelf) -> None:
+async def test_a_cut_falls_between_graphemes_where_no_line_ends(shelf: ReadingHarness) -> None:
     family, flag = "👩‍👩‍👧‍👦", "🏳️‍🌈"
     number = await shelf.put((family + flag).encode() * 300)
     for max_tokens in range(60, 120, 7):
@@ -274,7 +274,7 @@ async def test_a_cut_falls_between_graphemes_where_no_line_ends(shelf: Shelf) ->
             assert answer.text.replace(family, "").replace(flag, "") == ""
 
 
-async def test_inside_a_line_the_next_offset_is_one_of_bytes(shelf: Shelf) -> None:
+async def test_inside_a_line_the_next_offset_is_one_of_bytes(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"first\n" + b"x" * 100_000)
     answer = await shelf.read(number, offset=2, max_tokens=100)
     assert answer.next is not None

@@ -8,7 +8,7 @@ import pytest
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep import STRETCH
 from coatcheck.usecases.search import SearchAnswer
-from reading.shelf import Shelf
+from reading.reading_harness import ReadingHarness
 
 R = random.Random(7)
 PATTERNS = ["foo", "fo+", "o.*f", "^foo", "foo$", "[^a]b", r"\s+x", r"\bfoo\b", "ba{2,4}r", "(foo|bar)x?", "x*y", "é"]
@@ -62,7 +62,9 @@ def check_windows(data: bytes, answer: SearchAnswer) -> None:
         assert any(w.start <= match.bytes.start and end <= w.end for w in shown)
 
 
-async def every_hit(shelf: Shelf, number: int, data: bytes, pattern: str, **ask: object) -> list[tuple[int, int]]:
+async def every_hit(
+    shelf: ReadingHarness, number: int, data: bytes, pattern: str, **ask: object
+) -> list[tuple[int, int]]:
     """Follow `next` to the end; the hits' lines and first matches in order."""
     offset = 0
     seen: list[tuple[int, int]] = []
@@ -85,7 +87,7 @@ def _ascii(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if p.isascii()])
-async def test_hits_equal_a_naive_search_of_each_line(shelf: Shelf, pattern: str) -> None:
+async def test_hits_equal_a_naive_search_of_each_line(shelf: ReadingHarness, pattern: str) -> None:
     for lines, long in ((300, 0), (60, 1_500)):
         data = _ascii(_text(lines, long))
         number = await shelf.put(data)
@@ -98,7 +100,7 @@ async def test_hits_equal_a_naive_search_of_each_line(shelf: Shelf, pattern: str
         assert answer.total == len(expected)
 
 
-async def test_context_and_groups_are_as_grep_shows_them(shelf: Shelf) -> None:
+async def test_context_and_groups_are_as_grep_shows_them(shelf: ReadingHarness) -> None:
     data = b"".join(b"line %d%s\n" % (n, b" HIT" if n in {3, 5, 12, 20} else b"") for n in range(1, 21))
     number = await shelf.put(data)
     answer = await shelf.search(number, "HIT", context=1)
@@ -113,7 +115,7 @@ async def test_context_and_groups_are_as_grep_shows_them(shelf: Shelf) -> None:
     assert page.next.offset == 3
 
 
-async def test_far_apart_matches_in_one_long_line_are_each_shown_and_reached(shelf: Shelf) -> None:
+async def test_far_apart_matches_in_one_long_line_are_each_shown_and_reached(shelf: ReadingHarness) -> None:
     places = [5, 1_000, 50_000, 1_048_570, 1_050_000, 2_999_990]
     data = bytearray(b"." * 3_000_000)
     for n, place in enumerate(places):
@@ -132,7 +134,7 @@ async def test_far_apart_matches_in_one_long_line_are_each_shown_and_reached(she
     assert [m.bytes.start - 6 for m in last.matches] == places[5:]
 
 
-async def test_anchors_and_word_boundaries_see_across_blocks(shelf: Shelf) -> None:
+async def test_anchors_and_word_boundaries_see_across_blocks(shelf: ReadingHarness) -> None:
     line = b"word" * 16_384
     data = line * 20 + b"\nx\n" + b"y\n" * 60_000 + b"end"
     number = await shelf.put(data)
@@ -150,13 +152,13 @@ async def test_anchors_and_word_boundaries_see_across_blocks(shelf: Shelf) -> No
     assert (await shelf.search(number, "^y$", limit=1)).total == 60_000
 
 
-async def test_invalid_utf8_and_nul_are_searched_and_shown(shelf: Shelf) -> None:
+async def test_invalid_utf8_and_nul_are_searched_and_shown(shelf: ReadingHarness) -> None:
     data = b"\x00\xff\xfe needle \x80\x80\n" * 50 + b"\xf0\x9f\x98" * 3_000 + b"needle" + b"\x80" * 3_000
     number = await shelf.put(data)
     assert len(await every_hit(shelf, number, data, "needle", max_tokens=500)) == 51
 
 
-async def test_no_match_says_what_to_try(shelf: Shelf) -> None:
+async def test_no_match_says_what_to_try(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"Foo\n" * 4812)
     answer = await shelf.search(number, "foo")
     assert (answer.text, answer.message) == ("", 'No match for "foo" in 4,812 lines; try ignore_case.')
@@ -193,7 +195,7 @@ async def test_no_match_says_what_to_try(shelf: Shelf) -> None:
         ("\ud800", "surrogate"),
     ],
 )
-async def test_a_bad_pattern_is_refused_with_advice(shelf: Shelf, pattern: str, words: str) -> None:
+async def test_a_bad_pattern_is_refused_with_advice(shelf: ReadingHarness, pattern: str, words: str) -> None:
     number = await shelf.put(b"abc\n")
     with pytest.raises(CoatcheckError) as caught:
         await shelf.search(number, pattern)
@@ -203,7 +205,7 @@ async def test_a_bad_pattern_is_refused_with_advice(shelf: Shelf, pattern: str, 
 
 @pytest.mark.parametrize("pattern", [r"end\n", r"a\r\nb", r"x\x0Ay", r"[^\n]+\nz"])
 async def test_a_pattern_that_wants_a_lines_end_is_told_that_matches_stay_within_a_line(
-    shelf: Shelf, pattern: str
+    shelf: ReadingHarness, pattern: str
 ) -> None:
     number = await shelf.put(b"--\n" * 3_000)
     assert (await shelf.search(number, pattern)).message == (
@@ -213,12 +215,12 @@ async def test_a_pattern_that_wants_a_lines_end_is_told_that_matches_stay_within
     assert "stays within" not in ((await shelf.search(number, r"q[^\n]*\\n")).message or "")
 
 
-async def test_an_empty_artifact_is_said_to_be_empty(shelf: Shelf) -> None:
+async def test_an_empty_artifact_is_said_to_be_empty(shelf: ReadingHarness) -> None:
     answer = await shelf.search(await shelf.put(b""), "x")
     assert re.fullmatch(r'No match for "x": art_\d{18} is empty\.', answer.message or "")
 
 
-async def test_more_matches_are_spoken_of_only_where_some_are_hidden(shelf: Shelf) -> None:
+async def test_more_matches_are_spoken_of_only_where_some_are_hidden(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"x" * 40 + b"\n" + b"y" * 9_000 + b"\n")
     assert (await shelf.search(number, ".", limit=1, context=0)).text == f"1:{'x' * 40}\n"
     assert (await shelf.search(number, "y", limit=1, context=0)).text == (
@@ -243,27 +245,27 @@ def looks() -> Looks:
 
 
 @pytest.fixture
-def hurried(looks: Looks) -> Iterator[Shelf]:
+def hurried(looks: Looks) -> Iterator[ReadingHarness]:
     with ThreadPoolExecutor(1) as pool:
-        yield Shelf(pool, clock=looks)
+        yield ReadingHarness(pool, clock=looks)
 
 
 @pytest.mark.parametrize("pattern", [".*[^A-Z]|[A-Z]", "(a+)+$", "(?:a?){60}a{60}z", "(A|A)*B", "(?:A+A+)+B"])
-async def test_hostile_patterns_end_in_time(hurried: Shelf, looks: Looks, pattern: str) -> None:
+async def test_hostile_patterns_end_in_time(hurried: ReadingHarness, looks: Looks, pattern: str) -> None:
     number = await hurried.put(b"A" * 3_000_000 + b"\n" + b"a" * 100_000)
     answer = await hurried.search(number, pattern, max_tokens=500)
     assert answer.tokens <= 500
     assert looks.count < 600
 
 
-async def test_a_search_without_automata_ends_at_its_deadline(hurried: Shelf, looks: Looks) -> None:
+async def test_a_search_without_automata_ends_at_its_deadline(hurried: ReadingHarness, looks: Looks) -> None:
     number = await hurried.put(b"abcdefghij" * 400_000)
     answer = await hurried.search(number, "(.{1,500}){1,2}z")
     assert (answer.text, answer.stopped, answer.complete) == ("", "deadline", False)
     assert looks.count < 300
 
 
-async def test_a_pattern_too_large_for_any_deadline_is_refused(shelf: Shelf) -> None:
+async def test_a_pattern_too_large_for_any_deadline_is_refused(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"abc")
     with pytest.raises(CoatcheckError) as caught:
         await shelf.search(number, r"(\pL{1,30}){1,2}")
@@ -286,14 +288,14 @@ async def test_a_pattern_too_large_for_any_deadline_is_refused(shelf: Shelf) -> 
     ],
 )
 async def test_ignore_case_is_only_suggested_where_it_may_help(
-    shelf: Shelf, pattern: str, ask: dict[str, object], hint: str
+    shelf: ReadingHarness, pattern: str, ask: dict[str, object], hint: str
 ) -> None:
     number = await shelf.put(b"--\n")
     answer = await shelf.search(number, pattern, **ask)
     assert answer.message == f'No match for "{pattern}" in 1 line{hint}.'
 
 
-async def test_no_match_in_a_line_that_was_searched_in_pieces_says_what_is_not_found(shelf: Shelf) -> None:
+async def test_no_match_in_a_line_that_was_searched_in_pieces_says_what_is_not_found(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"a" * 3_000_000)
     answer = await shelf.search(number, "^.*$")
     assert answer.message == (
@@ -303,9 +305,9 @@ async def test_no_match_in_a_line_that_was_searched_in_pieces_says_what_is_not_f
     assert (await shelf.search(number, "^.*$")).total == 1
 
 
-async def test_a_deadline_is_told_and_the_same_call_gets_further(shelf: Shelf) -> None:
+async def test_a_deadline_is_told_and_the_same_call_gets_further(shelf: ReadingHarness) -> None:
     ticks = iter(range(10_000_000))
-    slow = Shelf(shelf.pool, clock=lambda: next(ticks) / 1_000)
+    slow = ReadingHarness(shelf.pool, clock=lambda: next(ticks) / 1_000)
     data = b"".join(b"match %d\n" % n if n >= 9_000 else b"other %d\n" % n for n in range(12_000))
     number = await slow.put(data)
     seen: list[tuple[int, int]] = []
@@ -322,7 +324,7 @@ async def test_a_deadline_is_told_and_the_same_call_gets_further(shelf: Shelf) -
     assert [line for line, _ in seen] == list(range(1, 12_001))
 
 
-async def test_numbers_out_of_bounds_are_refused(shelf: Shelf) -> None:
+async def test_numbers_out_of_bounds_are_refused(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"abc\n")
     for ask in (
         {"limit": 0},
@@ -340,7 +342,7 @@ async def test_numbers_out_of_bounds_are_refused(shelf: Shelf) -> None:
         assert caught.value.code is Code.INVALID_REQUEST
 
 
-async def test_the_shortest_form_of_a_hit_fits_the_smallest_budget(shelf: Shelf) -> None:
+async def test_the_shortest_form_of_a_hit_fits_the_smallest_budget(shelf: ReadingHarness) -> None:
     data = R.randbytes(500_000).replace(b"\n", b"\x00")
     number = await shelf.put(data + b"\n" + data)
     answer = await shelf.search(number, r"[\x00-\x7f]{3,}", max_tokens=128, context=20)

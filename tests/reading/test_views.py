@@ -13,7 +13,7 @@ from coatcheck.core.sections import part
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent, LineExtent, Unit
 from coatcheck.usecases.read import ReadAnswer
-from reading.shelf import CALLER, Shelf
+from reading.reading_harness import CALLER, ReadingHarness
 from support.outlines import headings, page_text
 
 R = random.Random(20261122)
@@ -48,7 +48,7 @@ def bytes_of(section: Section) -> bytes:
     return TEXT[section.start : section.end]
 
 
-async def pages(shelf: Shelf, number: int, **ask: Any) -> list[ReadAnswer]:  # noqa: ANN401
+async def pages(shelf: ReadingHarness, number: int, **ask: Any) -> list[ReadAnswer]:  # noqa: ANN401
     """Follow the cursors to the end."""
     answers = [await shelf.read(number, **ask)]
     while (following := answers[-1].next) is not None:
@@ -68,7 +68,7 @@ def test_the_documents_of_these_tests_are_what_they_say() -> None:
     assert {s.level for s in SECTIONS} == {1, 2}
 
 
-async def test_the_text_view_is_made_once_and_kept_however_many_ask(shelf: Shelf) -> None:
+async def test_the_text_view_is_made_once_and_kept_however_many_ask(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     answers = await asyncio.gather(*(shelf.read(number, view="text", limit=3) for _ in range(5)))
     assert {a.text for a in answers} == {"".join(TEXT.decode().splitlines(keepends=True)[:3])}
@@ -84,7 +84,7 @@ async def test_the_text_view_is_made_once_and_kept_however_many_ask(shelf: Shelf
     assert shelf.extractor.asked == 1
 
 
-async def test_a_small_view_lives_in_the_catalogue(shelf: Shelf) -> None:
+async def test_a_small_view_lives_in_the_catalogue(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"<h1>One</h1>\n<p>river</p>\n", kind=Kind.WEB_PAGE)
     assert (await shelf.read(number, view="text")).text == "# One\nriver\n"
     assert (await shelf.read(number, view="text")).text == "# One\nriver\n"
@@ -95,7 +95,7 @@ async def test_a_small_view_lives_in_the_catalogue(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("unit", ["line", "char", "byte", "token"])
-async def test_following_cursors_gives_every_byte_of_the_text_once(shelf: Shelf, unit: Unit) -> None:
+async def test_following_cursors_gives_every_byte_of_the_text_once(shelf: ReadingHarness, unit: Unit) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     answers = await pages(shelf, number, view="text", unit=unit, max_tokens=200)
     assert "".join(a.text for a in answers) == TEXT.decode()
@@ -104,7 +104,9 @@ async def test_following_cursors_gives_every_byte_of_the_text_once(shelf: Shelf,
 
 
 @pytest.mark.parametrize("unit", ["line", "char", "byte", "token"])
-async def test_following_cursors_gives_every_byte_of_a_section_once_and_no_other(shelf: Shelf, unit: Unit) -> None:
+async def test_following_cursors_gives_every_byte_of_a_section_once_and_no_other(
+    shelf: ReadingHarness, unit: Unit
+) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     for section in R.sample(SECTIONS, 6):
         answers = await pages(shelf, number, section=section.name, unit=unit, max_tokens=R.randint(20, 200))
@@ -115,7 +117,7 @@ async def test_following_cursors_gives_every_byte_of_a_section_once_and_no_other
         assert answers[0].window.lines.first == section.line
 
 
-async def test_offsets_count_in_the_view_and_one_before_the_section_begins_with_it(shelf: Shelf) -> None:
+async def test_offsets_count_in_the_view_and_one_before_the_section_begins_with_it(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     section = next(s for s in SECTIONS if s.line > 20 and s.lines > 5)
     lines = TEXT.decode().splitlines(keepends=True)
@@ -135,7 +137,7 @@ async def test_offsets_count_in_the_view_and_one_before_the_section_begins_with_
     assert answer.text.encode() in bytes_of(section)
 
 
-async def test_an_offset_past_the_sections_end_is_told_with_the_offsets_there_are(shelf: Shelf) -> None:
+async def test_an_offset_past_the_sections_end_is_told_with_the_offsets_there_are(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     section, name = SECTIONS[3], shelf.artifact(number).id
     last = section.line + section.lines - 1
@@ -155,7 +157,7 @@ async def test_an_offset_past_the_sections_end_is_told_with_the_offsets_there_ar
     assert (await refused(searched)).code is Code.OFFSET_PAST_END
 
 
-async def test_a_section_is_named_or_titled_and_an_unknown_one_is_told_which_there_are(shelf: Shelf) -> None:
+async def test_a_section_is_named_or_titled_and_an_unknown_one_is_told_which_there_are(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     name = shelf.artifact(number).id
     for wanted in ("s3", "S3", "#s3", " s3 ", "Part 2", "part 2"):
@@ -171,7 +173,7 @@ async def test_a_section_is_named_or_titled_and_an_unknown_one_is_told_which_the
     assert (raw.code, "use view=text" in raw.detail) == (Code.SECTION_NOT_FOUND, True)
 
 
-async def test_plain_text_is_its_own_text_view_and_has_its_sections(shelf: Shelf) -> None:
+async def test_plain_text_is_its_own_text_view_and_has_its_sections(shelf: ReadingHarness) -> None:
     number = await shelf.put(TEXT, kind=Kind.TEXT)
     whole = await shelf.read(number, view="text", max_tokens=8_000)
     assert (whole.view, whole.text) == ("text", TEXT.decode()[: len(whole.text)])
@@ -188,7 +190,7 @@ async def test_plain_text_is_its_own_text_view_and_has_its_sections(shelf: Shelf
     assert (error.code, "has no sections" in error.detail) == (Code.SECTION_NOT_FOUND, True)
 
 
-async def test_a_cursor_keeps_its_view_and_section_and_no_others_are_believed(shelf: Shelf) -> None:
+async def test_a_cursor_keeps_its_view_and_section_and_no_others_are_believed(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     inside = await shelf.read(number, section="s4", limit=1)
     text = await shelf.read(number, view="text", limit=1)
@@ -210,7 +212,9 @@ async def test_a_cursor_keeps_its_view_and_section_and_no_others_are_believed(sh
         assert answer.section == part(SECTIONS[3])
 
 
-async def test_a_search_in_a_section_shows_nothing_outside_it_and_counts_lines_in_the_view(shelf: Shelf) -> None:
+async def test_a_search_in_a_section_shows_nothing_outside_it_and_counts_lines_in_the_view(
+    shelf: ReadingHarness,
+) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     lines = TEXT.decode().splitlines()
     for section in R.sample(SECTIONS, 8):
@@ -230,7 +234,7 @@ def _lines(section: Section) -> str:
     return "line" if section.lines == 1 else "lines"
 
 
-async def test_an_edge_of_a_section_is_an_edge_of_lines_for_a_pattern(shelf: Shelf) -> None:
+async def test_an_edge_of_a_section_is_an_edge_of_lines_for_a_pattern(shelf: ReadingHarness) -> None:
     text = b"# One\nalpha\n# Two\nbeta\n# Three\ngamma\n"
     number = await shelf.put(text, kind=Kind.TEXT)
     for pattern, found in ((r"^# Two", 1), (r"beta$", 1), (r"alpha", 0), (r"Three", 0), (r"\bbeta\b", 1), ("", 0)):
@@ -241,7 +245,7 @@ async def test_an_edge_of_a_section_is_an_edge_of_lines_for_a_pattern(shelf: She
     assert [m.line for m in with_line.matches] == [4]
 
 
-async def test_passages_of_a_section_lie_in_it_and_are_cited_in_the_view(shelf: Shelf) -> None:
+async def test_passages_of_a_section_lie_in_it_and_are_cited_in_the_view(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     for section in R.sample(SECTIONS, 8):
         answer = await shelf.windows(number, "river bridge", section=section.name)
@@ -256,13 +260,13 @@ async def test_passages_of_a_section_lie_in_it_and_are_cited_in_the_view(shelf: 
             assert (answer.windows, f"of section {section.name} has any of" in answer.text) == ([], True)
 
 
-async def test_passages_of_whole_lines_are_said_to_be_whole_at_a_sections_beginning(shelf: Shelf) -> None:
+async def test_passages_of_whole_lines_are_said_to_be_whole_at_a_sections_beginning(shelf: ReadingHarness) -> None:
     number = await shelf.put(b"# One\nalpha\n# Two\nbeta river\n", kind=Kind.TEXT)
     answer = await shelf.windows(number, "two river", section="s2")
     assert answer.text == "¦ lines 3-4\n# Two\nbeta river"
 
 
-async def test_a_view_that_storage_refuses_is_not_shown_and_is_there_when_it_is_kept(shelf: Shelf) -> None:
+async def test_a_view_that_storage_refuses_is_not_shown_and_is_there_when_it_is_kept(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     before = set(shelf.blobs._blobs)  # pyright: ignore[reportPrivateUsage]
     shelf.rows.refusal = CoatcheckError(Code.STORAGE_FULL, "The disk is full. Free space.")
@@ -279,7 +283,7 @@ async def test_a_view_that_storage_refuses_is_not_shown_and_is_there_when_it_is_
     assert (await shelf.read(number, view="text", limit=1)).text == "An introduction.\n"
 
 
-async def test_a_view_that_cannot_be_made_for_now_is_made_when_asked_again(shelf: Shelf) -> None:
+async def test_a_view_that_cannot_be_made_for_now_is_made_when_asked_again(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     document = await shelf.put(b"%PDF-1.7\0", kind=Kind.BINARY, recognised="application/pdf")
     shelf.extractor.refusal = CoatcheckError(Code.OVERLOADED, "All that make text views are busy.")
@@ -297,7 +301,7 @@ async def test_a_view_that_cannot_be_made_for_now_is_made_when_asked_again(shelf
     assert (await shelf.open_view.best(CALLER, document)).binary
 
 
-async def test_the_best_view_falls_back_to_the_payload_where_storage_refuses(shelf: Shelf) -> None:
+async def test_the_best_view_falls_back_to_the_payload_where_storage_refuses(shelf: ReadingHarness) -> None:
     number, plain = await shelf.put(PAGE, kind=Kind.WEB_PAGE), await shelf.put(TEXT, kind=Kind.TEXT)
     shelf.rows.refusal = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
     reading = await shelf.open_view.best(CALLER, number, sections=True)
@@ -308,7 +312,7 @@ async def test_the_best_view_falls_back_to_the_payload_where_storage_refuses(she
     assert error.code is Code.STORAGE_UNAVAILABLE
 
 
-async def test_a_caller_who_goes_away_stops_nobody_else(shelf: Shelf) -> None:
+async def test_a_caller_who_goes_away_stops_nobody_else(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     first = asyncio.create_task(shelf.read(number, view="text", limit=1))
     await shelf.extractor.begun.wait()
@@ -318,7 +322,7 @@ async def test_a_caller_who_goes_away_stops_nobody_else(shelf: Shelf) -> None:
     assert shelf.extractor.asked == 1
 
 
-async def test_what_has_no_text_is_asked_for_once_and_said_to_have_none(shelf: Shelf) -> None:
+async def test_what_has_no_text_is_asked_for_once_and_said_to_have_none(shelf: ReadingHarness) -> None:
     for data, kind in ((b"<p></p>", Kind.WEB_PAGE), (b'{"a": 1}', Kind.JSON), (b"\0\1", Kind.BINARY)):
         asked = shelf.extractor.asked
         number = await shelf.put(data, kind=kind)
@@ -331,7 +335,7 @@ async def test_what_has_no_text_is_asked_for_once_and_said_to_have_none(shelf: S
         assert shelf.extractor.asked - asked == (0 if kind is Kind.BINARY else 1)
 
 
-async def test_of_a_text_that_is_too_long_the_first_part_is_looked_through_for_sections(shelf: Shelf) -> None:
+async def test_of_a_text_that_is_too_long_the_first_part_is_looked_through_for_sections(shelf: ReadingHarness) -> None:
     long = b"# One\n" + b"x" * 99 + b"\n" + b"word word word\n" * 700_000 + b"# Two\n"
     number = await shelf.put(long, kind=Kind.TEXT)
     reading = await shelf.open_view.best(CALLER, number, sections=True)
@@ -340,7 +344,7 @@ async def test_of_a_text_that_is_too_long_the_first_part_is_looked_through_for_s
 
 
 async def test_two_processes_that_make_a_view_at_once_answer_the_one_that_is_kept(pool: ThreadPoolExecutor) -> None:
-    one, two = Shelf(pool), Shelf(pool)
+    one, two = ReadingHarness(pool), ReadingHarness(pool)
     number = await one.put(PAGE, kind=Kind.WEB_PAGE)
     two.rows.rows, two.blobs._blobs = one.rows.rows, one.blobs._blobs  # pyright: ignore[reportPrivateUsage]
     answers = await asyncio.gather(*(shelf.read(number, view="text", limit=5) for shelf in (one, two)))

@@ -24,18 +24,18 @@ if __name__ == "__main__":
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.service import open_service
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, Said
+from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
 from coatcheck.tools.calls import Call
-from coatcheck.tools.desk import ToolDesk
-from coatcheck.usecases.offer import Offer
-from coatcheck.usecases.read import ReadAsk
-from coatcheck.usecases.search import SearchAsk
-from coatcheck.usecases.search_results import SearchAsk as ResultsAsk
+from coatcheck.tools.dispatcher import ToolDispatcher
+from coatcheck.usecases.ingest_request import IngestRequest
+from coatcheck.usecases.read import ReadRequest
+from coatcheck.usecases.search import PatternSearchRequest
+from coatcheck.usecases.search_results import SearchResultsRequest as ResultsAsk
 from coatcheck.usecases.verify_citations import Quotation
-from redact import documents, planted
+from redact import documents, planted_secrets
 
 _TITLE = 300
 """Characters of a title; a secret that the caller cut is none that a rule knows."""
@@ -61,7 +61,7 @@ class Flood:
         self.examples: dict[str, str] = {}
 
     async def document(self, kind: str, rules: list[str]) -> None:
-        made = [planted.plant(rule, self.random) for rule in rules]
+        made = [planted_secrets.plant(rule, self.random) for rule in rules]
         document = documents.make(kind, [each.text for each in made], self.random)
         outs: list[tuple[str, str]] = []
         number = await self._in(document, made, outs)
@@ -77,9 +77,11 @@ class Flood:
                         self.examples[key] = f"{gram!r} of {each.secret[:60]!r} in {each.text[:120]!r}"
                         sys.stderr.write(f"{key} {self.examples[key]}\n")
 
-    async def _in(self, document: documents.Document, made: list[planted.Planted], outs: list[tuple[str, str]]) -> int:
+    async def _in(
+        self, document: documents.Document, made: list[planted_secrets.Planted], outs: list[tuple[str, str]]
+    ) -> int:
         random = self.random
-        said = Said(
+        said = DeclaredMetadata(
             tool_name="make",
             media_type=document.media_type,
             title=made[0].text if len(made[0].text) <= _TITLE and random.random() < 0.2 else document.title,
@@ -90,13 +92,19 @@ class Flood:
             got = await self.services.search_results(self.caller, document.data, ResultsAsk(said=said))
             outs.append(("search_results", _json(got.answer)))
             return ids.parse(got.answer.id)
-        offer = Offer(said=said, inline_tokens=random.choice((0, 1000)), card_tokens=random.choice((None, 128, 4000)))
+        offer = IngestRequest(
+            said=said, inline_tokens=random.choice((0, 1000)), card_tokens=random.choice((None, 128, 4000))
+        )
         receipt = await self.services.ingest(self.caller, _once(document.data), lambda: offer)
         outs.append(("ingest", _json(receipt)))
         return ids.parse(receipt.id)
 
     async def _read(
-        self, number: int, document: documents.Document, made: list[planted.Planted], outs: list[tuple[str, str]]
+        self,
+        number: int,
+        document: documents.Document,
+        made: list[planted_secrets.Planted],
+        outs: list[tuple[str, str]],
     ) -> None:
         s, caller, random = self.services, self.caller, self.random
         described = await s.describe(caller, number, budget=random.choice((64, 256, 2000)), query=_question(made[0]))
@@ -119,7 +127,7 @@ class Flood:
             {"query": _question(made[0])},
             {"pattern": made[0].secret[:5]},
         ):
-            got = await cast("ToolDesk", s.tools).execute(
+            got = await cast("ToolDispatcher", s.tools).execute(
                 caller, Call(name="read_artifact", arguments={"artifact_id": artifact, **arguments})
             )
             outs.append(("tool", got.text.replace(str(arguments.get("pattern", "\0")), "")))
@@ -129,32 +137,32 @@ class Flood:
             for each in await s.verify_citations(caller, quotations)
             if not isinstance(each, CoatcheckError)
         ]
-        listing = await s.browse(caller, Filter(session="s"), None, 3)
+        listing = await s.browse(caller, ArtifactFilter(session="s"), None, 3)
         outs.append(("list", _json([[a.said, a.facts] for a in listing.items])))
 
     async def _around(
-        self, number: int, document: documents.Document, each: planted.Planted, outs: list[tuple[str, str]]
+        self, number: int, document: documents.Document, each: planted_secrets.Planted, outs: list[tuple[str, str]]
     ) -> None:
         """Reads that begin or end in the secret, and searches that would find it."""
         s, caller, random = self.services, self.caller, self.random
         at = max(0, document.data.find(each.secret.split("\n")[0].encode()[:40]))
         inside = at + random.randint(0, len(each.secret))
         for ask in (
-            ReadAsk(unit="byte", offset=max(0, inside - 40), limit=60),
-            ReadAsk(unit="byte", offset=inside, limit=200),
-            ReadAsk(
+            ReadRequest(unit="byte", offset=max(0, inside - 40), limit=60),
+            ReadRequest(unit="byte", offset=inside, limit=200),
+            ReadRequest(
                 unit="line",
                 offset=document.data.count(b"\n", 0, at) + 1,
                 limit=3,
                 max_tokens=random.choice((20, 60, 400)),
             ),
-            ReadAsk(unit="token", offset=random.randint(0, 60), limit=200),
+            ReadRequest(unit="token", offset=random.randint(0, 60), limit=200),
         ):
             await self._try(f"read {ask.unit}", s.read(caller, number, ask), outs)
         size = len(each.secret)
         for pattern in (each.secret[: size // 2], each.secret[size // 2 : size // 2 + 6], f"{each.secret[:4]}.*"):
             for literal in (True, False):
-                ask = SearchAsk(pattern=pattern, literal=literal, context=2, limit=5, max_tokens=400)
+                ask = PatternSearchRequest(pattern=pattern, literal=literal, context=2, limit=5, max_tokens=400)
                 await self._try("search", s.search(caller, number, ask), outs, pattern)
 
     async def _try(
@@ -171,12 +179,12 @@ class Flood:
             outs.append((way, error.detail.replace(said, "") if said else error.detail))
 
 
-def _question(each: planted.Planted) -> str:
+def _question(each: planted_secrets.Planted) -> str:
     """Words around a secret, without it: answers say what was asked for."""
     return f"what was left {each.text.replace(each.secret, ' ')[:60]}"
 
 
-def _address(made: planted.Planted) -> str | None:
+def _address(made: planted_secrets.Planted) -> str | None:
     """A page's address with the secret in its query, where what was planted can stand in one as it is."""
     address = f"https://example.com/search?q={made.text}"
     return address if re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]{1,2000}", address) else None
@@ -209,7 +217,7 @@ async def run(count: int, seed: int, mode: str = "shown", share: float = 1.0, *,
     with tempfile.TemporaryDirectory() as data:
         async with open_service(load({}, data=data, redaction=mode, port=0)) as running:
             flood = Flood(running.services, random, share)
-            names, places = planted.names(), documents.kinds()
+            names, places = planted_secrets.names(), documents.kinds()
             for n in range(count):
                 rules = [names[n % len(names)], *random.sample(names, random.randint(0, 2))]
                 if show and n % 250 == 0:

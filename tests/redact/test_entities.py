@@ -9,7 +9,7 @@ import pytest
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.core.redact.entities import plain
 from coatcheck.core.redact.mask import Mask
-from redact import documents, planted
+from redact import documents, planted_secrets
 from redact.flood import leaked
 
 NAMED = 'adafruit_api_key = "1enlq2x2h5lrrhemw4y69wcwx96ej0x5"'
@@ -81,10 +81,10 @@ def test_what_got_through_once_is_masked(text: str, mask: Mask) -> None:
 
 def test_nothing_of_a_secret_is_left_in_many_documents_of_every_kind(mask: Mask) -> None:
     random = Random(20261122)
-    names, kinds = planted.names(), documents.kinds()
+    names, kinds = planted_secrets.names(), documents.kinds()
     for number in range(1_000):
         rules = [names[number % len(names)], *random.sample(names, random.randint(0, 2))]
-        made = [planted.plant(rule, random) for rule in rules]
+        made = [planted_secrets.plant(rule, random) for rule in rules]
         kind = kinds[(number + number // len(kinds)) % len(kinds)]
         shown = mask.filled(documents.make(kind, [each.text for each in made], random).data).decode("utf-8", "replace")
         for each in made:

@@ -8,10 +8,10 @@ import pytest
 
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.artifact import Facts, Kind, Said, Sample
-from coatcheck.core.redact.filler import Secret, fill, reveal
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, PayloadSample
+from coatcheck.core.redact.filler import SecretRange, fill, reveal
 from coatcheck.core.redact.mask import Mask, shown
-from coatcheck.core.redact.veil import facts_of, said_of, sections_of, veiled
+from coatcheck.core.redact.masked_artifact import facts_of, said_of, sections_of, veiled
 from coatcheck.core.views import TITLE_CHARS, Section
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
@@ -78,7 +78,7 @@ def test_a_payloads_own_del_does_not_pass_for_a_secret(mask: Mask) -> None:
 @pytest.mark.parametrize("size", range(1, 9))
 def test_a_secret_too_short_to_say_its_rule_is_masked_all_the_same(size: int) -> None:
     data = b"ab" + b"s" * size + b"cd"
-    assert reveal(fill(data, [Secret(2, 2 + size, 3)]).decode(), ("a", "b", "c", "rule")) in {
+    assert reveal(fill(data, [SecretRange(2, 2 + size, 3)]).decode(), ("a", "b", "c", "rule")) in {
         "ab[redacted]cd",
         "ab[redacted: rule]cd",
     }
@@ -127,7 +127,7 @@ def test_a_secret_in_base64_takes_all_of_the_run_with_it(mask: Mask) -> None:
 
 def test_the_same_bytes_are_masked_alike_in_every_frame_of_a_sample(mask: Mask) -> None:
     filler = b"nothing of interest in this line\n" * 9_000
-    sample = Sample(filler + TOKEN[:20].encode(), TOKEN[20:].encode() + b"\n" + filler, 3 * len(filler))
+    sample = PayloadSample(filler + TOKEN[:20].encode(), TOKEN[20:].encode() + b"\n" + filler, 3 * len(filler))
     made, masked, _ = mask.sample(sample)
     assert masked.count == 0
     assert TOKEN[:20].encode() not in made.head
@@ -136,31 +136,31 @@ def test_the_same_bytes_are_masked_alike_in_every_frame_of_a_sample(mask: Mask) 
 
 
 def test_a_sample_without_secrets_is_the_same_object(mask: Mask) -> None:
-    sample = Sample(b"plain text\n" * 100, b"", 1_100)
+    sample = PayloadSample(b"plain text\n" * 100, b"", 1_100)
     assert mask.sample(sample)[0] is sample
 
 
 def test_names_are_masked_and_a_beginning_that_was_cut_off_too(mask: Mask) -> None:
-    said = Said(title=f"run {TOKEN}", url=f"https://h/?q={TOKEN}", tool_name="make", labels=("a", TOKEN))
-    assert said_of(mask, said) == Said(
+    said = DeclaredMetadata(title=f"run {TOKEN}", url=f"https://h/?q={TOKEN}", tool_name="make", labels=("a", TOKEN))
+    assert said_of(mask, said) == DeclaredMetadata(
         title="run [redacted: github-pat]",
         url="https://h/?q=[redacted: github-pat]",
         tool_name="make",
         labels=("a", "[redacted: github-pat]"),
     )
     assert mask.text(f"a title that was cut in ghp_{TOKEN[4:20]}") == "a title that was cut in [redacted]"
-    plain = Said(title="nothing", labels=("b",))
+    plain = DeclaredMetadata(title="nothing", labels=("b",))
     assert said_of(mask, plain) is plain
 
 
 def test_what_was_recognised_is_recognised_again_without_the_secrets(mask: Mask) -> None:
     body = msgspec.json.encode({"a": TOKEN, TOKEN: 1, "list": [{"x": 1}] * 40})
-    facts = Facts(kind=Kind.JSON, shape=(f"$ object a; int {TOKEN[:30]}",), title=f"t {TOKEN[:24]}")
-    made = veiled(mask, Said(), facts, Sample(body, b"", len(body)))
+    facts = DetectedMetadata(kind=Kind.JSON, shape=(f"$ object a; int {TOKEN[:30]}",), title=f"t {TOKEN[:24]}")
+    made = veiled(mask, DeclaredMetadata(), facts, PayloadSample(body, b"", len(body)))
     assert made.facts.kind is Kind.JSON
     assert "ghp_" not in msgspec.json.encode([made.facts, made.said]).decode()
     assert b"ghp_" not in made.sample.head
-    assert facts_of(mask, Facts(kind=Kind.TEXT)) == Facts(kind=Kind.TEXT)
+    assert facts_of(mask, DetectedMetadata(kind=Kind.TEXT)) == DetectedMetadata(kind=Kind.TEXT)
 
 
 def test_markers_never_make_a_text_longer_than_it_may_be(mask: Mask) -> None:

@@ -11,7 +11,7 @@ from coatcheck.adapters.redaction_rules import SHA256, VERSION, Masks, rules_tex
 from coatcheck.core.redact.filler import MOST_RULES
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.rules import DEFAULT_OFF
-from redact import planted
+from redact import planted_secrets
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def test_the_shipped_file_is_the_one_that_is_pinned_and_named_in_the_notice() ->
 def test_every_rule_of_the_set_is_used_or_listed_with_a_reason() -> None:
     rules = Masks().rules()
     used, left = set(rules.names), {each.rule for each in rules.left_out}
-    assert planted.every() - used - left == set()
+    assert planted_secrets.every() - used - left == set()
     assert {rule.name for rule in rules.rules if rule.name in DEFAULT_OFF} == set()
     assert all(each.why for each in rules.left_out)
     assert len(rules.names) < MOST_RULES
@@ -49,14 +49,14 @@ def test_rules_can_be_switched_on_and_off() -> None:
     assert "jwt" not in names
 
 
-@pytest.mark.parametrize("rule", planted.names())
+@pytest.mark.parametrize("rule", planted_secrets.names())
 def test_a_secret_that_a_rule_describes_is_masked_wherever_it_stands(rule: str, mask: Mask) -> None:
     random = Random(rule)
     for form in ("{}", "see {} there", "\n{}\n", "<code>{}</code>", "({})", "u={}&v=1"):
-        made = planted.plant(rule, random)
+        made = planted_secrets.plant(rule, random)
         shown = mask.filled(form.replace("{}", made.text).encode("latin-1")).decode("latin-1")
         assert _core(made.secret) not in shown, form
-    made = planted.plant(rule, random)
+    made = planted_secrets.plant(rule, random)
     inside = mask.filled(json.dumps({"log": f"before\n{made.text}\nafter"}).encode())
     assert json.dumps(_core(made.secret))[1:-1].encode() not in inside
 

@@ -12,15 +12,15 @@ import pytest
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.service import open_service
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, Said
+from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
 from coatcheck.tools.calls import Call
-from coatcheck.tools.desk import ToolDesk
-from coatcheck.usecases.offer import Offer
-from coatcheck.usecases.read import ReadAsk
-from coatcheck.usecases.search import SearchAsk
+from coatcheck.tools.dispatcher import ToolDispatcher
+from coatcheck.usecases.ingest_request import IngestRequest
+from coatcheck.usecases.read import ReadRequest
+from coatcheck.usecases.search import PatternSearchRequest
 from redact import flood
 from support.service import serving
 
@@ -43,8 +43,8 @@ async def shown(tmp_path: Path) -> AsyncGenerator[Services]:
 
 
 async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_again(shown: Services) -> None:
-    said = Said(title=f"build {TOKEN}", url=f"https://h/?access_token={TOKEN}", labels=(TOKEN,))
-    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: Offer(said=said))
+    said = DeclaredMetadata(title=f"build {TOKEN}", url=f"https://h/?access_token={TOKEN}", labels=(TOKEN,))
+    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=said))
     lines = receipt.text.splitlines()
     assert "Title: build [redacted: github-pat]" in lines
     assert "URL: https://h/?access_token=[redacted: github-pat]" in lines
@@ -52,32 +52,32 @@ async def test_a_card_says_what_is_masked_and_is_the_same_when_it_is_asked_for_a
     assert "token [redacted: github-pat] here" in lines
     assert receipt.card.redacted == "3 secrets (github-pat, private-key) masked here"
     described = await shown.describe(CALLER, ids.parse(receipt.id))
-    again = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: Offer(said=said))
+    again = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=said))
     assert described.text == receipt.text == again.text
     assert "ghp_" not in msgspec.json.encode([receipt.card, described.artifact.said, described.artifact.facts]).decode()
 
 
 async def test_ranges_are_those_of_the_stored_bytes(shown: Services) -> None:
-    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), Offer)).id)
-    got = await shown.read(CALLER, number, ReadAsk(offset=1, limit=25))
+    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest)).id)
+    got = await shown.read(CALLER, number, ReadRequest(offset=1, limit=25))
     assert got.text == "line one\ntoken [redacted: github-pat] here\n[redacted: private-key]\nafter the key\n"
     assert got.window.bytes.end == TEXT.index("nothing")
     assert got.next is not None
-    on = await shown.read(CALLER, number, ReadAsk(cursor=got.next.cursor, limit=1))
+    on = await shown.read(CALLER, number, ReadRequest(cursor=got.next.cursor, limit=1))
     assert on.text == "nothing of interest\n"
-    inside = await shown.read(CALLER, number, ReadAsk(unit="byte", offset=TEXT.index(TOKEN) + 10, limit=8))
+    inside = await shown.read(CALLER, number, ReadRequest(unit="byte", offset=TEXT.index(TOKEN) + 10, limit=8))
     assert inside.text == "[redacted]"
 
 
 async def test_patterns_queries_and_paths_cannot_probe_a_secret(shown: Services) -> None:
-    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), Offer)).id)
+    number = ids.parse((await shown.ingest(CALLER, _once(TEXT.encode()), IngestRequest)).id)
     for pattern in ("ghp_", "ghp_a.*", "aB3dE5", "MIIE", r"ghp_a[\s\S]{0,80}|ghp_b"):
-        got = await shown.search(CALLER, number, SearchAsk(pattern=pattern))
+        got = await shown.search(CALLER, number, PatternSearchRequest(pattern=pattern))
         assert (got.shown, got.total) == (0, 0), pattern
-    hit = await shown.search(CALLER, number, SearchAsk(pattern="token .* here"))
+    hit = await shown.search(CALLER, number, PatternSearchRequest(pattern="token .* here"))
     assert hit.text.splitlines()[1] == "2:token [redacted: github-pat] here"
     body = json.dumps({"a": {"k": TOKEN}, "b": [{"token": TOKEN, "n": 1}]}).encode()
-    document = ids.parse((await shown.ingest(CALLER, _once(body), Offer)).id)
+    document = ids.parse((await shown.ingest(CALLER, _once(body), IngestRequest)).id)
     found = await shown.read_json(CALLER, document, path=f"$.b[?@.token == '{TOKEN}']")
     assert found.total == 0
     value = await shown.read_json(CALLER, document, path="$.b[0]")
@@ -86,43 +86,51 @@ async def test_patterns_queries_and_paths_cannot_probe_a_secret(shown: Services)
 
 
 async def test_lists_words_and_tools_show_nothing_either(shown: Services) -> None:
-    receipt = await shown.ingest(CALLER, _once(TEXT.encode()), lambda: Offer(said=Said(title=TOKEN)))
-    listed = await shown.browse(CALLER, Filter(), None, 10)
+    receipt = await shown.ingest(
+        CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=DeclaredMetadata(title=TOKEN))
+    )
+    listed = await shown.browse(CALLER, ArtifactFilter(), None, 10)
     assert [each.said.title for each in listed.items] == ["[redacted: github-pat]"]
-    assert (await shown.browse(CALLER, Filter(), None, 10, query=TOKEN)).items == []
-    assert len((await shown.browse(CALLER, Filter(), None, 10, query="interest")).items) == 1
+    assert (await shown.browse(CALLER, ArtifactFilter(), None, 10, query=TOKEN)).items == []
+    assert len((await shown.browse(CALLER, ArtifactFilter(), None, 10, query="interest")).items) == 1
     for arguments in ({"offset": 1}, {"pattern": "token"}, {"query": "after the key"}):
         call = Call(name="read_artifact", arguments={"artifact_id": receipt.id, **arguments})
-        got = await cast("ToolDesk", shown.tools).execute(CALLER, call)
+        got = await cast("ToolDispatcher", shown.tools).execute(CALLER, call)
         assert not got.is_error
         assert "ghp_" not in got.text
         assert "MIIE" not in got.text
 
 
 async def test_a_small_payload_is_answered_inline_with_markers_and_counted_with_them(shown: Services) -> None:
-    receipt = await shown.ingest(CALLER, _once(f"hello {TOKEN} bye".encode()), Offer)
+    receipt = await shown.ingest(CALLER, _once(f"hello {TOKEN} bye".encode()), IngestRequest)
     assert (receipt.inline, receipt.text) == (True, "hello [redacted: github-pat] bye")
     assert receipt.tokens < 16
 
 
 async def test_what_was_stored_unmasked_is_read_by_the_policy_of_now(tmp_path: Path) -> None:
     async with open_service(load({}, data=str(tmp_path), port=0)) as running:
-        receipt = await running.services.ingest(CALLER, _once(TEXT.encode()), lambda: Offer(said=Said(title=TOKEN)))
+        receipt = await running.services.ingest(
+            CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=DeclaredMetadata(title=TOKEN))
+        )
         assert TOKEN in receipt.text
     async with open_service(load({}, data=str(tmp_path), redaction="shown", port=0)) as running:
         number = ids.parse(receipt.id)
         described = await running.services.describe(CALLER, number)
         assert "ghp_" not in described.text
-        read = await running.services.read(CALLER, number, ReadAsk(offset=2, limit=1))
+        read = await running.services.read(CALLER, number, ReadRequest(offset=2, limit=1))
         assert read.text == "token [redacted: github-pat] here\n"
     async with open_service(load({}, data=str(tmp_path), port=0)) as running:
-        assert (await running.services.read(CALLER, number, ReadAsk(offset=2, limit=1))).text == f"token {TOKEN} here\n"
+        assert (
+            await running.services.read(CALLER, number, ReadRequest(offset=2, limit=1))
+        ).text == f"token {TOKEN} here\n"
 
 
 async def test_stored_masks_before_storing_and_the_artifact_says_so(tmp_path: Path) -> None:
     async with open_service(load({}, data=str(tmp_path), redaction="stored", port=0)) as running:
         services = running.services
-        receipt = await services.ingest(CALLER, _once(TEXT.encode()), lambda: Offer(said=Said(title=f"a {TOKEN}")))
+        receipt = await services.ingest(
+            CALLER, _once(TEXT.encode()), lambda: IngestRequest(said=DeclaredMetadata(title=f"a {TOKEN}"))
+        )
         assert [notice.code for notice in receipt.warnings] == ["secrets_masked"]
         assert "Redacted: 3 secrets (github-pat, private-key) masked before it was stored" in receipt.text
     async with open_service(load({}, data=str(tmp_path), port=0)) as running:
@@ -136,19 +144,19 @@ async def test_stored_masks_before_storing_and_the_artifact_says_so(tmp_path: Pa
 @pytest.mark.parametrize(
     ("body", "said", "expected"),
     [
-        (TEXT, Said(), {"rule": "github-pat", "line": 2, "byte": 15}),
-        ("plain", Said(title=f"a {TOKEN}"), {"rule": "github-pat", "field": "title"}),
+        (TEXT, DeclaredMetadata(), {"rule": "github-pat", "line": 2, "byte": 15}),
+        ("plain", DeclaredMetadata(title=f"a {TOKEN}"), {"rule": "github-pat", "field": "title"}),
     ],
 )
 async def test_refuse_stores_nothing_and_names_the_place(
-    tmp_path: Path, body: str, said: Said, expected: dict[str, object]
+    tmp_path: Path, body: str, said: DeclaredMetadata, expected: dict[str, object]
 ) -> None:
     async with open_service(load({}, data=str(tmp_path), redaction="refuse", port=0)) as running:
         with pytest.raises(CoatcheckError) as refused:
-            await running.services.ingest(CALLER, _once(body.encode()), lambda: Offer(said=said))
+            await running.services.ingest(CALLER, _once(body.encode()), lambda: IngestRequest(said=said))
         assert (refused.value.code, refused.value.extra) == (Code.SECRET_REFUSED, expected)
-        assert (await running.services.browse(CALLER, Filter(), None, 10)).items == []
-        assert (await running.services.ingest(CALLER, _once(b"plain"), Offer)).stored
+        assert (await running.services.browse(CALLER, ArtifactFilter(), None, 10)).items == []
+        assert (await running.services.ingest(CALLER, _once(b"plain"), IngestRequest)).stored
 
 
 async def test_nothing_of_a_secret_comes_out_of_a_few_documents_of_every_kind() -> None:

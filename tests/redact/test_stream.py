@@ -8,7 +8,7 @@ import pytest
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.stream import UNIT, Sieve
+from coatcheck.core.redact.redacting_stream import UNIT, RedactingStream
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 
@@ -26,7 +26,7 @@ def _payload(places: list[int], size: int) -> bytes:
 
 
 def _through(mask: Mask, data: bytes, cuts: list[int]) -> bytes:
-    sieve = Sieve(mask, refuse=False)
+    sieve = RedactingStream(mask, refuse=False)
     edges = [0, *sorted(cuts), len(data)]
     return b"".join([*(sieve.feed(data[a:b]) for a, b in pairwise(edges)), sieve.end()])
 
@@ -42,7 +42,7 @@ def test_a_stream_is_masked_alike_however_it_is_cut(mask: Mask, seed: int) -> No
     expected = data.replace(TOKEN.encode(), b"[redacted: github-pat]")
     for _ in range(4):
         assert _through(mask, data, random.choices(range(size + 1), k=random.randint(0, 12))) == expected
-    sieve = Sieve(mask, refuse=False)
+    sieve = RedactingStream(mask, refuse=False)
     sieve.feed(data)
     sieve.end()
     assert sieve.masked.count == len(edges)
@@ -56,7 +56,7 @@ def test_what_has_no_secrets_comes_through_unchanged(mask: Mask) -> None:
 
 
 def test_a_refusal_names_the_rule_and_the_place_and_nothing_else(mask: Mask) -> None:
-    sieve = Sieve(mask, refuse=True)
+    sieve = RedactingStream(mask, refuse=True)
     data = _payload([200_000], 400_000)
     with pytest.raises(CoatcheckError) as refused:
         sieve.feed(data)

@@ -13,13 +13,13 @@ from coatcheck.adapters.sql.tables import artifacts, audit
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import Job, Plan, Scope
+from coatcheck.core.retention import Job, JobScope, RetentionPlan
 from coatcheck.core.retention.changes import ForgetRemoved, RestoreArtifact, RestoredView
-from coatcheck.ports.artifacts import Stored
+from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
-from contract.making import fresh_blob_id
+from contract.sample_changes import fresh_blob_id
 
 if TYPE_CHECKING:
     from retention.sequences import World
@@ -35,8 +35,8 @@ Row = tuple[str, int, datetime]
 class Kept:
     """What a sequence remembers of its plans, and of the audit so far."""
 
-    plans: list[tuple[Plan, frozenset[tuple[str, int]]]] = field(
-        default_factory=list[tuple[Plan, frozenset[tuple[str, int]]]]
+    plans: list[tuple[RetentionPlan, frozenset[tuple[str, int]]]] = field(
+        default_factory=list[tuple[RetentionPlan, frozenset[tuple[str, int]]]]
     )
     audit_seq: int | None = None
     rows: frozenset[Row] = frozenset()
@@ -61,7 +61,7 @@ async def plan(world: "World") -> None:
     """Rehearse a job in one namespace."""
     rng = world.rng
     job = rng.choice([Job.EXPIRE, Job.EVICT, Job.SESSION, Job.NAMESPACE, Job.LOST])
-    scope = Scope(
+    scope = JobScope(
         namespace=world.space(),
         session=rng.choice(["s", "t"]) if job is Job.SESSION else None,
         max_bytes=rng.choice([None, 0, 100, 3000]) if job is Job.EVICT else None,
@@ -86,7 +86,7 @@ async def apply(world: "World") -> None:
         await _apply(world, *world.rng.choice(world.kept.plans))
 
 
-async def _apply(world: "World", made: Plan, members: frozenset[tuple[str, int]]) -> None:
+async def _apply(world: "World", made: RetentionPlan, members: frozenset[tuple[str, int]]) -> None:
     before = await _rows(world)
     world.evicting = made.job is Job.EVICT
     world.expiring = made.job is Job.EXPIRE
@@ -140,7 +140,7 @@ async def undo(world: "World") -> None:
             raise
         world.did["no undo in a namespace that goes"] += 1
         return
-    assert isinstance(answer, Stored)
+    assert isinstance(answer, IngestResult)
     world.did[f"undone: {answer.created}"] += 1
     if answer.created and not over:
         assert _alike(answer.artifact) == _alike(was.artifact)

@@ -29,29 +29,29 @@ if __name__ == "__main__":
 from coatcheck.adapters.sql.changes import usage as sums
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.adapters.sql.tables import artifacts, blobs, holds, usage, views
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import Held, Hold
-from coatcheck.core.quota import Full, Room, Usage
+from coatcheck.core.holds import Hold, HoldConflict
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
     IdempotencyKey,
+    IngestResult,
     PatchArtifact,
-    Stored,
     StoreView,
     Touch,
 )
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold
-from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, ExpireArtifacts, ForgetBlobs, ReapUploads
+from coatcheck.ports.maintenance import EvictArtifacts, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
-from coatcheck.usecases.trail import Trail
-from contract.making import START, Everything, fresh_blob_id, number_of, store, view
+from coatcheck.usecases.audit_log import AuditLog
+from contract.sample_changes import START, Everything, fresh_blob_id, number_of, store, view
 from retention import run_operations
 from support.postgres_shared import databases
 
@@ -107,11 +107,11 @@ class World:
         """An artifact that was stored once, or none that ever was."""
         return self.rng.choice(self.numbers) if self.numbers else (self.space(), 100_000_000_000_000_000)
 
-    def room(self) -> Room | None:
+    def room(self) -> QuotaLimits | None:
         """Limits that are met often."""
         if self.rng.random() < 0.5:
             return None
-        return Room(self.rng.choice([None, 200, 600]), self.rng.choice([None, 3, 6]))
+        return QuotaLimits(self.rng.choice([None, 200, 600]), self.rng.choice([None, 3, 6]))
 
 
 # ---------------------------------------------------------------------------------------------- operations
@@ -120,7 +120,7 @@ class World:
 async def put(world: World) -> None:
     """Store something: new, a duplicate, the same again; inline or as a file; with and without room."""
     rng, space = world.rng, world.space()
-    said = Said(tool_name="bash", tool_call_id=f"c{rng.randrange(8)}", session=rng.choice(_SESSIONS))
+    said = DeclaredMetadata(tool_name="bash", tool_call_id=f"c{rng.randrange(8)}", session=rng.choice(_SESSIONS))
     placement = rng.choice(["inline", "inline", "file"])
     change = store(
         rng.choice(_CONTENTS),
@@ -146,12 +146,12 @@ async def put(world: World) -> None:
         world.did["refused in a namespace that goes"] += 1
         return
     world.did[type(answer).__name__] += 1
-    if isinstance(answer, Stored):
+    if isinstance(answer, IngestResult):
         world.numbers.append((space, number_of(change)))
-    if isinstance(answer, Full):
+    if isinstance(answer, QuotaExceeded):
         await _evicted(world, space, answer)
         answer = await world.catalog.store_artifact(change)
-        world.did["stored after an eviction" if isinstance(answer, Stored) else "full all the same"] += 1
+        world.did["stored after an eviction" if isinstance(answer, IngestResult) else "full all the same"] += 1
 
 
 def _key(world: World) -> IdempotencyKey:
@@ -159,7 +159,7 @@ def _key(world: World) -> IdempotencyKey:
     return IdempotencyKey(key=name, fingerprint=name.encode(), expires_at=world.now + timedelta(hours=1))
 
 
-async def _begun(world: World, space: str, blob_id: str, room: Room | None) -> bool:
+async def _begun(world: World, space: str, blob_id: str, room: QuotaLimits | None) -> bool:
     begin = BeginUpload(
         namespace=space,
         blob_id=blob_id,
@@ -169,7 +169,7 @@ async def _begun(world: World, space: str, blob_id: str, room: Room | None) -> b
         room=room,
     )
     answer = await world.catalog.begin_upload(begin)
-    if isinstance(answer, Full):
+    if isinstance(answer, QuotaExceeded):
         world.did["no room to begin"] += 1
         return False
     world.uploads.append((space, blob_id))
@@ -179,7 +179,7 @@ async def _begun(world: World, space: str, blob_id: str, room: Room | None) -> b
     return True
 
 
-async def _evicted(world: World, space: str, full: Full) -> None:
+async def _evicted(world: World, space: str, full: QuotaExceeded) -> None:
     world.evicting = True
     change = EvictArtifacts(
         namespace=space,
@@ -196,8 +196,8 @@ async def _evicted(world: World, space: str, full: Full) -> None:
 
 async def evict(world: World) -> None:
     """Make room, as a limit that was lowered does."""
-    room = Room(world.rng.choice([None, 0, 60, 300]), world.rng.choice([None, 0, 2]))
-    await _evicted(world, world.space(), Full(usage=Usage(namespace=""), room=room, bytes=0, artifacts=0))
+    room = QuotaLimits(world.rng.choice([None, 0, 60, 300]), world.rng.choice([None, 0, 2]))
+    await _evicted(world, world.space(), QuotaExceeded(usage=Usage(namespace=""), room=room, bytes=0, artifacts=0))
 
 
 async def crash(world: World) -> None:
@@ -250,7 +250,9 @@ async def delete(world: World) -> None:
     answer = await world.catalog.delete_artifact(
         DeleteArtifact(namespace=space, number=number, now=world.now, tombstone_until=world.now + LIFE)
     )
-    world.did["delete held" if isinstance(answer, Held) else "deleted" if answer is True else "nothing deleted"] += 1
+    world.did[
+        "delete held" if isinstance(answer, HoldConflict) else "deleted" if answer is True else "nothing deleted"
+    ] += 1
 
 
 async def delete_session(world: World) -> None:
@@ -264,7 +266,7 @@ async def delete_session(world: World) -> None:
             limit=world.rng.choice([1, 100]),
         )
     )
-    world.did["session held" if isinstance(answer, Held) else "session deleted"] += 1
+    world.did["session held" if isinstance(answer, HoldConflict) else "session deleted"] += 1
 
 
 async def delete_namespace(world: World) -> None:
@@ -273,7 +275,7 @@ async def delete_namespace(world: World) -> None:
     if world.rng.random() < 0.5:
         mark = MarkNamespace(namespace=space, now=world.now, deleting=world.rng.random() < 0.5)
         answer = await world.catalog.mark_namespace(mark)
-        world.did["namespace held" if isinstance(answer, Held) else "namespace marked"] += 1
+        world.did["namespace held" if isinstance(answer, HoldConflict) else "namespace marked"] += 1
     gone = await world.catalog.delete_namespace(
         DeleteNamespace(namespace=space, now=world.now, tombstone_until=world.now + LIFE, limit=3)
     )
@@ -295,13 +297,13 @@ async def sweep(world: World) -> None:
     world.did["swept"] += len(dead)
 
 
-async def condemn(world: World) -> None:
+async def mark_corrupt(world: World) -> None:
     """Find the bytes of something lost."""
     space, number = world.some()
     found = await world.catalog.find(space, number, world.now)
-    if isinstance(found, Found):
+    if isinstance(found, FoundArtifact):
         blob_id = found.artifact.blob.id
-        await world.catalog.condemn_blob(CondemnBlob(namespace=space, blob_id=blob_id, now=world.now))
+        await world.catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace=space, blob_id=blob_id, now=world.now))
         world.did["condemned"] += 1
 
 
@@ -357,7 +359,7 @@ OPERATIONS: list[tuple[int, Operation]] = [
     (2, delete_namespace),
     (3, expire),
     (2, sweep),
-    (1, condemn),
+    (1, mark_corrupt),
     (2, read),
     (3, hold),
     (1, release),
@@ -488,7 +490,7 @@ async def _sqlite(folder: Path) -> AsyncGenerator[Opened]:
 @asynccontextmanager
 async def _postgresql(_: Path) -> AsyncGenerator[Opened]:
     with databases().lent() as url:
-        catalog = await PostgresCatalog.open(url, limits=Limits(connections=2))
+        catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2))
         try:
             yield Opened(catalog, catalog.ask_all)
         finally:
@@ -515,7 +517,7 @@ async def run(database: str, first: int, count: int, *, show: bool = False) -> C
                 did += await sequence(opened, seed)
                 if show and (seed + 1) % 250 == 0:
                     sys.stderr.write(f"{database}: {seed + 1} sequences\n")
-            verified = await Trail(opened.catalog).verify()
+            verified = await AuditLog(opened.catalog).verify()
             assert verified.breach is None, verified
             did["lines of the audit, verified"] = verified.lines
     return did

@@ -16,12 +16,23 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.tables import audit, audit_head
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import AuditLine, Breach, Chain, Entry, Head, digest_of, head_of, merged, seal, unpack_numbers
+from coatcheck.core.audit import (
+    AuditLine,
+    Breach,
+    Chain,
+    Head,
+    SealedAuditLine,
+    digest_of,
+    head_of,
+    merged,
+    seal,
+    unpack_numbers,
+)
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.artifacts import DeleteArtifact
 from contract.conftest import CATALOGS
-from contract.making import START, number_of, store
-from retention.shop import LIFE, Shop, shop_in
+from contract.sample_changes import START, number_of, store
+from retention.retention_harness import LIFE, RetentionHarness, harness_in
 
 CALLER = Caller(namespace="acme", name="alice")
 
@@ -30,9 +41,9 @@ def _line(n: int, **said: Any) -> AuditLine:  # noqa: ANN401 - of a line
     return AuditLine(at=START + timedelta(seconds=n), action="key.created", actor=f"a{n}", **said)
 
 
-def _chain(count: int) -> list[Entry]:
+def _chain(count: int) -> list[SealedAuditLine]:
     head = Head()
-    entries: list[Entry] = []
+    entries: list[SealedAuditLine] = []
     for n in range(count):
         entry = seal(head, _line(n, numbers=(n + 10**17,), size=n, details={"n": n, "name": "é\0"}))
         entries.append(entry)
@@ -40,7 +51,7 @@ def _chain(count: int) -> list[Entry]:
     return entries
 
 
-def _verdict(entries: Sequence[Entry], stored: Head | None, kept: Head | None = None) -> str | None:
+def _verdict(entries: Sequence[SealedAuditLine], stored: Head | None, kept: Head | None = None) -> str | None:
     chain = Chain(kept)
     for entry in entries:
         breach = chain.follow(entry)
@@ -65,7 +76,7 @@ def test_each_field_of_a_line_is_covered_by_its_hash() -> None:
         "numbers": bytes(8),
         "details": "{}",
     }
-    assert set(others) == set(Entry.__struct_fields__) - {"seq", "previous", "digest"}
+    assert set(others) == set(SealedAuditLine.__struct_fields__) - {"seq", "previous", "digest"}
     for name, value in others.items():
         changed = [entries[0], replace(entries[1], **{name: value}), entries[2]]
         assert _verdict(changed, head_of(entries[2])) == "changed", name
@@ -123,35 +134,38 @@ def test_removals_of_one_hand_and_reason_are_one_line_and_nothing_else_is() -> N
 
 
 @pytest.fixture(params=CATALOGS)
-async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
-    async with shop_in(request.param, tmp_path) as opened:
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RetentionHarness]:
+    async with harness_in(request.param, tmp_path) as opened:
         yield opened
 
 
-async def test_deletes_at_once_are_each_in_the_audit_once(shop: Shop) -> None:
+async def test_deletes_at_once_are_each_in_the_audit_once(harness: RetentionHarness) -> None:
     changes = [store(b"%d" % n, namespace=f"space{n % 3}") for n in range(60)]
-    await asyncio.gather(*(shop.catalog.store_artifact(change) for change in changes))
+    await asyncio.gather(*(harness.catalog.store_artifact(change) for change in changes))
     deletes = [
         DeleteArtifact(
-            namespace=change.namespace, number=number_of(change), now=shop.now(), tombstone_until=shop.now() + LIFE
+            namespace=change.namespace,
+            number=number_of(change),
+            now=harness.now(),
+            tombstone_until=harness.now() + LIFE,
         )
         for change in changes
     ]
-    answers = await asyncio.gather(*(shop.catalog.delete_artifact(change) for change in [*deletes, *deletes]))
+    answers = await asyncio.gather(*(harness.catalog.delete_artifact(change) for change in [*deletes, *deletes]))
     assert answers.count(True) == 60
-    assert sorted(await shop.removed_lines()) == sorted(map(number_of, changes))
-    lines = await shop.catalog.audit_lines(after=0, limit=1000)
+    assert sorted(await harness.removed_lines()) == sorted(map(number_of, changes))
+    lines = await harness.catalog.audit_lines(after=0, limit=1000)
     spaces = {(number, line.namespace) for line in lines for number in unpack_numbers(line.numbers)}
     assert spaces == {(number_of(change), change.namespace) for change in changes}
-    assert (await shop.trail.verify()).breach is None
+    assert (await harness.trail.verify()).breach is None
 
 
-async def test_what_is_posted_again_over_an_expired_one_is_told_as_its_expiry(shop: Shop) -> None:
+async def test_what_is_posted_again_over_an_expired_one_is_told_as_its_expiry(harness: RetentionHarness) -> None:
     said = {"session": "s", "tool_call_id": "c"}
-    number = await shop.put(b"again\n", ttl=60, **said)
-    shop.clock.forward(seconds=100)
-    assert await shop.put(b"again\n", **said) == number
-    (line,) = await shop.trail.lines(limit=9)
+    number = await harness.put(b"again\n", ttl=60, **said)
+    harness.clock.forward(seconds=100)
+    assert await harness.put(b"again\n", **said) == number
+    (line,) = await harness.trail.lines(limit=9)
     assert (line.action, line.reason, line.actor, unpack_numbers(line.numbers), line.size) == (
         "artifact.removed",
         "expired",
@@ -182,26 +196,26 @@ async def test_a_verification_finds_what_was_done_to_the_tables(
     what: Any,  # noqa: ANN401 - a statement
     breach: tuple[int, str],
 ) -> None:
-    async with shop_in("sqlite", tmp_path) as shop:
+    async with harness_in("sqlite", tmp_path) as harness:
         for n in range(3):
-            await shop.forget_session(CALLER, "none")
-            number = await shop.put(b"%d" % n)
-            await shop.forget(CALLER, number)
-        assert (await shop.trail.verify()).lines == 3
+            await harness.forget_session(CALLER, "none")
+            number = await harness.put(b"%d" % n)
+            await harness.forget(CALLER, number)
+        assert (await harness.trail.verify()).lines == 3
         _tampered(tmp_path / "catalog.db", lambda conn: conn.execute(what))
-        found = (await shop.trail.verify()).breach
+        found = (await harness.trail.verify()).breach
         assert isinstance(found, Breach)
         assert (found.seq, found.what) == breach
 
 
 async def test_a_lost_head_neither_stops_deletions_nor_heals_what_was_cut(tmp_path: Path) -> None:
-    async with shop_in("sqlite", tmp_path) as shop:
-        numbers = [await shop.put(b"%d" % n) for n in range(3)]
-        await shop.forget(CALLER, numbers[0])
-        await shop.forget(CALLER, numbers[1])
+    async with harness_in("sqlite", tmp_path) as harness:
+        numbers = [await harness.put(b"%d" % n) for n in range(3)]
+        await harness.forget(CALLER, numbers[0])
+        await harness.forget(CALLER, numbers[1])
         _tampered(tmp_path / "catalog.db", lambda conn: conn.execute(delete(audit_head)))
-        await shop.forget(CALLER, numbers[2])
-        found = await shop.trail.verify()
+        await harness.forget(CALLER, numbers[2])
+        found = await harness.trail.verify()
         assert (found.lines, None if found.breach is None else found.breach.what) == (2, "unlinked")
 
 

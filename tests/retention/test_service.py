@@ -8,8 +8,8 @@ from typing import Any
 
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core import ids
-from coatcheck.core.artifact import Said
-from contract.making import number_of, store
+from coatcheck.core.artifact import DeclaredMetadata
+from contract.sample_changes import number_of, store
 from support.service import COMMAND, Service, serving, start
 
 _PARTS = 6
@@ -108,7 +108,8 @@ def test_bytes_that_rot_are_found_by_a_run_and_what_they_were_is_removed_by_anot
 async def _filled(path: Path, count: int) -> list[int]:
     catalog = SqliteCatalog.open(path)
     changes = [
-        store(b"%d\n" % n, namespace="default", said=Said(session="s", tool_call_id=f"c{n}")) for n in range(count)
+        store(b"%d\n" % n, namespace="default", said=DeclaredMetadata(session="s", tool_call_id=f"c{n}"))
+        for n in range(count)
     ]
     await asyncio.gather(*(catalog.store_artifact(change) for change in changes))
     catalog.close()

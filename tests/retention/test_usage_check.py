@@ -10,7 +10,7 @@ from coatcheck.adapters.sql.examine import SqliteExamination
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.findings import HARMLESS, Finding
-from contract.making import store
+from contract.sample_changes import store
 
 
 async def test_sums_that_are_not_those_of_the_rows_are_told_and_corrected(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ import random
 from typing import Any, Final
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.search import Laid, lay_out, normalise
+from coatcheck.core.search import ResponseLayout, lay_out, normalise
 
 TOKENIZER: Final = load_tokenizer()
 ID: Final = "art_830561827364510297"
 Json = dict[str, Any]
 
 
-def laid_out(body: object) -> Laid:
+def laid_out(body: object) -> ResponseLayout:
     """A response as its view; what is no text is dumped to JSON first."""
     return lay_out(normalise(body if isinstance(body, (str, bytes)) else json.dumps(body)))
 

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.search import Budgeted, Laid, Limits, anthropic_result, budget_search, summarise, verify
+from coatcheck.core.search import Budgeted, Limits, ResponseLayout, anthropic_result, budget_search, summarise, verify
 from coatcheck.core.search.limits import shares
 from coatcheck.core.text.inert import MARK, one_line
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
@@ -19,7 +19,7 @@ PARTS = 8
 STORED = f"Stored outside this conversation as {ID}; cite as {ID}#r1"
 
 
-def check(made: Budgeted, laid: Laid) -> None:
+def check(made: Budgeted, laid: ResponseLayout) -> None:
     """Everything that holds for every answer, counted from nothing."""
     limits, counts = made.limits, made.counts
     assert TOKENIZER.count(made.text) == made.tokens <= limits.max_total_tokens

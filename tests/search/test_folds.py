@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from coatcheck.core.search import Earlier, Fold, budget_search, fingerprint
+from coatcheck.core.search import EarlierSource, Fold, budget_search, fingerprint
 from coatcheck.core.search.fold import unfold
-from coatcheck.core.search.similar import SAME, same, similarity
+from coatcheck.core.search.similarity import SAME, same, similarity
 from search.responses import ID, TOKENIZER, laid_out, sentences, tavily
 
 RNG = random.Random(11)
@@ -64,14 +64,14 @@ def test_the_first_of_a_page_gives_way_to_one_with_a_text() -> None:
 
 def test_an_earlier_source_is_named_instead_and_its_other_passages_are_news() -> None:
     laid = laid_out(tavily(("A", "https://a.example/", TEXTS[0]), ("B", "https://b.example/", TEXTS[1])))
-    known = Earlier("art_1#r1", "https://a.example/", fingerprint(TEXTS[0]))
-    other = Earlier("art_1#r2", "https://a.example/", fingerprint(TEXTS[2]))
-    elsewhere = Earlier("art_1#r3", "https://z.example/", fingerprint(TEXTS[1]))
+    known = EarlierSource("art_1#r1", "https://a.example/", fingerprint(TEXTS[0]))
+    other = EarlierSource("art_1#r2", "https://a.example/", fingerprint(TEXTS[2]))
+    elsewhere = EarlierSource("art_1#r3", "https://z.example/", fingerprint(TEXTS[1]))
     assert unfold(laid, (known,)).folds == (Fold("r1", "art_1#r1", "url"),)
     assert unfold(laid, (elsewhere,)).folds == (Fold("r2", "art_1#r3", "text"),)
     assert unfold(laid, (other,)).folds == ()
     assert unfold(laid, (other,)).also == {0: "art_1#r2"}
-    assert unfold(laid, (Earlier("art_1#r4", "https://a.example/"),)).kept == (1,)
+    assert unfold(laid, (EarlierSource("art_1#r4", "https://a.example/"),)).kept == (1,)
     made = budget_search(laid, TOKENIZER, artifact_id=ID, earlier=(known, elsewhere))
     assert (made.shown, made.counts.folded) == ((), 2)
     assert "r1 is already stored as art_1#r1 (same page)" in made.text

@@ -6,7 +6,7 @@
 
 import pytest
 
-from coatcheck.core.search import Answer, normalise
+from coatcheck.core.search import ProviderAnswer, normalise
 
 ONE, TWO = "https://a.example/1", "https://b.example/2_(x)"
 
@@ -49,7 +49,7 @@ def test_the_query_and_the_words_around_the_list_are_kept() -> None:
         f'Web search results for query: "red shoes"\n\nLinks: [{{"title": "One", "url": "{ONE}"}}]\n\nThey are red.'
     )
     assert response.query == "red shoes"
-    assert response.answers == (Answer(kind="commentary", text="They are red."),)
+    assert response.answers == (ProviderAnswer(kind="commentary", text="They are red."),)
 
 
 @pytest.mark.parametrize(

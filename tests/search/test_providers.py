@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.search import Answer, normalise
+from coatcheck.core.search import ProviderAnswer, normalise
 
 URL = "https://a.example/1"
 
@@ -364,9 +364,9 @@ def test_answers_stand_apart_from_results() -> None:
         "searchParameters": {"q": "q"},
     }
     assert normalise(body).answers == (
-        Answer(kind="answer", text="direct", title="A", url=URL),
-        Answer(kind="knowledge", text="d\nFounded: 1998", title="K"),
-        Answer(kind="question", text="because", title="why?", url=URL),
+        ProviderAnswer(kind="answer", text="direct", title="A", url=URL),
+        ProviderAnswer(kind="knowledge", text="d\nFounded: 1998", title="K"),
+        ProviderAnswer(kind="question", text="because", title="why?", url=URL),
     )
     assert normalise(body).results == ()
 
@@ -378,10 +378,10 @@ def test_an_abstract_and_commentary_are_answers() -> None:
         "AbstractURL": URL,
         "RelatedTopics": [{"Name": "G", "Topics": [{"FirstURL": URL, "Text": "y"}]}],
     }
-    assert normalise(duck).answers == (Answer(kind="knowledge", text="t", title="H", url=URL),)
+    assert normalise(duck).answers == (ProviderAnswer(kind="knowledge", text="t", title="H", url=URL),)
     assert [result.title for result in normalise(duck).results] == ["y"]
     code: dict[str, object] = {"results": [{"tool_use_id": "t", "content": []}, "model words"], "durationSeconds": 1}
-    assert normalise(code).answers == (Answer(kind="commentary", text="model words"),)
+    assert normalise(code).answers == (ProviderAnswer(kind="commentary", text="model words"),)
 
 
 def test_news_and_web_results_are_one_ranking_and_say_where_they_stood() -> None:

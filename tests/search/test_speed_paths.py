@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from coatcheck.core.passages import Ranking, Scanner, terms_of, weigh
+from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.search import fingerprint
-from coatcheck.core.search.counted import Counted
+from coatcheck.core.search.caching_tokenizer import CachingTokenizer
 from coatcheck.core.search.markup import html_text
-from coatcheck.core.search.similar import fingerprints
+from coatcheck.core.search.similarity import fingerprints
 from search.responses import TOKENIZER, VOCABULARY, sentences
 
 
@@ -42,7 +42,7 @@ def test_fingerprints_of_several_texts_are_those_of_each() -> None:
 
 
 def test_a_text_is_counted_as_by_the_tokenizer_itself() -> None:
-    counted = Counted(TOKENIZER)
+    counted = CachingTokenizer(TOKENIZER)
     for text in ("", "harbour", "港 提灯", "harbour"):
         assert counted.count(text) == TOKENIZER.count(text)
         assert counted.decode(counted.encode(text)) == text.encode()
@@ -52,7 +52,7 @@ def test_a_text_is_counted_as_by_the_tokenizer_itself() -> None:
 def test_texts_apart_are_rated_by_nothing_but_themselves() -> None:
     asked = terms_of("copper bridge").terms
     texts = ["A bridge of copper.", "Nothing of the kind.", "One bridge.", ""]
-    scanner = Scanner(asked)
+    scanner = PassageScanner(asked)
     scanner.feed("\n".join(texts).encode(), last=True)
     scores = Ranking(asked, weigh(scanner.hits(), asked)).of_texts_apart(texts)
     assert scores[0] > scores[2] > scores[1] == scores[3] == 0.0

@@ -4,9 +4,9 @@
 
 import pytest
 
-from coatcheck.core.search.furniture import Page, furniture
+from coatcheck.core.search.boilerplate import ResultText, furniture
 from coatcheck.core.search.markup import format_of, html_text, markdown_text
-from coatcheck.core.search.model import Result
+from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.texts import result_text
 from search.responses import laid_out
 
@@ -21,7 +21,7 @@ PROSE = " ".join(
 def shown(text: str, *others: str, site: str = "") -> str:
     """A text without its furniture."""
     data = text.encode()
-    ranges = furniture([Page(data, site), *(Page(other.encode(), site) for other in others)])[0]
+    ranges = furniture([ResultText(data, site), *(ResultText(other.encode(), site) for other in others)])[0]
     for start, end in reversed(ranges):
         data = data[:start] + data[end:]
     return data.decode()
@@ -70,10 +70,10 @@ def test_markdown_loses_images_and_keeps_links() -> None:
 
 def test_an_excerpt_of_the_content_is_said_once() -> None:
     content = PROSE
-    same = Result(
+    same = SearchResult(
         rank=1, snippet="The old **bridge** across the valley was built of copper in one winter", content=content
     )
-    other = Result(
+    other = SearchResult(
         rank=1,
         snippet="Something else that is said of it",
         more=("and more of that", "and more of that"),
@@ -84,7 +84,7 @@ def test_an_excerpt_of_the_content_is_said_once() -> None:
 
 
 def test_a_tag_that_a_snippet_talks_about_stays() -> None:
-    assert result_text(Result(rank=1, snippet="Use <strong>Array&lt;T&gt;</strong> here")) == "Use Array<T> here"
+    assert result_text(SearchResult(rank=1, snippet="Use <strong>Array&lt;T&gt;</strong> here")) == "Use Array<T> here"
 
 
 MENUS = {
@@ -128,7 +128,7 @@ def test_what_a_page_is_about_is_no_furniture(text: str) -> None:
 
 def test_what_is_asked_for_is_no_furniture() -> None:
     data = f"Home\nPricing\nBlog\nDocs\nTeam\nLogin\n{PROSE}".encode()
-    asked = furniture([Page(data, "")], lambda data, start, end: b"Pricing" in data[start:end])[0]
+    asked = furniture([ResultText(data, "")], lambda data, start, end: b"Pricing" in data[start:end])[0]
     assert b"Pricing" in data
     assert all(b"Pricing" not in data[start:end] for start, end in asked)
     assert asked != []
@@ -136,9 +136,9 @@ def test_what_is_asked_for_is_no_furniture() -> None:
 
 def test_a_line_of_several_results_stands_once_and_one_of_a_whole_site_never() -> None:
     line = "This line stands in each of the results, word for word.\n"
-    pages = [Page(f"{line}Number {n} says something of its own here.\n".encode(), "") for n in range(2)]
+    pages = [ResultText(f"{line}Number {n} says something of its own here.\n".encode(), "") for n in range(2)]
     assert [len(ranges) for ranges in furniture(pages)] == [0, 1]
-    pages = [Page(f"{line}Number {n} says something of its own here.\n".encode(), "a.example") for n in range(3)]
+    pages = [ResultText(f"{line}Number {n} says something of its own here.\n".encode(), "a.example") for n in range(3)]
     assert all(ranges and ranges[0] == (0, len(line)) for ranges in furniture(pages))
 
 

@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import override
 
 from coatcheck.adapters.blobs.files import FileBlobStore
-from coatcheck.adapters.blobs.filesystem import Entry, FileSystem
+from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem
 from coatcheck.core.blob_ids import is_blob_id, new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -82,7 +82,7 @@ class FaultyFileSystem(FileSystem):
         return self._run("read", lambda: super(FaultyFileSystem, self).read(path, start, length))
 
     @override
-    def files(self, path: str) -> list[Entry]:
+    def files(self, path: str) -> list[FileEntry]:
         return self._run("files", lambda: super(FaultyFileSystem, self).files(path))
 
 

@@ -18,29 +18,29 @@ from msgspec.structs import replace
 
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, Gone, Kind, Said
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, Gone, Kind
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    Fenced,
     FoundView,
+    IngestResult,
     NewView,
     PatchArtifact,
     StoreArtifact,
-    Stored,
     StoredView,
     StoreView,
     Touch,
+    UploadFenced,
 )
-from coatcheck.ports.catalog import Filter, Found
-from coatcheck.ports.tidying import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
+from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
 from coatcheck.ports.uploads import BeginUpload
-from contract.making import START, Everything, store, view
+from contract.sample_changes import START, Everything, store, view
 from support.postgres_shared import databases
 
 T = TypeVar("T")
@@ -145,15 +145,15 @@ class Model:
         assert free is not None
         return free
 
-    def store(self, change: StoreArtifact) -> Stored | Fenced:
+    def store(self, change: StoreArtifact) -> IngestResult | UploadFenced:
         if change.blob.placement != "inline" and self.uploads.pop(change.blob.id, None) is None:
-            return Fenced()
+            return UploadFenced()
         key = self.place(change)
         old = self.rows.get(key)
         if old is not None and old.live(change.now):
             self.bury_ours(change.namespace, change.blob, change.now)
             redeclared = self.redeclare(change, old)
-            return Stored(old.artifact, created=False, blob_used=False, redeclared=redeclared)
+            return IngestResult(old.artifact, created=False, blob_used=False, redeclared=redeclared)
         blob = self.settle(change.namespace, change.blob)
         if blob is not change.blob:
             self.bury_ours(change.namespace, change.blob, change.now)
@@ -179,7 +179,7 @@ class Model:
         if old is not None:
             self.release(old, change.now)
         self.graves.pop(key, None)
-        return Stored(artifact, created=True, blob_used=blob is change.blob)
+        return IngestResult(artifact, created=True, blob_used=blob is change.blob)
 
     def redeclare(self, change: StoreArtifact, row: Row) -> bool:
         """Declare a live artifact anew; whether that changes it."""
@@ -209,10 +209,10 @@ class Model:
             return FoundView(new.view, None)
         return FoundView(new.view, self.settle(namespace, new.blob))
 
-    def keep_view(self, change: StoreView) -> StoredView | Fenced | None:
+    def keep_view(self, change: StoreView) -> StoredView | UploadFenced | None:
         ours, row = change.new.blob, self.rows.get((change.namespace, change.number))
         if ours is not None and ours.placement != "inline" and self.uploads.pop(ours.id, None) is None:
-            return Fenced()
+            return UploadFenced()
         first = row is not None and row.live(change.now) and row.view is None
         if row is not None and first:
             row.view = self.kept(change.namespace, change.new)
@@ -289,7 +289,7 @@ class CatalogMachine(RuleBasedStateMachine):
         text: bytes | None | UnsetType,
         kind: Kind | None,
     ) -> None:
-        said = Said(tool_name="bash", tool_call_id=call, session=session, title=str(self.now), kind=kind)
+        said = DeclaredMetadata(tool_name="bash", tool_call_id=call, session=session, title=str(self.now), kind=kind)
         change = store(
             content,
             namespace=namespace,
@@ -306,7 +306,7 @@ class CatalogMachine(RuleBasedStateMachine):
             self.begins(namespace, change.blob.id)
         expected = self.model.store(change)
         assert self.do(self.catalog.store_artifact(change)) == expected
-        if isinstance(expected, Stored):
+        if isinstance(expected, IngestResult):
             self.keys.add((namespace, ids.parse(expected.artifact.id)))
 
     def begins(self, namespace: str, blob_id: str) -> None:
@@ -467,8 +467,8 @@ class CatalogMachine(RuleBasedStateMachine):
 
         for key, answer in zip(sorted(self.keys), self.do(answers()), strict=True):
             expected = self.model.find(key, self.now)
-            assert (answer.artifact if isinstance(answer, Found) else answer) == expected
-            if isinstance(answer, Found):
+            assert (answer.artifact if isinstance(answer, FoundArtifact) else answer) == expected
+            if isinstance(answer, FoundArtifact):
                 assert (answer.inline is None) == (answer.artifact.blob.placement != "inline")
                 text = answer.text_view
                 assert (text and replace(text, inline=None)) == self.model.rows[key].view
@@ -483,7 +483,7 @@ class CatalogMachine(RuleBasedStateMachine):
         live = [pair for blob_id, pair in self.model.blobs.items() if blob_id not in self.model.dead]
         assert self.do(walk()) == live
         for namespace in ("acme", "other"):
-            page = self.do(self.catalog.list_artifacts(namespace, Filter(), self.now, before=None, limit=200))
+            page = self.do(self.catalog.list_artifacts(namespace, ArtifactFilter(), self.now, before=None, limit=200))
             rows = [row for key, row in self.model.rows.items() if key[0] == namespace]
             assert page.artifacts == [row.artifact for row in reversed(rows) if row.live(self.now)]
 
@@ -504,7 +504,7 @@ class OnPostgresql(CatalogMachine):
 
     def opened(self) -> Everything:
         url = self.stack.enter_context(databases().lent())
-        catalog = self.do(PostgresCatalog.open(url, limits=Limits(connections=1), number=number_of))
+        catalog = self.do(PostgresCatalog.open(url, limits=PostgresLimits(connections=1), number=number_of))
         self.stack.callback(lambda: self.do(catalog.close()))
         return catalog
 

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from coatcheck.adapters.sql.changes.usage import drifted
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.core.artifact import Gone, Said
-from coatcheck.core.holds import Held, Hold
-from coatcheck.core.quota import Full, Room
-from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, Stored
-from coatcheck.ports.catalog import Found
+from coatcheck.core.artifact import DeclaredMetadata, Gone
+from coatcheck.core.holds import Hold, HoldConflict
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
-from coatcheck.ports.tidying import EvictArtifacts, ExpireArtifacts
-from contract.making import DAY, START, number_of, store
+from coatcheck.ports.maintenance import EvictArtifacts, ExpireArtifacts
+from contract.sample_changes import DAY, START, number_of, store
 from support.postgres import connect
 from support.postgres_shared import databases
 
@@ -86,7 +86,7 @@ async def test_a_hold_waits_for_a_delete_that_is_under_way(replicas: Replicas) -
 
 
 async def test_a_delete_waits_for_a_hold_that_is_being_placed(replicas: Replicas) -> None:
-    change = store(said=Said(session="s", tool_call_id="1"))
+    change = store(said=DeclaredMetadata(session="s", tool_call_id="1"))
     number = number_of(change)
     await replicas.catalogs[0].store_artifact(change)
     conn, eyes = await looking(replicas.url), await looking(replicas.url)
@@ -98,8 +98,8 @@ async def test_a_delete_waits_for_a_hold_that_is_being_placed(replicas: Replicas
         deleting = asyncio.create_task(replicas.catalogs[0].delete_artifact(delete_of(number)))
         await waiting(eyes, 2)
     assert await placing is True
-    assert isinstance(await deleting, Held)
-    assert isinstance(await replicas.catalogs[2].find("acme", number, START), Found)
+    assert isinstance(await deleting, HoldConflict)
+    assert isinstance(await replicas.catalogs[2].find("acme", number, START), FoundArtifact)
     await conn.close()
     await eyes.close()
 
@@ -109,7 +109,7 @@ async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Repli
     deleter, placer, other = replicas.catalogs
     outcomes: set[str] = set()
     for turn in range(60):
-        change = store(b"%d\n" % turn, said=Said(session=f"s{turn}", tool_call_id="1"), ttl=60)
+        change = store(b"%d\n" % turn, said=DeclaredMetadata(session=f"s{turn}", tool_call_id="1"), ttl=60)
         number = number_of(change)
         await deleter.store_artifact(change)
         late = START + DAY
@@ -120,7 +120,9 @@ async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Repli
             ),
             deleter.expire_artifacts(ExpireArtifacts(now=late, tombstone_until=late + DAY, limit=500)),
             deleter.evict_artifacts(
-                EvictArtifacts(namespace="acme", now=START, room=Room(None, 0), tombstone_until=START + DAY, limit=500)
+                EvictArtifacts(
+                    namespace="acme", now=START, room=QuotaLimits(None, 0), tombstone_until=START + DAY, limit=500
+                )
             ),
         ]
         way = ways.pop(turn % 4)
@@ -129,7 +131,7 @@ async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Repli
         placing = placer.place_hold(hold_on(number, turn))
         calls: list[Any] = [way, placing] if rng.random() < 0.5 else [placing, way]
         await asyncio.gather(*calls)
-        there = isinstance(await other.find("acme", number, START), Found)
+        there = isinstance(await other.find("acme", number, START), FoundArtifact)
         held = bool([hold for hold in await other.holds("acme") if hold.number == number])
         assert there == held, f"turn {turn}: there is {there}, held is {held}"
         outcomes.add("held" if held else "deleted")
@@ -137,30 +139,32 @@ async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Repli
 
 
 async def test_a_limit_holds_and_sums_are_true_however_many_replicas_fill_a_namespace(replicas: Replicas) -> None:
-    room = Room(max_bytes=2_000, max_artifacts=12)
+    room = QuotaLimits(max_bytes=2_000, max_artifacts=12)
     rng = random.Random(20260301)
     seen: set[type] = set()
 
     async def fills(catalog: PostgresCatalog, of: int) -> None:
         for turn in range(40):
-            change = store(b"%d\n" % rng.randrange(30), said=Said(tool_call_id=f"{of}.{turn}"))
+            change = store(b"%d\n" % rng.randrange(30), said=DeclaredMetadata(tool_call_id=f"{of}.{turn}"))
             answer = await catalog.store_artifact(replace(change, room=room))
             seen.add(type(answer))
-            if isinstance(answer, Stored) and turn % 3 == 0:
+            if isinstance(answer, IngestResult) and turn % 3 == 0:
                 await catalog.delete_artifact(delete_of(number_of(change)))
             usage = await catalog.usage_of("acme")
             assert usage.artifacts <= 12
             assert usage.bytes <= 2_000
 
     await asyncio.gather(*(fills(catalog, at) for at, catalog in enumerate(replicas.catalogs)))
-    assert seen == {Stored, Full}
+    assert seen == {IngestResult, QuotaExceeded}
     assert await replicas.catalogs[0].ask_all(drifted) == []
 
 
 async def test_replicas_that_make_room_at_once_let_go_of_no_more_than_is_needed(replicas: Replicas) -> None:
     for at in range(30):
-        await replicas.catalogs[0].store_artifact(store(b"%d\n" % at, said=Said(tool_call_id=str(at))))
-    change = EvictArtifacts(namespace="acme", now=START, room=Room(None, 20), tombstone_until=START + DAY, limit=500)
+        await replicas.catalogs[0].store_artifact(store(b"%d\n" % at, said=DeclaredMetadata(tool_call_id=str(at))))
+    change = EvictArtifacts(
+        namespace="acme", now=START, room=QuotaLimits(None, 20), tombstone_until=START + DAY, limit=500
+    )
     answers = await asyncio.gather(*(catalog.evict_artifacts(change) for catalog in replicas.catalogs))
     assert sorted(answer.artifacts for answer in answers) == [0, 0, 10]
     assert (await replicas.catalogs[0].usage_of("acme")).artifacts == 20

@@ -11,18 +11,18 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
-from coatcheck.core.artifact import Said
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, PatchArtifact, StoreArtifact, Stored
-from coatcheck.ports.catalog import Filter, Found
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResult, PatchArtifact, StoreArtifact
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.uploads import BeginUpload
-from contract.making import DAY, START, number_of, store
+from contract.sample_changes import DAY, START, number_of, store
 from support.postgres import connect
 from support.postgres_proxy import Break, Proxy, proxied
 from support.postgres_shared import databases
 
-QUICK = Limits(connections=2, connect=1.0, statement=1.0, lock=0.2, answer=4.0)
+QUICK = PostgresLimits(connections=2, connect=1.0, statement=1.0, lock=0.2, answer=4.0)
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ async def test_one_bad_change_fails_alone_and_leaves_nothing(catalog: PostgresCa
         *map(catalog.store_artifact, changes[6:]),
         return_exceptions=True,
     )
-    assert [type(answer) for answer in answers] == [Stored] * 6 + [ZeroDivisionError] + [Stored] * 6
+    assert [type(answer) for answer in answers] == [IngestResult] * 6 + [ZeroDivisionError] + [IngestResult] * 6
     assert await catalog.known_blobs([("", "half")]) == set()
-    page = await catalog.list_artifacts("acme", Filter(), START, before=None, limit=20)
+    page = await catalog.list_artifacts("acme", ArtifactFilter(), START, before=None, limit=20)
     assert len(page.artifacts) == 12
 
 
@@ -83,7 +83,7 @@ async def test_a_row_that_somebody_keeps_locked_is_unavailable_and_its_neighbour
     await other.close()
     assert isinstance(answers[0], CoatcheckError)
     assert answers[0].code is Code.STORAGE_UNAVAILABLE
-    assert [type(answer) for answer in answers[1:]] == [Stored] * 9
+    assert [type(answer) for answer in answers[1:]] == [IngestResult] * 9
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ async def test_what_the_server_says_is_a_fault_of_storage_or_a_bug(
     with pytest.raises(DBAPIError if code is None else CoatcheckError) as caught:
         await catalog._writer.run(fails, "acme")
     assert getattr(caught.value, "code", None) is code or code is None
-    assert isinstance(await catalog.store_artifact(store()), Stored)
+    assert isinstance(await catalog.store_artifact(store()), IngestResult)
     await catalog.ready()
 
 
-async def with_intent(catalog: PostgresCatalog, content: bytes, said: Said | None = None) -> StoreArtifact:
+async def with_intent(catalog: PostgresCatalog, content: bytes, said: DeclaredMetadata | None = None) -> StoreArtifact:
     change = store(content, placement="file", said=said)
     lease = START + DAY
     await catalog.begin_upload(
@@ -138,13 +138,13 @@ async def test_a_commit_whose_answer_is_lost_is_found_out_and_made_once(
     before = proxy.commits
     proxy.next = where
     answers = await asyncio.gather(*map(catalog.store_artifact, changes))
-    assert [(type(answer), answer.created, answer.blob_used) for answer in answers if isinstance(answer, Stored)] == [
-        (Stored, True, True)
-    ] * 3
+    assert [
+        (type(answer), answer.created, answer.blob_used) for answer in answers if isinstance(answer, IngestResult)
+    ] == [(IngestResult, True, True)] * 3
     assert proxy.commits - before == (2 if where is Break.BEFORE_COMMIT else 1)
     for change in changes:
         found = await catalog.find("acme", number_of(change), START, with_bytes=True)
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundArtifact)
         assert (found.artifact.blob, found.inline) == (change.blob, change.inline)
     assert await catalog.dead_blobs(START + DAY, 9) == []
 
@@ -154,7 +154,7 @@ async def test_a_commit_that_nobody_can_be_asked_about_is_no_success_and_may_be_
     breaking: tuple[PostgresCatalog, Proxy], where: Break
 ) -> None:
     catalog, proxy = breaking
-    said = Said(tool_call_id="c")
+    said = DeclaredMetadata(tool_call_id="c")
     first = await with_intent(catalog, b"file", said)
     proxy.next, proxy.stays_away = where, True
     with pytest.raises(CoatcheckError) as caught:
@@ -163,45 +163,45 @@ async def test_a_commit_that_nobody_can_be_asked_about_is_no_success_and_may_be_
     proxy.refuses = False
     committed = where is Break.BEFORE_ANSWER
     # The bytes belong to the artifact, or to an intent that the reaper will find: never to nobody.
-    assert isinstance(await catalog.find("acme", number_of(first), START), Found) == committed
+    assert isinstance(await catalog.find("acme", number_of(first), START), FoundArtifact) == committed
     assert await catalog.known_blobs([("acme", first.blob.id)]) == {("acme", first.blob.id)}
     again = await catalog.store_artifact(await with_intent(catalog, b"file", said))
-    assert isinstance(again, Stored)
+    assert isinstance(again, IngestResult)
     assert (again.created, again.blob_used) == (not committed, not committed)
     await catalog.ready()
 
 
 async def test_replicas_that_store_the_same_at_once_make_one_artifact_and_no_error(url: str) -> None:
-    replicas = [await PostgresCatalog.open(url, limits=Limits(connections=1)) for _ in range(3)]
+    replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(3)]
     rng = random.Random(5)
     for turn in range(8):
-        said = [Said(tool_call_id=f"{turn}-{i}") for i in range(20)]
+        said = [DeclaredMetadata(tool_call_id=f"{turn}-{i}") for i in range(20)]
         calls = [
             replica.store_artifact(store(b"%d" % i, said=one))
             for replica in replicas
             for i, one in sorted(enumerate(said), key=lambda _: rng.random())
         ]
         answers = await asyncio.gather(*calls)
-        assert {type(answer) for answer in answers} == {Stored}
-        created = [a.artifact.said.tool_call_id for a in answers if isinstance(a, Stored) and a.created]
+        assert {type(answer) for answer in answers} == {IngestResult}
+        created = [a.artifact.said.tool_call_id for a in answers if isinstance(a, IngestResult) and a.created]
         assert sorted(created, key=str) == sorted((s.tool_call_id for s in said), key=str)
     for replica in replicas:
         await replica.close()
 
 
 async def test_replicas_that_use_one_idempotency_key_at_once_answer_one_request(url: str) -> None:
-    replicas = [await PostgresCatalog.open(url, limits=Limits(connections=1)) for _ in range(3)]
+    replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(3)]
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
-    calls = [replica.store_artifact(store(said=Said(tool_call_id="c"), key=key)) for replica in replicas]
+    calls = [replica.store_artifact(store(said=DeclaredMetadata(tool_call_id="c"), key=key)) for replica in replicas]
     answers = await asyncio.gather(*calls)
-    assert {(type(a), a.created) for a in answers if isinstance(a, Stored)} == {(Stored, True)}
-    assert sum(a.blob_used for a in answers if isinstance(a, Stored)) == 1
+    assert {(type(a), a.created) for a in answers if isinstance(a, IngestResult)} == {(IngestResult, True)}
+    assert sum(a.blob_used for a in answers if isinstance(a, IngestResult)) == 1
     for replica in replicas:
         await replica.close()
 
 
 async def test_replicas_that_delete_the_same_in_opposite_orders_wait_for_no_one_for_ever(url: str) -> None:
-    replicas = [await PostgresCatalog.open(url, limits=Limits(connections=1)) for _ in range(2)]
+    replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(2)]
     changes = [store(b"%d" % i) for i in range(30)]
     await asyncio.gather(*map(replicas[0].store_artifact, changes))
     deletes = [
@@ -240,7 +240,7 @@ async def test_cancelled_callers_leave_no_transaction_open_and_hurt_no_neighbour
                 await asyncio.sleep(0)
             task.cancel()
         answers = await asyncio.gather(*stores)
-        assert [type(answer) for answer in answers] == [Stored] * 4
+        assert [type(answer) for answer in answers] == [IngestResult] * 4
         await asyncio.gather(*doomed, return_exceptions=True)
     await catalog.ready()
     assert set(await states(url)) == {"idle"}
@@ -268,7 +268,7 @@ async def test_a_cancelled_change_that_waits_for_a_lock_is_made_when_it_gets_it(
     await other.close()
     await catalog._writer.run(lambda _: None)
     found = await catalog.find("acme", number_of(held), START)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundArtifact)
     assert found.artifact.said.labels == ("late",)
     assert set(await states(url)) == {"idle"}
 
@@ -279,7 +279,7 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(url: str)
     tasks = [asyncio.create_task(catalog.store_artifact(change)) for change in changes]
     await asyncio.sleep(0)
     await catalog.close()
-    assert all(isinstance(answer, Stored) for answer in await asyncio.gather(*tasks))
+    assert all(isinstance(answer, IngestResult) for answer in await asyncio.gather(*tasks))
     for call in (catalog.store_artifact(store()), catalog.find("acme", 97, START)):
         with pytest.raises(CoatcheckError) as caught:
             await call
@@ -292,7 +292,7 @@ async def test_looking_reads_everything_and_writes_nothing(url: str, catalog: Po
     await catalog.store_artifact(change)
     looking = await PostgresCatalog.look(url)
     await looking.ready()
-    assert isinstance(await looking.find("acme", number_of(change), START), Found)
+    assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
     with pytest.raises(CoatcheckError) as caught:
         await looking.store_artifact(store())
     assert caught.value.code is Code.STORAGE_UNAVAILABLE

@@ -8,10 +8,10 @@ import pytest
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import StoreArtifact, Stored
-from coatcheck.ports.catalog import Found
-from coatcheck.ports.tidying import PurgeRecords
-from contract.making import START, number_of, store
+from coatcheck.ports.artifacts import IngestResult, StoreArtifact
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.maintenance import PurgeRecords
+from contract.sample_changes import START, number_of, store
 from support.postgres import Server, running_postgres
 from support.postgres_proxy import Break, proxied
 
@@ -34,7 +34,7 @@ async def stored_by_another(catalog: PostgresCatalog, change: StoreArtifact) -> 
     """Once the server is back."""
     while True:
         try:
-            assert isinstance(await catalog.store_artifact(change), Stored)
+            assert isinstance(await catalog.store_artifact(change), IngestResult)
         except CoatcheckError as error:
             if error.code is not Code.STORAGE_UNAVAILABLE:
                 raise
@@ -63,9 +63,9 @@ async def test_a_transaction_that_a_crash_took_back_is_not_mistaken_for_one_that
         found = await another.find("acme", number_of(change), START)
         await ours.close()
         await another.close()
-    acknowledged = isinstance(answer[0], Stored)
+    acknowledged = isinstance(answer[0], IngestResult)
     assert acknowledged or isinstance(answer[0], CoatcheckError)
-    assert isinstance(found, Found) == acknowledged
+    assert isinstance(found, FoundArtifact) == acknowledged
 
 
 async def test_marks_are_dropped_when_nobody_asks_for_them_any_more_and_later_ones_are_left(
@@ -81,6 +81,6 @@ async def test_marks_are_dropped_when_nobody_asks_for_them_any_more_and_later_on
     assert await catalogs[1].purge_records(PurgeRecords(now=START, limit=5)) == 0
     # The two that have written since.
     assert server.run(count, url=url)[0][0] == 2
-    assert isinstance(await catalogs[2].store_artifact(store(b"and again")), Stored)
+    assert isinstance(await catalogs[2].store_artifact(store(b"and again")), IngestResult)
     for catalog in catalogs:
         await catalog.close()

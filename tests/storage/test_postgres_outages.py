@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import Stored
-from coatcheck.ports.catalog import Found
-from contract.making import START, number_of, store
+from coatcheck.ports.artifacts import IngestResult
+from coatcheck.ports.catalog import FoundArtifact
+from contract.sample_changes import START, number_of, store
 from support.postgres import Server, connect, running_postgres
 
-LIMITS = Limits(connections=3, connect=0.5, statement=0.8, lock=0.5, answer=1.6)
+LIMITS = PostgresLimits(connections=3, connect=0.5, statement=0.8, lock=0.5, answer=1.6)
 SLACK = 1.5
 """Seconds that a busy machine may add to an answer."""
 
@@ -62,7 +62,7 @@ def codes(answers: list[Any]) -> set[Code | None]:
 
 async def works(catalog: PostgresCatalog, number: int, marker: str) -> None:
     answers, _ = await answers_of(load(catalog, number, marker))
-    assert {type(answer) for answer in answers} == {Stored, Found, type(None)}
+    assert {type(answer) for answer in answers} == {IngestResult, FoundArtifact, type(None)}
 
 
 async def test_a_restarted_server_is_used_again_at_once_and_without_an_error(
@@ -183,5 +183,5 @@ async def test_a_server_that_restarts_under_load_loses_nothing_that_was_acknowle
     await asyncio.gather(*clients)
     assert refused <= {Code.STORAGE_UNAVAILABLE}
     found = [await catalog.find("acme", number_of(change), START) for change in acknowledged]
-    assert {type(each) for each in found} == {Found}
+    assert {type(each) for each in found} == {FoundArtifact}
     assert await settled(url) <= LIMITS.connections + 1

@@ -13,15 +13,15 @@ from sqlalchemy import Connection, event, text
 
 from coatcheck.adapters.sql import listing
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits, shown_url
-from coatcheck.core.artifact import Said
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits, shown_url
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import Touch
-from coatcheck.ports.catalog import Filter, Found
-from contract.making import START, number_of, store
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
+from contract.sample_changes import START, number_of, store
 from support.postgres_shared import databases
 
-LIMITS = Limits(connections=4, statement=5.0, listing=5.0, answer=6.0)
+LIMITS = PostgresLimits(connections=4, statement=5.0, listing=5.0, answer=6.0)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_lists_that_take_long_keep_nobody_from_storing_and_reading(catalog
     lists = [asyncio.create_task(catalog._ask_for_list("acme", sleeps(1.2))) for _ in range(24)]
     await asyncio.sleep(0)
     await catalog.store_artifact(change)
-    assert isinstance(await catalog.find("acme", number_of(change), START), Found)
+    assert isinstance(await catalog.find("acme", number_of(change), START), FoundArtifact)
     await catalog.ready()
     assert not all(task.done() for task in lists)
     assert set(codes(await asyncio.gather(*lists, return_exceptions=True))) == {None, Code.OVERLOADED}
@@ -64,7 +64,7 @@ async def test_who_waits_in_vain_among_those_who_are_answered_is_told_of_a_crowd
 
 
 async def test_a_list_that_takes_too_long_is_cancelled_by_the_server(url: str) -> None:
-    catalog = await PostgresCatalog.open(url, limits=Limits(connections=2, listing=0.2))
+    catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2, listing=0.2))
     with pytest.raises(CoatcheckError) as caught:
         await catalog._ask_for_list("acme", sleeps(3.0))
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
@@ -74,15 +74,15 @@ async def test_a_list_that_takes_too_long_is_cancelled_by_the_server(url: str) -
 
 async def test_a_list_that_stops_early_goes_on_where_it_stopped_and_misses_nothing(catalog: PostgresCatalog) -> None:
     for i in range(23):
-        said = Said(
+        said = DeclaredMetadata(
             tool_call_id=str(i), labels=("rare",) if i % 9 == 0 else ("common",), session="s" if i > 3 else None
         )
         await catalog.store_artifact(store(b"%d" % i, said=said))
     filters = {
-        Filter(label="rare"): ["18", "9", "0"],
-        Filter(label="rare", session="s"): ["18", "9"],
-        Filter(label="nobody's"): [],
-        Filter(session="s"): [str(i) for i in reversed(range(4, 23))],
+        ArtifactFilter(label="rare"): ["18", "9", "0"],
+        ArtifactFilter(label="rare", session="s"): ["18", "9"],
+        ArtifactFilter(label="nobody's"): [],
+        ArtifactFilter(session="s"): [str(i) for i in reversed(range(4, 23))],
     }
     for (where, wanted), (stretch, seconds) in product(
         filters.items(), ((1, 0.0), (2, 0.0), (5, 0.0), (5, 9.0), (23, 0.0), (24, 0.0))
@@ -118,7 +118,7 @@ async def test_noting_many_reads_takes_a_few_statements_however_many_they_are(ca
     assert len(said) == 2
     for change in changes:
         found = await catalog.find(change.namespace, number_of(change), START)
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundArtifact)
         assert found.artifact.expires_at == moment + timedelta(seconds=600)
 
 

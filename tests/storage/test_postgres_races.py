@@ -10,22 +10,22 @@ from msgspec.structs import replace
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_examine import PostgresExamination
-from coatcheck.core.artifact import Gone, Said
+from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
-    Fenced,
+    IngestResult,
     NewView,
     PatchArtifact,
     StoreArtifact,
-    Stored,
     StoredView,
     StoreView,
+    UploadFenced,
 )
-from coatcheck.ports.catalog import Found
-from contract.making import DAY, START, blob_of, number_of, store, view
+from coatcheck.ports.catalog import FoundArtifact
+from contract.sample_changes import DAY, START, blob_of, number_of, store, view
 from support.postgres_shared import databases
 
-SAID = Said(tool_call_id="same")
+SAID = DeclaredMetadata(tool_call_id="same")
 NUMBER = number_of(store(b"same", said=SAID))
 DELETE = DeleteArtifact(namespace="acme", number=NUMBER, now=START, tombstone_until=START + DAY)
 
@@ -48,7 +48,7 @@ async def test_what_always_was_live_or_gone_is_never_unknown_and_storing_beside_
     async def stores(catalog: PostgresCatalog) -> None:
         while seen[Gone] < 40 or seen[True] < 40:
             answer = await catalog.store_artifact(store(b"same", said=SAID))
-            assert isinstance(answer, Stored)
+            assert isinstance(answer, IngestResult)
             seen["created", answer.created] += 1
 
     async def deletes() -> None:
@@ -66,8 +66,8 @@ async def test_what_always_was_live_or_gone_is_never_unknown_and_storing_beside_
     assert seen["created", True] + 1 - seen[True] in {0, 1}
 
 
-TEXT = store(b"shared\n", said=Said(tool_call_id="text"))
-PAGES = [store(b"<p>%d" % i, said=Said(tool_call_id=str(i))) for i in range(3)]
+TEXT = store(b"shared\n", said=DeclaredMetadata(tool_call_id="text"))
+PAGES = [store(b"<p>%d" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(3)]
 
 
 def text_for(turn: int) -> NewView:
@@ -90,7 +90,7 @@ async def keeps_views(catalog: PostgresCatalog, turn: int) -> list[object]:
         for at, page in enumerate(PAGES[turn % 2 :][:2])
     ]
     answers = await asyncio.gather(*map(catalog.store_view, changes))
-    assert not any(isinstance(answer, Fenced) for answer in answers)
+    assert not any(isinstance(answer, UploadFenced) for answer in answers)
     return [answer.blob_used if isinstance(answer, StoredView) else None for answer in answers]
 
 
@@ -130,7 +130,7 @@ async def test_who_comes_late_never_revives_what_another_replica_stores_and_dele
 
     for turn in count():
         done = asyncio.Event()
-        said = Said(tool_call_id=f"turn {turn}")
+        said = DeclaredMetadata(tool_call_id=f"turn {turn}")
         change = store(b"same", said=said)
         task = asyncio.create_task(
             writes_late(replace(late, said=said, identity=change.identity), done), name="writes late"
@@ -142,6 +142,6 @@ async def test_who_comes_late_never_revives_what_another_replica_stores_and_dele
         await task
         found.append(await replicas[2].find("acme", number_of(change), START))
         assert [type(each) for each in found] == [Gone] * 4
-        assert not any(isinstance(each, Found) for each in found)
+        assert not any(isinstance(each, FoundArtifact) for each in found)
         if turn == 25:
             break

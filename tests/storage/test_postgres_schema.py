@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Session, open_engine
+from coatcheck.adapters.sql.postgres_connection import Session, open_engine
 from coatcheck.adapters.sql.tables import metadata
 from coatcheck.core.errors import CoatcheckError, Code
 from support.postgres import away

@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy import Connection, event
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
-from coatcheck.core.artifact import Gone, Said
-from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, Stored, Touch
-from coatcheck.ports.catalog import Found
-from coatcheck.ports.tidying import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
+from coatcheck.core.artifact import DeclaredMetadata, Gone
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult, PatchArtifact, StoreArtifact, Touch
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
 from coatcheck.ports.uploads import BeginUpload
-from contract.making import DAY, START, fresh_blob_id, number_of, store
+from contract.sample_changes import DAY, START, fresh_blob_id, number_of, store
 from support.postgres import connect
 from support.postgres_shared import databases
 
@@ -35,7 +35,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 async def replicas(url: str) -> AsyncIterator[list[PostgresCatalog]]:
-    opened = [await PostgresCatalog.open(url, limits=Limits(connections=2)) for _ in range(REPLICAS)]
+    opened = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=2)) for _ in range(REPLICAS)]
     yield opened
     for catalog in opened:
         await catalog.close()
@@ -91,7 +91,7 @@ async def test_everything_at_once_from_three_replicas_ends_without_an_error_and_
     url: str, replicas: list[PostgresCatalog]
 ) -> None:
     rng = random.Random(3)
-    said = [Said(tool_call_id=str(i), session=f"s{i % 3}") for i in range(12)]
+    said = [DeclaredMetadata(tool_call_id=str(i), session=f"s{i % 3}") for i in range(12)]
 
     def change(now: datetime) -> StoreArtifact:
         ttl = rng.choice([None, 5, 50])
@@ -146,7 +146,7 @@ async def test_replicas_agree_on_the_time_and_no_sweep_believes_a_clock_that_is_
     soon = store(b"soon", now=true, ttl=600)
     gone = store(b"gone", now=true)
     for change in (soon, gone):
-        assert isinstance(await replicas[0].store_artifact(change), Stored)
+        assert isinstance(await replicas[0].store_artifact(change), IngestResult)
     blob_id = fresh_blob_id()
     lease = true + timedelta(seconds=600)
     await replicas[0].begin_upload(BeginUpload(namespace="acme", blob_id=blob_id, placement="file", lease_until=lease))
@@ -158,7 +158,7 @@ async def test_replicas_agree_on_the_time_and_no_sweep_believes_a_clock_that_is_
     assert await ahead.reap_uploads(ReapUploads(now=wrong, limit=9)) == 0
     assert await ahead.purge_records(PurgeRecords(now=wrong, limit=9)) == 0
     assert await ahead.dead_blobs(wrong, 9) == []
-    assert isinstance(await ahead.find("acme", number_of(soon), true), Found)
+    assert isinstance(await ahead.find("acme", number_of(soon), true), FoundArtifact)
 
 
 async def test_leases_go_by_the_databases_clock_alone(url: str, replicas: list[PostgresCatalog]) -> None:
@@ -217,7 +217,7 @@ async def test_a_dead_blob_that_an_artifact_points_at_stops_nobody_else_from_bei
 
 
 async def test_no_upkeep_statement_scans_a_table_that_grows(url: str) -> None:
-    catalog = await PostgresCatalog.open(url, limits=Limits(connections=1))
+    catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=1))
     seen: dict[str, Any] = {}
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:  # noqa: ANN401 - SQLAlchemy's
@@ -225,7 +225,7 @@ async def test_no_upkeep_statement_scans_a_table_that_grows(url: str) -> None:
             seen[statement] = parameters
 
     event.listen(catalog._engine.sync_engine, "before_cursor_execute", note)
-    change = store(said=Said(session="s"), ttl=60)
+    change = store(said=DeclaredMetadata(session="s"), ttl=60)
     await catalog.store_artifact(change)
     now = START + DAY
     ends: dict[str, Any] = {"now": now, "tombstone_until": now + DAY}

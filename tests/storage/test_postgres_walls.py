@@ -9,12 +9,12 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.tables import metadata
-from coatcheck.core.artifact import Said
-from coatcheck.ports.artifacts import Stored
-from coatcheck.ports.catalog import Found
-from contract.making import START, number_of, store, view
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.ports.artifacts import IngestResult
+from coatcheck.ports.catalog import FoundArtifact
+from contract.sample_changes import START, number_of, store, view
 from support.postgres_shared import databases
 
 READ = ("artifacts", "blobs", "inline_bytes", "surveys", "views")
@@ -28,7 +28,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 async def catalog(url: str) -> AsyncIterator[PostgresCatalog]:
-    opened = await PostgresCatalog.open(url, limits=Limits(connections=1))
+    opened = await PostgresCatalog.open(url, limits=PostgresLimits(connections=1))
     yield opened
     await opened.close()
 
@@ -45,7 +45,9 @@ async def test_a_statement_without_its_where_sees_and_changes_nothing_of_another
     catalog: PostgresCatalog,
 ) -> None:
     for name in ("acme", "other"):
-        assert isinstance(await catalog.store_artifact(store(namespace=name, text_view=view(), survey=b"s")), Stored)
+        assert isinstance(
+            await catalog.store_artifact(store(namespace=name, text_view=view(), survey=b"s")), IngestResult
+        )
     for name in ("acme", "other", "acme", "nobody"):
         seen = {name} if name != "nobody" else set[str]()
         assert await catalog._pool.run(name, namespaces) == dict.fromkeys(READ, seen)
@@ -71,13 +73,13 @@ async def test_groups_of_several_namespaces_and_failures_between_them_leave_no_s
     def broken(_: Connection) -> None:
         raise ZeroDivisionError
 
-    changes = [store(b"%d" % i, namespace=f"n{i % 5}", said=Said(tool_call_id=str(i))) for i in range(60)]
+    changes = [store(b"%d" % i, namespace=f"n{i % 5}", said=DeclaredMetadata(tool_call_id=str(i))) for i in range(60)]
     bad = [catalog._writer.run(broken, f"n{i}") for i in range(3)]
     answers = await asyncio.gather(*map(catalog.store_artifact, changes), *bad, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Stored] * 60 + [ZeroDivisionError] * 3
+    assert [type(answer) for answer in answers] == [IngestResult] * 60 + [ZeroDivisionError] * 3
     finds = [catalog.find(change.namespace, number_of(change), START, with_bytes=True) for change in changes]
     for change, found in zip(changes, await asyncio.gather(*finds), strict=True):
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundArtifact)
         assert (found.artifact.namespace, found.inline) == (change.namespace, change.inline)
 
 

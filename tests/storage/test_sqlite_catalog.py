@@ -20,12 +20,19 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core import ids
-from coatcheck.core.artifact import Gone, Said
+from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, Stored, StoreView, Touch
-from coatcheck.ports.catalog import Filter, Found
-from coatcheck.ports.tidying import CondemnBlob, DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads
-from contract.making import DAY, START, number_of, store, view
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult, PatchArtifact, StoreView, Touch
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
+from coatcheck.ports.maintenance import (
+    DeadBlob,
+    ExpireArtifacts,
+    ForgetBlobs,
+    MarkBlobCorrupt,
+    PurgeRecords,
+    ReapUploads,
+)
+from contract.sample_changes import DAY, START, number_of, store, view
 
 
 @pytest.fixture
@@ -90,10 +97,10 @@ async def test_one_bad_change_fails_alone_and_leaves_nothing(catalog: SqliteCata
     with pytest.raises(ZeroDivisionError):
         await bad
     answers = await asyncio.gather(*good, *more)
-    assert [isinstance(answer, Stored) and answer.created for answer in answers] == [True] * 12
+    assert [isinstance(answer, IngestResult) and answer.created for answer in answers] == [True] * 12
     assert await catalog.known_blobs([("", "half")]) == set()
     for change in changes:
-        assert isinstance(await catalog.find("acme", number_of(change), START), Found)
+        assert isinstance(await catalog.find("acme", number_of(change), START), FoundArtifact)
 
 
 async def test_a_cancelled_caller_breaks_no_group_and_its_change_is_whole(catalog: SqliteCatalog) -> None:
@@ -105,8 +112,8 @@ async def test_a_cancelled_caller_breaks_no_group_and_its_change_is_whole(catalo
     tasks[1].cancel()
     await gate.open()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Stored, asyncio.CancelledError, Stored, Stored]
-    assert isinstance(await catalog.find("acme", number_of(changes[1]), START, with_bytes=True), Found)
+    assert [type(answer) for answer in answers] == [IngestResult, asyncio.CancelledError, IngestResult, IngestResult]
+    assert isinstance(await catalog.find("acme", number_of(changes[1]), START, with_bytes=True), FoundArtifact)
 
 
 async def test_closing_commits_what_waits_and_refuses_what_comes_later(path: Path) -> None:
@@ -115,13 +122,13 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(path: Pat
     tasks = [asyncio.create_task(catalog.store_artifact(change)) for change in changes]
     await asyncio.sleep(0)
     await asyncio.get_running_loop().run_in_executor(None, catalog.close)
-    assert all(isinstance(answer, Stored) for answer in await asyncio.gather(*tasks))
+    assert all(isinstance(answer, IngestResult) for answer in await asyncio.gather(*tasks))
     for call in (catalog.store_artifact(store()), catalog.find("acme", 97, START)):
         with pytest.raises(CoatcheckError) as caught:
             await call
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
     reopened = SqliteCatalog.open(path)
-    assert isinstance(await reopened.find("acme", number_of(changes[-1]), START), Found)
+    assert isinstance(await reopened.find("acme", number_of(changes[-1]), START), FoundArtifact)
     reopened.close()
 
 
@@ -149,20 +156,20 @@ async def test_a_full_disk_is_said_so_loses_nothing_acknowledged_and_passes_with
     payloads = [b"".join(b"%d %d\n" % (i * 7919, j * j) for j in range(4000)) for i in range(40)]
     changes = [store(payload) for payload in payloads]
     answers = await asyncio.gather(*map(catalog.store_artifact, changes), return_exceptions=True)
-    kept = [c for c, answer in zip(changes, answers, strict=True) if isinstance(answer, Stored)]
-    lost = [c for c, answer in zip(changes, answers, strict=True) if not isinstance(answer, Stored)]
+    kept = [c for c, answer in zip(changes, answers, strict=True) if isinstance(answer, IngestResult)]
+    lost = [c for c, answer in zip(changes, answers, strict=True) if not isinstance(answer, IngestResult)]
     assert {a.code for a in answers if isinstance(a, CoatcheckError)} == {Code.STORAGE_FULL}
     assert kept
     assert len(lost) > 10
     for change in kept:
         found = await catalog.find("acme", number_of(change), START, with_bytes=True)
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundArtifact)
         assert found.inline == change.inline
     for change in lost:
         assert await catalog.find("acme", number_of(change), START) is None
     await disk.leave_room_for(10_000)
     await catalog.ready()
-    assert isinstance(await catalog.store_artifact(lost[0]), Stored)
+    assert isinstance(await catalog.store_artifact(lost[0]), IngestResult)
 
 
 async def test_a_catalogue_that_cannot_write_is_not_ready_until_a_write_succeeds(
@@ -194,7 +201,7 @@ async def test_looking_reads_everything_writes_nothing_and_makes_no_store(path: 
         files = sizes(path)
         looking = SqliteCatalog.look(path)
         await looking.ready()
-        assert isinstance(await looking.find("acme", number_of(change), START), Found)
+        assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
         with pytest.raises(CoatcheckError) as caught:
             await looking.store_artifact(store())
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
@@ -224,7 +231,7 @@ async def test_a_lock_that_stays_is_unavailable_for_the_whole_group_at_once(path
     assert isinstance(await catalog.find("acme", 97, START), Gone | None)
     other.close()
     await catalog.ready()
-    assert isinstance(await catalog.store_artifact(store()), Stored)
+    assert isinstance(await catalog.store_artifact(store()), IngestResult)
 
 
 SERVE = """
@@ -295,11 +302,11 @@ def crowded(identity: bytes, probe: int) -> int:
 
 async def test_colliding_identities_get_numbers_of_their_own_and_keep_them(path: Path) -> None:
     catalog = SqliteCatalog.open(path, number=crowded)
-    changes = [store(b"%d" % i, said=Said(tool_call_id=str(i))) for i in range(12)]
+    changes = [store(b"%d" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(12)]
 
     async def stored_ids() -> list[str]:
         answers = [await catalog.store_artifact(change) for change in changes]
-        return [answer.artifact.id for answer in answers if isinstance(answer, Stored)]
+        return [answer.artifact.id for answer in answers if isinstance(answer, IngestResult)]
 
     first = await stored_ids()
     assert len(set(first)) == 12
@@ -310,27 +317,27 @@ async def test_colliding_identities_get_numbers_of_their_own_and_keep_them(path:
     # The first number is free again, and the others must not move to it.
     changes = changes[1:]
     assert await stored_ids() == first[1:]
-    page = await catalog.list_artifacts("acme", Filter(), START, before=None, limit=20)
+    page = await catalog.list_artifacts("acme", ArtifactFilter(), START, before=None, limit=20)
     assert len(page.artifacts) == 11
     catalog.close()
 
 
 async def test_a_tombstone_keeps_its_number_from_other_identities(path: Path) -> None:
     catalog = SqliteCatalog.open(path, number=crowded)
-    twins = [store(b"%d" % i, said=Said(tool_call_id=str(i))) for i in range(40)]
+    twins = [store(b"%d" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(40)]
     parity = twins[0].identity[0] % 2
     first, second = [change for change in twins if change.identity[0] % 2 == parity][:2]
     before = await catalog.store_artifact(first)
-    assert isinstance(before, Stored)
+    assert isinstance(before, IngestResult)
     number = ids.parse(before.artifact.id)
     delete = DeleteArtifact(namespace="acme", number=number, now=START, tombstone_until=START + DAY)
     await catalog.delete_artifact(delete)
     other = await catalog.store_artifact(second)
-    assert isinstance(other, Stored)
+    assert isinstance(other, IngestResult)
     assert other.artifact.id != before.artifact.id
     assert isinstance(await catalog.find("acme", number, START + timedelta(hours=1)), Gone)
     again = await catalog.store_artifact(store(b"%d" % twins.index(first), said=first.said))
-    assert isinstance(again, Stored)
+    assert isinstance(again, IngestResult)
     assert again.artifact.id == before.artifact.id
     catalog.close()
 
@@ -351,7 +358,7 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
 
     await catalog._writer.run(watch)
     await catalog._readers.run(watch)
-    change = store(said=Said(session="s", labels=("x",)), ttl=60, idle_ttl=60)
+    change = store(said=DeclaredMetadata(session="s", labels=("x",)), ttl=60, idle_ttl=60)
     number, later = number_of(change), START + timedelta(seconds=30)
     await catalog.store_artifact(change)
     await catalog.store_artifact(change)
@@ -360,7 +367,7 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     keep = StoreView(namespace="acme", number=number, now=START, new=new)
     for _ in range(2):
         await catalog.store_view(keep)
-    await catalog.condemn_blob(CondemnBlob(namespace="acme", blob_id=new.blob.id, now=START))
+    await catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace="acme", blob_id=new.blob.id, now=START))
     await catalog.store_view(replace(keep, new=view()))
     viewed = [store(b"%d" % i, text_view=view(b"%d\n" % i), ttl=60) for i in range(3)]
     for _ in range(2):
@@ -371,8 +378,8 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     await catalog.find("acme", number, START, with_bytes=True)
     await catalog.inline_bytes("acme", change.blob.id)
     await catalog.find_key("acme", "k", START)
-    await catalog.list_artifacts("acme", Filter(session="s", label="x"), START, before=9, limit=9)
-    await catalog.list_artifacts("acme", Filter(), START, before=None, limit=9)
+    await catalog.list_artifacts("acme", ArtifactFilter(session="s", label="x"), START, before=9, limit=9)
+    await catalog.list_artifacts("acme", ArtifactFilter(), START, before=None, limit=9)
     ends: dict[str, Any] = {"now": START + DAY, "tombstone_until": START + 2 * DAY, "limit": 9}
     await catalog.delete_session(DeleteSession(namespace="acme", session="s", **ends))
     await catalog.store_artifact(change)
@@ -383,7 +390,7 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     await catalog.dead_blobs(START + DAY, 9)
     await catalog.dead_blobs(START + DAY, 9, DeadBlob("acme", change.blob.id, "inline", START))
     await catalog.same_bytes("acme", change.blob.sha256, change.blob.size)
-    await catalog.condemn_blob(CondemnBlob(namespace="acme", blob_id=change.blob.id, now=START))
+    await catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace="acme", blob_id=change.blob.id, now=START))
     await catalog.known_blobs([("acme", change.blob.id)])
     assert [pair async for pair in catalog.all_blobs()] == []
     queries = [sql for sql in seen if sql.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]

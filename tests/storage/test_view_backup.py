@@ -14,9 +14,9 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.ports.artifacts import NewView, StoredView, StoreView
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.uploads import BeginUpload
-from contract.making import DAY, START, number_of, store, view
+from contract.sample_changes import DAY, START, number_of, store, view
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_a_restored_store_has_the_views_of_its_artifacts_with_their_bytes(
     try:
         for page in pages:
             there = await catalog.find("acme", number_of(page), START, with_bytes=True, with_view=True)
-            assert isinstance(there, Found)
+            assert isinstance(there, FoundArtifact)
             assert there.text_view is not None
             assert await restored.find("acme", number_of(page), START, with_bytes=True, with_view=True) == there
         with ThreadPoolExecutor(1) as pool:

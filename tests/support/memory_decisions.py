@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from coatcheck.core.artifact import Gone
-from coatcheck.core.holds import Held, Hold
-from coatcheck.core.policy import Policy, Rules, Scope
+from coatcheck.core.holds import Hold, HoldConflict
+from coatcheck.core.policy import Policy, PolicyScope, Rules
 from coatcheck.core.quota import Usage
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, PolicyVersion, ReleaseHold, SetPolicy
 
@@ -33,7 +33,7 @@ class MemoryDecisions:
     async def policies(self) -> tuple[int, Rules]:
         return len(self.versions), Rules(self._current())
 
-    async def policy_history(self, scope: Scope, limit: int) -> list[PolicyVersion]:
+    async def policy_history(self, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
         return [version for version in reversed(self.versions) if version.scope == scope][:limit]
 
     async def place_hold(self, change: PlaceHold) -> bool | Gone | None:
@@ -54,10 +54,10 @@ class MemoryDecisions:
         known = [Usage(namespace="default", deleting_at=self.marks.get("default"))]
         return [usage for usage in known if namespace in {None, usage.namespace} and usage.namespace > after][:limit]
 
-    async def mark_namespace(self, change: MarkNamespace) -> bool | Held:
+    async def mark_namespace(self, change: MarkNamespace) -> bool | HoldConflict:
         whole = tuple(h.id for h in self.kept.values() if h.session is None and h.number is None)
         if change.deleting and whole:
-            return Held(whole)
+            return HoldConflict(whole)
         self.marks.pop(change.namespace, None)
         if change.deleting:
             self.marks[change.namespace] = change.now
@@ -70,6 +70,6 @@ class MemoryDecisions:
     async def marked_namespaces(self) -> list[Usage]:
         return [Usage(namespace=name, deleting_at=at) for name, at in self.marks.items()]
 
-    def _current(self) -> dict[Scope, Policy]:
+    def _current(self) -> dict[PolicyScope, Policy]:
         last = {version.scope: version.policy for version in self.versions}
         return {scope: policy for scope, policy in last.items() if policy is not None}

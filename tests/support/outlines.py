@@ -9,7 +9,7 @@ import re
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.views import Extracted, Section
+from coatcheck.core.views import ExtractedText, Section
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _TAG = re.compile(r"<(/?)(h[1-6])?[^<>]*>")
@@ -24,7 +24,9 @@ class SmallExtractor:
         self.refusal: CoatcheckError | None = None
         """What is answered instead of a view, while it is set."""
 
-    async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+    async def extract(
+        self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
+    ) -> ExtractedText | None:
         del media_type, url
         self.asked += 1
         self.begun.set()
@@ -32,11 +34,11 @@ class SmallExtractor:
             raise self.refusal
         if kind is Kind.WEB_PAGE:
             text = page_text(payload)
-            return Extracted(text=text, sections=headings(text), extractor="small 1") if text.strip() else None
+            return ExtractedText(text=text, sections=headings(text), extractor="small 1") if text.strip() else None
         if kind is Kind.SEARCH_RESULTS:
-            return Extracted(text=payload, sections=headings(payload), extractor="small 1")
+            return ExtractedText(text=payload, sections=headings(payload), extractor="small 1")
         if kind in {Kind.TEXT, Kind.CODE_OR_FILE} and (sections := headings(payload)):
-            return Extracted(text=None, sections=sections, extractor="small 1")
+            return ExtractedText(text=None, sections=sections, extractor="small 1")
         return None
 
 

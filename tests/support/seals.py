@@ -3,7 +3,7 @@
 from typing import cast
 
 from coatcheck.ports.clock import Clock
-from coatcheck.ports.tidying import TakeLease, Upkeep
+from coatcheck.ports.maintenance import TakeLease, Upkeep
 from coatcheck.usecases.seal_key import SealKey
 
 

@@ -9,6 +9,6 @@ from tenancy.tenants import DATABASES, House, open_house
 
 
 @pytest.fixture(params=DATABASES)
-async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
     async with open_house(tmp_path, request.param) as opened:
         yield opened

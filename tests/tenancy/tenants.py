@@ -101,9 +101,9 @@ async def open_house(root: Path, database: str) -> AsyncGenerator[House]:
         async with open_service(settings, clock=clock) as running:
             app = create_app(running.services, running.limits)
             async with _alive(app):
-                house = House(running.services, clock, root / "data", httpx.ASGITransport(app))
-                async with house.clients:
-                    yield house
+                harness = House(running.services, clock, root / "data", httpx.ASGITransport(app))
+                async with harness.clients:
+                    yield harness
 
 
 @contextlib.asynccontextmanager

@@ -79,9 +79,9 @@ def refused(response: httpx.Response) -> bool:
     return response.status_code == 401 or "insufficient_scope" in challenge
 
 
-async def refusals(house: House, text: str | None, **headers: str) -> dict[str, tuple[int, str]]:
+async def refusals(harness: House, text: str | None, **headers: str) -> dict[str, tuple[int, str]]:
     """The status and the code of every keyed operation."""
-    client = await house.client(text)
+    client = await harness.client(text)
     out: dict[str, tuple[int, str]] = {}
     for operation in KEYED:
         response = await operation.call(client, **headers)
@@ -97,25 +97,25 @@ def everywhere(status: int, code: str) -> dict[str, tuple[int, str]]:
     return {o.name: (status, "Bearer" if o.method == "HEAD" else code) for o in KEYED}
 
 
-async def test_without_a_good_key_every_keyed_operation_answers_401_and_nothing_is_read(house: House) -> None:
-    _, good = await house.key("acme")
-    revoked_id, revoked = await house.key("acme")
-    _, expired = await house.key("acme", life=timedelta(seconds=60))
-    _, unknown = await house.key("acme")
-    client = await house.tenant("*", ["admin"])
+async def test_without_a_good_key_every_keyed_operation_answers_401_and_nothing_is_read(harness: House) -> None:
+    _, good = await harness.key("acme")
+    revoked_id, revoked = await harness.key("acme")
+    _, expired = await harness.key("acme", life=timedelta(seconds=60))
+    _, unknown = await harness.key("acme")
+    client = await harness.tenant("*", ["admin"])
     response = await client.delete(f"/v1/admin/keys/{revoked_id}")
     assert (response.status_code, "key" in response.json()) == (200, False)
-    house.clock.forward(timedelta(seconds=60))
+    harness.clock.forward(timedelta(seconds=60))
     forged = good[:20] + unknown[20:]
     for text in (None, revoked, expired, forged, good[:-1], "ck_live_", "nonsense"):
-        assert await refusals(house, text) == everywhere(401, "unauthenticated"), text
-    challenge = (await (await house.client(None)).get("/v1/artifacts")).headers["www-authenticate"]
+        assert await refusals(harness, text) == everywhere(401, "unauthenticated"), text
+    challenge = (await (await harness.client(None)).get("/v1/artifacts")).headers["www-authenticate"]
     assert challenge == 'Bearer realm="coatcheck"'
 
 
-async def test_each_operation_needs_its_scope_and_no_other(house: House) -> None:
+async def test_each_operation_needs_its_scope_and_no_other(harness: House) -> None:
     for scope in sorted(EVERY_SCOPE):
-        client = await house.tenant("acme", [scope])
+        client = await harness.tenant("acme", [scope])
         for operation in OPERATIONS:
             response = await operation.call(client)
             allowed = operation.scope in {None, scope}
@@ -127,15 +127,15 @@ async def test_each_operation_needs_its_scope_and_no_other(house: House) -> None
                     assert f"'{operation.scope}'" in response.text
 
 
-async def test_a_key_of_no_namespace_administers_and_does_nothing_else(house: House) -> None:
-    client = await house.tenant("*", ["admin"])
+async def test_a_key_of_no_namespace_administers_and_does_nothing_else(harness: House) -> None:
+    client = await harness.tenant("*", ["admin"])
     for operation in KEYED:
         response = await operation.call(client)
         assert refused(response) is (operation.scope != "admin"), (operation.name, response.text)
 
 
-async def test_what_is_about_the_whole_service_is_not_for_who_administers_one_namespace(house: House) -> None:
-    one, everything = await house.tenant("acme"), await house.tenant("*", ["admin"])
+async def test_what_is_about_the_whole_service_is_not_for_who_administers_one_namespace(harness: House) -> None:
+    one, everything = await harness.tenant("acme"), await harness.tenant("*", ["admin"])
     for name in (
         "GET /metrics",
         "GET /v1/admin/audit/head",
@@ -147,29 +147,29 @@ async def test_what_is_about_the_whole_service_is_not_for_who_administers_one_na
         assert (await operation.call(everything)).status_code == 200, name
 
 
-async def test_free_operations_answer_the_same_with_any_key_and_none(house: House) -> None:
-    clients = [await house.client(text) for text in (None, "ck_live_wrong", (await house.key("acme"))[1])]
+async def test_free_operations_answer_the_same_with_any_key_and_none(harness: House) -> None:
+    clients = [await harness.client(text) for text in (None, "ck_live_wrong", (await harness.key("acme"))[1])]
     for operation in OPERATIONS:
         if operation.scope is None:
             answers = [await operation.call(client) for client in clients]
             assert {(a.status_code, a.content) for a in answers} == {(200, answers[0].content)}, operation.name
 
 
-async def test_a_key_expires_to_the_moment_on_every_operation(house: House) -> None:
-    _, text = await house.key("acme", life=timedelta(seconds=90))
-    client = await house.client(text)
-    house.clock.forward(timedelta(seconds=90) - INSTANT)
+async def test_a_key_expires_to_the_moment_on_every_operation(harness: House) -> None:
+    _, text = await harness.key("acme", life=timedelta(seconds=90))
+    client = await harness.client(text)
+    harness.clock.forward(timedelta(seconds=90) - INSTANT)
     before = [refused(await operation.call(client)) for operation in KEYED]
     assert not any(before)
-    house.clock.forward(INSTANT)
+    harness.clock.forward(INSTANT)
     after = [(await operation.call(client)).status_code for operation in KEYED]
     assert after == [401] * len(KEYED)
 
 
-async def test_a_revoked_key_and_a_disabled_namespace_are_refused_at_once_on_every_operation(house: House) -> None:
-    key_id, text = await house.key("acme")
-    admin = await house.tenant("*", ["admin"])
-    client = await house.client(text)
+async def test_a_revoked_key_and_a_disabled_namespace_are_refused_at_once_on_every_operation(harness: House) -> None:
+    key_id, text = await harness.key("acme")
+    admin = await harness.tenant("*", ["admin"])
+    client = await harness.client(text)
     for operation in KEYED:
         assert not refused(await operation.call(client))
         disabled = await admin.patch("/v1/admin/namespaces/acme", json={"disabled": True})
@@ -179,16 +179,16 @@ async def test_a_revoked_key_and_a_disabled_namespace_are_refused_at_once_on_eve
         assert operation.method == "HEAD" or "namespace is disabled" in shut.text
         await admin.patch("/v1/admin/namespaces/acme", json={"disabled": False})
     assert (await admin.delete(f"/v1/admin/keys/{key_id}")).status_code == 200
-    assert await refusals(house, text) == everywhere(401, "unauthenticated")
+    assert await refusals(harness, text) == everywhere(401, "unauthenticated")
 
 
 @pytest.mark.parametrize(
     "form",
     ["Bearer {}", "bearer {}", "BEARER  {}"],
 )
-async def test_a_key_is_taken_from_either_field_and_in_any_spelling_of_the_scheme(house: House, form: str) -> None:
-    _, text = await house.key("acme")
-    client = await house.client(None)
+async def test_a_key_is_taken_from_either_field_and_in_any_spelling_of_the_scheme(harness: House, form: str) -> None:
+    _, text = await harness.key("acme")
+    client = await harness.client(None)
     for headers in (
         {"authorization": form.format(text)},
         {"x-api-key": text},
@@ -197,28 +197,28 @@ async def test_a_key_is_taken_from_either_field_and_in_any_spelling_of_the_schem
         assert (await client.get("/v1/artifacts", headers=headers)).status_code == 200
 
 
-async def test_two_keys_that_differ_are_refused(house: House) -> None:
-    (_, one), (_, other) = await house.key("acme"), await house.key("acme")
-    client = await house.client(one)
+async def test_two_keys_that_differ_are_refused(harness: House) -> None:
+    (_, one), (_, other) = await harness.key("acme"), await harness.key("acme")
+    client = await harness.client(one)
     assert (await client.get("/v1/artifacts", headers={"x-api-key": one})).status_code == 200
     refused = await client.get("/v1/artifacts", headers={"x-api-key": other})
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
     twice = [("authorization", f"Bearer {one}"), ("authorization", f"Bearer {one}")]
-    assert (await (await house.client(None)).get("/v1/artifacts", headers=twice)).status_code == 401
+    assert (await (await harness.client(None)).get("/v1/artifacts", headers=twice)).status_code == 401
 
 
 async def test_no_answer_and_no_log_ever_has_a_key_but_the_one_that_makes_it(
-    house: House, caplog: pytest.LogCaptureFixture
+    harness: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    _, text = await house.key("acme")
-    client = await house.client(text)
+    _, text = await harness.key("acme")
+    client = await harness.client(text)
     made = await client.post("/v1/admin/keys", json={"name": "second", "scopes": ["read"]})
     assert (made.status_code, made.headers["cache-control"]) == (201, "no-store")
     second: str = made.json()["key"]
     said: list[str] = []
     for presented in (text, second, text[:-1] + "!", second[:-3]):
-        asking = await house.client(presented)
+        asking = await harness.client(presented)
         for operation in OPERATIONS:
             response = await operation.call(asking, **{"x-request-id": presented})
             said += [response.text, str(response.headers.raw)]

@@ -19,8 +19,8 @@ def refused(response: httpx.Response) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("number", [str(2**63), HUGE])
-async def test_a_number_that_no_database_knows_is_refused(house: House, number: str) -> None:
-    root = await house.tenant("*", ["admin"])
+async def test_a_number_that_no_database_knows_is_refused(harness: House, number: str) -> None:
+    root = await harness.tenant("*", ["admin"])
     evict = {"job": "evict", "namespace": "acme"}
     answers = [
         await root.get(f"{ADMIN}audit", params={"before": number}),
@@ -40,17 +40,17 @@ async def test_a_number_that_no_database_knows_is_refused(house: House, number: 
 
 @pytest.mark.parametrize("cursor", ["garbage", "acme", "hold_", "", "WyJhY21lIl0=", "WyJcdTAwMDAiXQ", "0" * 11])
 @pytest.mark.parametrize("name", ["holds", "usage", "namespaces"])
-async def test_a_cursor_that_no_list_gave_is_refused(house: House, name: str, cursor: str) -> None:
-    root = await house.tenant("*", ["admin"])
+async def test_a_cursor_that_no_list_gave_is_refused(harness: House, name: str, cursor: str) -> None:
+    root = await harness.tenant("*", ["admin"])
     answer = await root.get(f"{ADMIN}{name}", params={"cursor": cursor})
     assert refused(answer) == (400, "invalid_cursor")
 
 
 @pytest.mark.parametrize("name", ["holds", "usage"])
-async def test_every_list_goes_on_where_its_page_ended(house: House, name: str) -> None:
-    root = await house.tenant("*", ["admin"])
+async def test_every_list_goes_on_where_its_page_ended(harness: House, name: str) -> None:
+    root = await harness.tenant("*", ["admin"])
     for space in "abcde":
-        await (await house.tenant(space)).post("/v1/artifacts", json={"content": "x"})
+        await (await harness.tenant(space)).post("/v1/artifacts", json={"content": "x"})
         await root.post(HOLDS, json={"reason": "x", "namespace": space})
     seen: list[str] = []
     cursor: dict[str, str] = {}
@@ -64,8 +64,8 @@ async def test_every_list_goes_on_where_its_page_ended(house: House, name: str) 
 
 
 @pytest.mark.parametrize("job", ["sweep", "purge", "storage", "verify"])
-async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace(house: House, job: str) -> None:
-    one, root = await house.tenant("acme"), await house.tenant("*", ["admin"])
+async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace(harness: House, job: str) -> None:
+    one, root = await harness.tenant("acme"), await harness.tenant("*", ["admin"])
     for named in ({}, {"namespace": "acme"}, {"namespace": "other"}):
         assert refused(await one.post(f"{ADMIN}retention/plan", json={"job": job, **named})) == (403, "forbidden")
     assert (await root.post(f"{ADMIN}retention/plan", json={"job": job})).status_code == 200
@@ -83,26 +83,26 @@ async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace
         ({"reason": "one\ntwo"}, "'reason' holds a control character"),
     ],
 )
-async def test_a_hold_that_cannot_be_is_refused(house: House, terms: dict[str, Any], said: str) -> None:
-    admin = await house.tenant("acme")
+async def test_a_hold_that_cannot_be_is_refused(harness: House, terms: dict[str, Any], said: str) -> None:
+    admin = await harness.tenant("acme")
     answer = await admin.post(HOLDS, json={"reason": "case 7", **terms})
     assert refused(answer) == (400, "invalid_request")
     assert said in answer.json()["detail"]
     assert (await admin.get(HOLDS)).json()["items"] == []
 
 
-async def test_who_presents_no_key_is_told_how_to_in_whole_words(house: House) -> None:
-    await house.key("acme")
-    client = await house.client(None)
+async def test_who_presents_no_key_is_told_how_to_in_whole_words(harness: House) -> None:
+    await harness.key("acme")
+    client = await harness.client(None)
     said = (await client.get("/v1/artifacts")).text
     assert "Bearer ck_live_…" in said
     assert "***" not in said
-    wrong = await house.client("ck_live_nonsense")
+    wrong = await harness.client("ck_live_nonsense")
     assert re.search(r"begins with ck_live_ and", (await wrong.get("/v1/artifacts")).text)
 
 
-async def test_what_an_undo_brought_back_is_there_when_it_is_asked_for_again(house: House) -> None:
-    admin = await house.tenant("acme")
+async def test_what_an_undo_brought_back_is_there_when_it_is_asked_for_again(harness: House) -> None:
+    admin = await harness.tenant("acme")
     stored = (await admin.post("/v1/artifacts", json={"content": "x"})).json()["id"]
     never = "art_000000000000000001"
     await admin.delete(f"/v1/artifacts/{stored}")

@@ -120,10 +120,10 @@ def said(response: httpx.Response, place: Place) -> tuple[int, str]:
     return response.status_code, re.sub(r'"(id|digest)":"[^"<]*"|"version":[0-9]+', r'"\1":""', text)
 
 
-async def owned(house: House) -> Place:
+async def owned(harness: House) -> Place:
     """A tenant who has something of everything."""
-    key_id, text = await house.key("owner")
-    owner, root = await house.client(text), await house.tenant("*", ["admin"])
+    key_id, text = await harness.key("owner")
+    owner, root = await harness.client(text), await harness.tenant("*", ["admin"])
     stored = await owner.post("/v1/artifacts", json={"content": LOG, "session": "run-owned"})
     gone = (await owner.post("/v1/artifacts", json={"content": LOG, "session": "run-other"})).json()["id"]
     await owner.delete(f"/v1/artifacts/{gone}")
@@ -138,9 +138,9 @@ async def owned(house: House) -> Place:
     return Place("owner", stored.json()["id"], "run-owned", key_id, held.json()["id"], run, digest)
 
 
-async def test_no_administrative_operation_tells_another_tenants_things_from_what_never_was(house: House) -> None:
-    place = await owned(house)
-    stranger = await house.tenant("stranger")
+async def test_no_administrative_operation_tells_another_tenants_things_from_what_never_was(harness: House) -> None:
+    place = await owned(harness)
+    stranger = await harness.tenant("stranger")
     wrong: list[str] = []
     for operation, asks in ASKS.items():
         for theirs, never in zip(asks(place), asks(NEVER), strict=True):
@@ -153,8 +153,8 @@ async def test_no_administrative_operation_tells_another_tenants_things_from_wha
     assert wrong == []
 
 
-async def test_what_a_tenant_does_shows_in_no_answer_that_another_tenants_administrator_can_get(house: House) -> None:
-    stranger = await house.tenant("stranger")
+async def test_what_a_tenant_does_shows_in_no_answer_that_another_tenants_administrator_can_get(harness: House) -> None:
+    stranger = await harness.tenant("stranger")
     paths = [
         path
         for path, item in json.loads(document())["paths"].items()
@@ -166,15 +166,15 @@ async def test_what_a_tenant_does_shows_in_no_answer_that_another_tenants_admini
         return {path: said(answer, NEVER) for path, answer in answers.items()}
 
     before = await seen()
-    place = await owned(house)
+    place = await owned(harness)
     after = await seen()
     assert {path: (before[path], after[path]) for path in paths if before[path] != after[path]} == {}
     assert {path for path in paths if any(name in after[path][1] for name in place[1:])} == set()
 
 
-async def test_the_owners_things_are_as_they_were_after_a_stranger_has_tried_everything(house: House) -> None:
-    place = await owned(house)
-    root, stranger = await house.tenant("*", ["admin"]), await house.tenant("stranger")
+async def test_the_owners_things_are_as_they_were_after_a_stranger_has_tried_everything(harness: House) -> None:
+    place = await owned(harness)
+    root, stranger = await harness.tenant("*", ["admin"]), await harness.tenant("stranger")
     ways = ("keys", "namespaces", "holds", "policies", "usage", "retention/runs")
 
     async def everything() -> list[str]:

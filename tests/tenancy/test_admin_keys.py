@@ -20,8 +20,8 @@ def key(**terms: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {"name": "ci", "scopes": ["read", "ingest"], **terms}
 
 
-async def test_a_new_key_is_shown_once_and_is_what_was_asked_for(house: House) -> None:
-    admin = await house.tenant("acme")
+async def test_a_new_key_is_shown_once_and_is_what_was_asked_for(harness: House) -> None:
+    admin = await harness.tenant("acme")
     made = await admin.post(KEYS, json=key(session_prefix="run-", ttl="90d"))
     body = made.json()
     text: str = body.pop("key")
@@ -39,14 +39,14 @@ async def test_a_new_key_is_shown_once_and_is_what_was_asked_for(house: House) -
         "bytes_per_minute": None,
     }
     assert (await admin.get(KEYS)).json()["items"][0] == body or body in (await admin.get(KEYS)).json()["items"]
-    client = await house.client(text)
+    client = await harness.client(text)
     assert (await client.get("/v1/artifacts")).status_code == 200
     assert (await client.get(KEYS)).status_code == 403
     assert (await client.post("/v1/artifacts", json={"content": "x"})).status_code == 403
 
 
-async def test_who_administers_one_namespace_makes_sees_and_revokes_its_keys_alone(house: House) -> None:
-    admin, other = await house.tenant("acme"), await house.tenant("other")
+async def test_who_administers_one_namespace_makes_sees_and_revokes_its_keys_alone(harness: House) -> None:
+    admin, other = await harness.tenant("acme"), await harness.tenant("other")
     theirs = (await other.post(KEYS, json=key(name="theirs"))).json()["id"]
     mine = (await admin.post(KEYS, json=key(name="mine"))).json()["id"]
     listed = (await admin.get(KEYS)).json()["items"]
@@ -68,8 +68,8 @@ async def test_who_administers_one_namespace_makes_sees_and_revokes_its_keys_alo
     assert (await admin.get(KEYS, params={"namespace": "acme"})).json()["items"] == listed
 
 
-async def test_namespaces_are_the_services_administrators_and_each_tenant_sees_its_own(house: House) -> None:
-    root, admin = await house.tenant("*", ["admin"]), await house.tenant("acme")
+async def test_namespaces_are_the_services_administrators_and_each_tenant_sees_its_own(harness: House) -> None:
+    root, admin = await harness.tenant("*", ["admin"]), await harness.tenant("acme")
     made = await root.post(SPACES, json={"name": "team-b"})
     assert (made.status_code, made.json()) == (
         201,
@@ -88,10 +88,10 @@ async def test_namespaces_are_the_services_administrators_and_each_tenant_sees_i
     assert (missing.status_code, missing.json()["code"]) == (404, "namespace_not_found")
 
 
-async def test_lists_go_on_from_page_to_page(house: House) -> None:
-    root = await house.tenant("*", ["admin"])
+async def test_lists_go_on_from_page_to_page(harness: House) -> None:
+    root = await harness.tenant("*", ["admin"])
     for number in range(7):
-        house.clock.forward(timedelta(seconds=1))
+        harness.clock.forward(timedelta(seconds=1))
         await root.post(KEYS, json=key(name=f"key {number}", namespace=f"n{number}"))
     for path, most in ((KEYS, 8), (SPACES, 7)):
         seen: list[str] = []
@@ -121,18 +121,18 @@ async def test_lists_go_on_from_page_to_page(house: House) -> None:
         (key(secret="x"), "secret"),  # noqa: S106 - an unknown field
     ],
 )
-async def test_a_key_that_cannot_be_is_refused_by_its_field(house: House, body: dict[str, Any], field: str) -> None:
-    root = await house.tenant("*", ["admin"])
+async def test_a_key_that_cannot_be_is_refused_by_its_field(harness: House, body: dict[str, Any], field: str) -> None:
+    root = await harness.tenant("*", ["admin"])
     refused = await root.post(KEYS, json={"namespace": "acme", **body})
     problem = refused.json()
     assert (refused.status_code, problem["code"]) == (400, "invalid_request"), problem
     assert problem.get("field", field).startswith(field.partition("[")[0]), problem
 
 
-async def test_revoking_again_changes_nothing(house: House) -> None:
-    root = await house.tenant("*", ["admin"])
-    key_id, _ = await house.key("acme")
+async def test_revoking_again_changes_nothing(harness: House) -> None:
+    root = await harness.tenant("*", ["admin"])
+    key_id, _ = await harness.key("acme")
     first = (await root.delete(f"{KEYS}/{key_id}")).json()
     assert first["revoked_at"] == START.isoformat().replace("+00:00", "Z")
-    house.clock.forward(timedelta(hours=1))
+    harness.clock.forward(timedelta(hours=1))
     assert (await root.delete(f"{KEYS}/{key_id}")).json() == first

@@ -22,19 +22,21 @@ def test_every_operation_has_its_probes_or_says_why_it_has_none() -> None:
     assert not ARTIFACT.keys() & WITHOUT.keys()
 
 
-async def test_an_artifact_is_there_until_its_last_moment_and_gone_from_then_on_whoever_asks_how(house: House) -> None:
+async def test_an_artifact_is_there_until_its_last_moment_and_gone_from_then_on_whoever_asks_how(
+    harness: House,
+) -> None:
     wrong: list[str] = []
     for number, (operation, probe) in enumerate(PROBES):
-        client = await house.tenant(f"n{number}")
+        client = await harness.tenant(f"n{number}")
         target = await put(client, f"run-{number}", f"call-{number}")
-        house.clock.forward(LIFE - INSTANT)
+        harness.clock.forward(LIFE - INSTANT)
         before = await probe.send(client, target)
         if not probe.shows(before):
             wrong.append(f"{operation}: {probe.name} a moment before: {before.status_code} {before.text[:300]}")
         if operation in CHANGING:  # it may be gone already, or live longer now
             target = await put(client, f"run-{number}", f"call-{number}-again")
-            house.clock.forward(LIFE - INSTANT)
-        house.clock.forward(INSTANT)
+            harness.clock.forward(LIFE - INSTANT)
+        harness.clock.forward(INSTANT)
         after = await probe.send(client, target)
         if probe.shows(after):
             wrong.append(f"{operation}: {probe.name} at its end: {after.status_code} {after.text[:300]}")

@@ -22,10 +22,10 @@ NEVER = Target(ids.render(ids.number(b"never" * 6)), "run-never", "call-never", 
 ASKING = [(operation, probe) for operation, probe in PROBES if not probe.stores]
 
 
-async def residents(house: House, owner: httpx.AsyncClient, session: str = "run-") -> dict[str, Target]:
+async def residents(harness: House, owner: httpx.AsyncClient, session: str = "run-") -> dict[str, Target]:
     """One artifact in every state that there is. The hour is moved by 100 seconds, which is what they live."""
     found = {"expired": await put(owner, f"{session}expir", "call-expir")}
-    house.clock.forward(timedelta(seconds=100))
+    harness.clock.forward(timedelta(seconds=100))
     for state in ("alive", "dead1", "dead2", "rotten"):
         found[state] = await put(owner, f"{session}{state[:5]}", f"call-{state[:5]}")
     assert (await owner.delete(f"/v1/artifacts/{found['dead1'].id}")).status_code == 204
@@ -33,11 +33,11 @@ async def residents(house: House, owner: httpx.AsyncClient, session: str = "run-
     lost = await owner.post(
         "/v1/artifacts", json={"content": LOG, "session": f"{session}lost_", "tool_call_id": "call-lost_", "ttl": 100}
     )
-    before = {path for path in (house.root / "blobs").rglob("*") if path.is_file()}
+    before = {path for path in (harness.root / "blobs").rglob("*") if path.is_file()}
     bad = await owner.post(
         "/v1/artifacts", json={"content": LOG + "x", "session": f"{session}conde", "tool_call_id": "call-conde"}
     )
-    for path in {path for path in (house.root / "blobs").rglob("*") if path.is_file()} - before:
+    for path in {path for path in (harness.root / "blobs").rglob("*") if path.is_file()} - before:
         path.unlink()
     found["lost"] = Target(lost.json()["id"], f"{session}lost_", "call-lost_", "key")
     found["condemned"] = Target(bad.json()["id"], f"{session}conde", "call-conde", "key")
@@ -86,17 +86,17 @@ async def everything(owner: httpx.AsyncClient, targets: dict[str, Target]) -> li
     return [(answer.status_code, answer.text.replace(answer.headers["x-request-id"], "")) for answer in answers]
 
 
-async def test_no_operation_tells_another_tenants_artifacts_from_what_never_was_or_changes_them(house: House) -> None:
-    owner, stranger = await house.tenant("owner"), await house.tenant("stranger")
-    targets = await residents(house, owner)
+async def test_no_operation_tells_another_tenants_artifacts_from_what_never_was_or_changes_them(harness: House) -> None:
+    owner, stranger = await harness.tenant("owner"), await harness.tenant("stranger")
+    targets = await residents(harness, owner)
     before = await everything(owner, targets)
     assert await differences(stranger, targets) == []
     assert await everything(owner, targets) == before
 
 
-async def test_a_404_is_the_same_bytes_for_never_was_and_anothers_and_names_no_request(house: House) -> None:
-    owner, stranger = await house.tenant("owner"), await house.tenant("stranger")
-    targets = [*(await residents(house, owner)).values(), NEVER]
+async def test_a_404_is_the_same_bytes_for_never_was_and_anothers_and_names_no_request(harness: House) -> None:
+    owner, stranger = await harness.tenant("owner"), await harness.tenant("stranger")
+    targets = [*(await residents(harness, owner)).values(), NEVER]
     answers = [await stranger.get(f"/v1/artifacts/{target.id}") for target in targets]
     assert {(a.status_code, a.content) for a in answers} == {(404, answers[0].content)}
     assert answers[0].json()["code"] == "artifact_not_found"
@@ -104,11 +104,11 @@ async def test_a_404_is_the_same_bytes_for_never_was_and_anothers_and_names_no_r
 
 
 async def test_a_key_that_is_bound_to_sessions_sees_its_own_and_tells_no_other_from_what_never_was(
-    house: House,
+    harness: House,
 ) -> None:
-    owner = await house.tenant("owner")
-    bound = await house.tenant("owner", ["ingest", "read", "delete"], session_prefix="mine/")
-    targets = await residents(house, owner)
+    owner = await harness.tenant("owner")
+    bound = await harness.tenant("owner", ["ingest", "read", "delete"], session_prefix="mine/")
+    targets = await residents(harness, owner)
     alone = await owner.post("/v1/artifacts", json={"content": LOG, "tool_call_id": "call-alone"})
     targets["in no session"] = Target(alone.json()["id"], "run-nobod", "call-alone", "key")
     before = await everything(owner, targets)
@@ -123,9 +123,9 @@ async def test_a_key_that_is_bound_to_sessions_sees_its_own_and_tells_no_other_f
             assert {item["session"][:5] for item in response.json()["items"]} == {"mine/"}
 
 
-async def test_a_key_that_is_bound_to_sessions_writes_into_no_other(house: House) -> None:
-    owner = await house.tenant("owner")
-    bound = await house.tenant("owner", ["ingest", "read", "delete"], session_prefix="mine/")
+async def test_a_key_that_is_bound_to_sessions_writes_into_no_other(harness: House) -> None:
+    owner = await harness.tenant("owner")
+    bound = await harness.tenant("owner", ["ingest", "read", "delete"], session_prefix="mine/")
     target = await put(owner, "run-alive", "call-alive")
     for session in ("run-alive", "run-never", "mine", None):
         asked = replace(target, session=session) if session is not None else target
@@ -147,14 +147,14 @@ async def test_a_key_that_is_bound_to_sessions_writes_into_no_other(house: House
 
 
 async def test_an_idempotency_key_belongs_to_its_namespace_and_to_the_sessions_that_a_key_is_bound_to(
-    house: House,
+    harness: House,
 ) -> None:
     headers = {"idempotency-key": "the same"}
     for client in (
-        await house.tenant("owner"),
-        await house.tenant("stranger"),
-        await house.tenant("owner", ["ingest"], session_prefix="mine/"),
-        await house.tenant("owner", ["ingest"], session_prefix="mine/too/"),
+        await harness.tenant("owner"),
+        await harness.tenant("stranger"),
+        await harness.tenant("owner", ["ingest"], session_prefix="mine/"),
+        await harness.tenant("owner", ["ingest"], session_prefix="mine/too/"),
     ):
         body = {"content": f"payload of {client.headers['authorization'][-6:]}", "session": "mine/too/1"}
         for _ in range(2):
@@ -163,8 +163,8 @@ async def test_an_idempotency_key_belongs_to_its_namespace_and_to_the_sessions_t
         assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
 
 
-async def test_cursors_of_one_tenant_lead_another_to_nothing_of_it(house: House) -> None:
-    owner, stranger = await house.tenant("owner"), await house.tenant("stranger")
+async def test_cursors_of_one_tenant_lead_another_to_nothing_of_it(harness: House) -> None:
+    owner, stranger = await harness.tenant("owner"), await harness.tenant("stranger")
     targets = [await put(owner, f"run-{n}", f"call-{n}") for n in range(3)]
     long = (await owner.post("/v1/artifacts", json={"content": LOG})).json()["id"]
     listed = (await owner.get("/v1/artifacts?limit=1")).json()["next"]
@@ -185,9 +185,9 @@ async def test_cursors_of_one_tenant_lead_another_to_nothing_of_it(house: House)
         assert WORD not in answer.text
 
 
-async def test_sessions_have_no_account_that_another_tenant_or_a_bound_key_could_see(house: House) -> None:
-    owner, stranger = await house.tenant("owner"), await house.tenant("stranger")
-    bound = await house.tenant("owner", ["read"], session_prefix="mine/")
+async def test_sessions_have_no_account_that_another_tenant_or_a_bound_key_could_see(harness: House) -> None:
+    owner, stranger = await harness.tenant("owner"), await harness.tenant("stranger")
+    bound = await harness.tenant("owner", ["read"], session_prefix="mine/")
     await owner.post("/v1/artifacts", json={"content": LOG, "session": "run-alive"})
     for client in (stranger, bound):
         answers = [await client.get(f"/v1/sessions/{name}/usage") for name in ("run-alive", "run-never")]
@@ -211,7 +211,7 @@ STORING: dict[str, Ask] = {
 
 
 @pytest.mark.parametrize("how", STORING)
-async def test_what_another_tenant_has_already_is_stored_as_if_nobody_had_it(house: House, how: str) -> None:
+async def test_what_another_tenant_has_already_is_stored_as_if_nobody_had_it(harness: House, how: str) -> None:
     ask = STORING[how]
 
     def plain(response: httpx.Response) -> tuple[int, str, str]:
@@ -223,11 +223,11 @@ async def test_what_another_tenant_has_already_is_stored_as_if_nobody_had_it(hou
             response.headers.get("location", "").replace(own, "<id>"),
         )
 
-    first = plain(await ask(await house.tenant("first")))
-    owner = await house.tenant("owner")
+    first = plain(await ask(await harness.tenant("first")))
+    owner = await harness.tenant("owner")
     for other in STORING.values():
         await other(owner)
-    assert plain(await ask(await house.tenant("second"))) == first
+    assert plain(await ask(await harness.tenant("second"))) == first
     again = await ask(owner)
     assert again.status_code in {200, 201}
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from api.shelf import Shelf
+from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
 from coatcheck.core.text.inert import inert
@@ -279,7 +279,9 @@ async def test_a_path_reads_json_and_goes_on_by_what_the_answer_gave(agent: Agen
     ],
     ids=["storage", "storage said", "damaged", "bug"],
 )
-async def test_a_failure_of_storage_says_what_to_do(agent: Agent, shelf: Shelf, error: Exception, text: str) -> None:
+async def test_a_failure_of_storage_says_what_to_do(
+    agent: Agent, shelf: FakeCatalog, error: Exception, text: str
+) -> None:
     shelf.broken = error
     answer = await agent.call("list_artifacts", {})
     assert (answer.is_error, answer.text) == (True, text)

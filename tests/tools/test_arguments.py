@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.tools.arguments import ReadArguments, list_arguments, read_arguments
 from coatcheck.tools.calls import arguments_of
-from coatcheck.tools.values import Position
+from coatcheck.tools.values import ReadStart
 from tools.agent import LOG, TOKENIZER, Agent
 
 ID = "art_482913077564201876"
@@ -58,7 +58,7 @@ def test_a_citation_names_its_section() -> None:
 
 @pytest.mark.parametrize("value", ["3", 3, 3.0, "3.0", " 3 ", "L3", "line 3", "#3", "+3", [3]], ids=repr)
 def test_a_number_is_read_however_it_is_written(value: object) -> None:
-    assert meant({"artifact_id": ID, "offset": value}) == asked(offset=Position(3))
+    assert meant({"artifact_id": ID, "offset": value}) == asked(offset=ReadStart(3))
 
 
 @pytest.mark.parametrize("value", [None, "", "null", "None", " ", [], {}, "undefined"], ids=repr)
@@ -68,8 +68,8 @@ def test_nothing_is_absent_however_it_is_written(name: str, value: object) -> No
 
 
 def test_a_large_number_is_read_with_its_separators() -> None:
-    assert meant({"artifact_id": ID, "offset": "4,812", "limit": "1_000"}) == asked(offset=Position(4812), limit=1000)
-    assert meant({"artifact_id": ID, "offset": "9" * 40}).offset == Position(2**53 - 1)
+    assert meant({"artifact_id": ID, "offset": "4,812", "limit": "1_000"}) == asked(offset=ReadStart(4812), limit=1000)
+    assert meant({"artifact_id": ID, "offset": "9" * 40}).offset == ReadStart(2**53 - 1)
     assert meant({"artifact_id": ID, "limit": 10**30}).limit == 2000
 
 
@@ -91,24 +91,24 @@ def test_a_large_number_is_read_with_its_separators() -> None:
     ids=str,
 )
 def test_a_span_of_lines_is_read_under_every_usual_name(span: dict[str, object]) -> None:
-    assert meant({"artifact_id": ID, **span}) == asked(offset=Position(201), limit=200)
+    assert meant({"artifact_id": ID, **span}) == asked(offset=ReadStart(201), limit=200)
 
 
 def test_ends_and_surroundings_are_read() -> None:
-    assert meant({"artifact_id": ID, "tail": 50}) == asked(offset=Position(-50), limit=50)
+    assert meant({"artifact_id": ID, "tail": 50}) == asked(offset=ReadStart(-50), limit=50)
     assert meant({"artifact_id": ID, "head": 50}) == asked(limit=50)
-    assert meant({"artifact_id": ID, "offset": -50}) == asked(offset=Position(-50))
-    assert meant({"artifact_id": ID, "end_line": 50}) == asked(offset=Position(1), limit=50)
-    assert meant({"artifact_id": ID, "offset": 0}) == asked(offset=Position(1))
-    assert meant({"artifact_id": ID, "line": 100, "context": 5}) == asked(offset=Position(95), limit=11)
-    assert meant({"artifact_id": ID, "line": 3, "context": 5}) == asked(offset=Position(1), limit=8)
-    assert meant({"artifact_id": ID, "line": 100}) == asked(offset=Position(100))
+    assert meant({"artifact_id": ID, "offset": -50}) == asked(offset=ReadStart(-50))
+    assert meant({"artifact_id": ID, "end_line": 50}) == asked(offset=ReadStart(1), limit=50)
+    assert meant({"artifact_id": ID, "offset": 0}) == asked(offset=ReadStart(1))
+    assert meant({"artifact_id": ID, "line": 100, "context": 5}) == asked(offset=ReadStart(95), limit=11)
+    assert meant({"artifact_id": ID, "line": 3, "context": 5}) == asked(offset=ReadStart(1), limit=8)
+    assert meant({"artifact_id": ID, "line": 100}) == asked(offset=ReadStart(100))
 
 
 def test_a_place_inside_a_line_is_an_offset() -> None:
-    assert meant({"artifact_id": ID, "offset": "12+4000"}) == asked(offset=Position(12, 4000))
-    assert str(Position(12, 4000)) == "12+4000"
-    assert meant({"artifact_id": ID, "offset": "12 + 4,000"}) == asked(offset=Position(12, 4000))
+    assert meant({"artifact_id": ID, "offset": "12+4000"}) == asked(offset=ReadStart(12, 4000))
+    assert str(ReadStart(12, 4000)) == "12+4000"
+    assert meant({"artifact_id": ID, "offset": "12 + 4,000"}) == asked(offset=ReadStart(12, 4000))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_other_names_mean_the_same(given_: dict[str, object], expected: dict[str
     ids=["string", "twice", "wrapped", "wrapped string", "list"],
 )
 def test_arguments_are_taken_out_of_what_they_are_wrapped_in(wrapped: object) -> None:
-    assert meant(wrapped) == asked(offset=Position(3))
+    assert meant(wrapped) == asked(offset=ReadStart(3))
 
 
 def test_what_is_hardly_json_still_names_the_artifact() -> None:
@@ -217,11 +217,11 @@ def test_a_number_may_say_what_it_counts(limit: str) -> None:
 
 @pytest.mark.parametrize("held", [{"id": ID}, {"artifact_id": ID}, {"artifact": {"id": ID}}, [{"id": ID}]], ids=str)
 def test_an_object_with_an_id_names_the_artifact(held: object) -> None:
-    assert meant({"artifact_id": held, "offset": 3}) == asked(offset=Position(3))
+    assert meant({"artifact_id": held, "offset": 3}) == asked(offset=ReadStart(3))
 
 
 def test_the_same_said_twice_is_no_conflict() -> None:
-    assert meant({"artifact_id": ID, "offset": 3, "start_line": 3}) == asked(offset=Position(3))
+    assert meant({"artifact_id": ID, "offset": 3, "start_line": 3}) == asked(offset=ReadStart(3))
 
 
 @pytest.mark.parametrize("arguments", [None, {}, "", [], {"offset": 3}, {"artifact_id": "art_…"}], ids=repr)

@@ -17,7 +17,7 @@ from coatcheck.api import fields
 from coatcheck.core.card.model import NextCall
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.tools.declare import FORMATS, STRICT, Format, declarations, input_schema
-from coatcheck.tools.desk import FORMS
+from coatcheck.tools.dispatcher import FORMS
 from coatcheck.tools.table import DEFAULT_MATCHES, LIST, MAX_LINES, MAX_MATCHES, READ, TOOLS
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT
 from tools.agent import TOKENIZER, Agent

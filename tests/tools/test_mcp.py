@@ -13,7 +13,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
-from api.shelf import Shelf, services_over
+from api.fake_catalog import FakeCatalog, services_over
 from coatcheck.api.app import Face, create_app
 from coatcheck.core.read_answer import is_read_answer
 from support.service import Service
@@ -121,7 +121,7 @@ async def test_applications_start_and_end_each_with_an_endpoint_of_its_own() -> 
             assert response.json()["jsonrpc"] == "2.0"
             return response.status_code
 
-    with services_over(Shelf()) as services:
+    with services_over(FakeCatalog()) as services:
         one, other = create_app(services), create_app(services)
         assert await status(one) == 503
         async with one.lifespan(), other.lifespan():

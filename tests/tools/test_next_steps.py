@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from api.shelf import Shelf
+from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.descend import too_large
 from coatcheck.core.patterns import compile_pattern
@@ -80,7 +80,7 @@ def test_what_only_http_has_is_said_in_the_tools_words() -> None:
         assert sentence(CoatcheckError(Code.STORAGE_FULL, said)) == ours
 
 
-async def test_a_section_that_cannot_be_kept_does_not_send_to_another_view(agent: Agent, shelf: Shelf) -> None:
+async def test_a_section_that_cannot_be_kept_does_not_send_to_another_view(agent: Agent, shelf: FakeCatalog) -> None:
     page = await agent.put("<html><h1>Guide</h1><p>words</p><h2>Two</h2></html>" * 9, kind="web_page", inline_tokens=0)
     shelf.broken = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
     answer = await agent.read(artifact_id=page, section="s2")

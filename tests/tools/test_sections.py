@@ -1,6 +1,6 @@
 """The declared tool over text views: it reads the text, and `section` narrows whatever it does."""
 
-from api.shelf import Shelf
+from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
 from tools.agent import Agent
 
@@ -87,7 +87,7 @@ async def test_an_unknown_section_and_the_outline_say_which_there_are(agent: Age
     assert "  s4 Part 2 (64-94)" in on.text
 
 
-async def test_where_a_view_cannot_be_kept_the_payload_is_read_and_it_is_said(agent: Agent, shelf: Shelf) -> None:
+async def test_where_a_view_cannot_be_kept_the_payload_is_read_and_it_is_said(agent: Agent, shelf: FakeCatalog) -> None:
     page = await put(agent)
     shelf.broken = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
     answer = await agent.read(artifact_id=page, limit=1)

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from usecases.house import House, house_in
+from usecases.service_harness import ServiceHarness, harness_in
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, template: Path) -> AsyncIterator[House]:
-    async with house_in(tmp_path, template) as opened:
+async def harness(tmp_path: Path, template: Path) -> AsyncIterator[ServiceHarness]:
+    async with harness_in(tmp_path, template) as opened:
         yield opened

@@ -12,7 +12,7 @@ from coatcheck.ports.keys import RevokeKey
 from coatcheck.usecases.authenticate import GRACE, LOOK_AGAIN, Authenticate
 from coatcheck.usecases.keys import AdministerKeys
 from support.memory_keys import MemoryKeys
-from usecases.house import INSTANT, HandClock, code_of
+from usecases.service_harness import INSTANT, HandClock, code_of
 
 ADMIN = Caller(name="tester")
 SILENT = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")

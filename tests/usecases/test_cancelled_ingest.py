@@ -7,10 +7,10 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
-from coatcheck.core.quota import Full
-from coatcheck.ports.artifacts import Fenced, KeyReused, StoreArtifact, Stored
-from coatcheck.ports.catalog import Filter
-from usecases.house import CALLER, GRACE, INSTANT, LEASE, House, lines, noise, stream
+from coatcheck.core.quota import QuotaExceeded
+from coatcheck.ports.artifacts import IngestResult, KeyConflict, StoreArtifact, UploadFenced
+from coatcheck.ports.catalog import ArtifactFilter
+from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, lines, noise, stream
 
 PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500_000)}
 
@@ -18,11 +18,13 @@ PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500
 class Announcing:
     """The catalogue of a house, which says when a commit has begun."""
 
-    def __init__(self, house: House, committing: asyncio.Event) -> None:
-        self._catalog = house.catalog
+    def __init__(self, harness: ServiceHarness, committing: asyncio.Event) -> None:
+        self._catalog = harness.catalog
         self._committing = committing
 
-    async def store_artifact(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | Full | None:
+    async def store_artifact(
+        self, change: StoreArtifact
+    ) -> IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None:
         self._committing.set()
         return await self._catalog.store_artifact(change)
 
@@ -30,9 +32,9 @@ class Announcing:
         return getattr(self._catalog, name)
 
 
-async def _left_after(house: House, payload: bytes, steps: int) -> bool:
+async def _left_after(harness: ServiceHarness, payload: bytes, steps: int) -> bool:
     """Start an ingest, let the loop go round so many times, and cancel it; whether it had ended."""
-    task = asyncio.ensure_future(house.put(stream(payload)))
+    task = asyncio.ensure_future(harness.put(stream(payload)))
     for _ in range(steps):
         if task.done():
             break
@@ -42,56 +44,60 @@ async def _left_after(house: House, payload: bytes, steps: int) -> bool:
     await asyncio.wait([task])
     if not task.cancelled():
         task.result()
-    await house.rest()
+    await harness.rest()
     return ended
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-async def test_a_cancelled_ingest_leaves_all_or_nothing(house: House, kind: str) -> None:
+async def test_a_cancelled_ingest_leaves_all_or_nothing(harness: ServiceHarness, kind: str) -> None:
     payload = PAYLOADS[kind]
     steps, cancelled = 0, 0
-    while not await _left_after(house, payload, steps):
+    while not await _left_after(harness, payload, steps):
         cancelled += 1
-        listed = (await house.browse(CALLER, Filter(), None, 10)).items
+        listed = (await harness.browse(CALLER, ArtifactFilter(), None, 10)).items
         for artifact in listed:
-            assert await house.content(artifact.id) == payload
-            await house.forget(CALLER, ids.parse(artifact.id))
+            assert await harness.content(artifact.id) == payload
+            await harness.forget(CALLER, ids.parse(artifact.id))
         for age in (LEASE, GRACE):
-            house.clock.forward(age + INSTANT)
-            await house.tidy()()
-        assert (house.count("uploads"), house.count("artifacts"), house.count("blobs")) == (0, 0, 0)
-        assert house.stored_files() == []
+            harness.clock.forward(age + INSTANT)
+            await harness.tidy()()
+        assert (harness.count("uploads"), harness.count("artifacts"), harness.count("blobs")) == (0, 0, 0)
+        assert harness.stored_files() == []
         steps = steps * 3 // 2 + 1
     assert cancelled > 5
 
 
-async def test_a_caller_that_leaves_while_the_commit_is_under_way_does_not_take_the_bytes_along(house: House) -> None:
+async def test_a_caller_that_leaves_while_the_commit_is_under_way_does_not_take_the_bytes_along(
+    harness: ServiceHarness,
+) -> None:
     """The commit cannot be called back: if it happened, the bytes must be there."""
     payload = PAYLOADS["file"]
     committing = asyncio.Event()
-    catalog = Announcing(house, committing)
-    task = asyncio.ensure_future(house.put(payload, settings={"catalog": catalog}))
+    catalog = Announcing(harness, committing)
+    task = asyncio.ensure_future(harness.put(payload, settings={"catalog": catalog}))
     await committing.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    (artifact,) = (await house.browse(CALLER, Filter(), None, 10)).items
-    assert await house.content(artifact.id) == payload
-    assert (await house.audit()()).findings == ()
-    assert house.count("uploads") == 0
+    (artifact,) = (await harness.browse(CALLER, ArtifactFilter(), None, 10)).items
+    assert await harness.content(artifact.id) == payload
+    assert (await harness.audit()()).findings == ()
+    assert harness.count("uploads") == 0
 
 
-async def test_a_caller_that_leaves_while_a_repetition_is_committed_leaves_the_first_alone(house: House) -> None:
+async def test_a_caller_that_leaves_while_a_repetition_is_committed_leaves_the_first_alone(
+    harness: ServiceHarness,
+) -> None:
     payload = PAYLOADS["file"]
-    first = await house.put(payload, said={"tool_call_id": "a"})
+    first = await harness.put(payload, said={"tool_call_id": "a"})
     committing = asyncio.Event()
     task = asyncio.ensure_future(
-        house.put(payload, said={"tool_call_id": "b"}, settings={"catalog": Announcing(house, committing)})
+        harness.put(payload, said={"tool_call_id": "b"}, settings={"catalog": Announcing(harness, committing)})
     )
     await committing.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await house.content(first.id) == payload
-    assert len(house.stored_files()) == 1
-    assert (await house.audit()()).findings == ()
+    assert await harness.content(first.id) == payload
+    assert len(harness.stored_files()) == 1
+    assert (await harness.audit()()).findings == ()

@@ -6,30 +6,32 @@ from typing import Any
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, EarlierRun, Sample
+from coatcheck.core.artifact import Caller, EarlierRun, PayloadSample
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.compare import earlier_run
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.offer import Offer, Receipt
-from usecases.house import CALLER, GRACE, TOMBSTONE_LIFE, House, lines, noise
+from coatcheck.usecases.ingest_request import IngestRequest, Receipt
+from usecases.service_harness import CALLER, GRACE, TOMBSTONE_LIFE, ServiceHarness, lines, noise
 
 RUN = {"session": "s", "tool_name": "bash", "command": "make"}
 SIZES = pytest.mark.parametrize("size", [400, 100_000])
 
 
-async def compared_to(house: House, receipt: Receipt) -> str | None:
-    return (await house.find(CALLER, ids.parse(receipt.id))).artifact.said.compared_to
+async def compared_to(harness: ServiceHarness, receipt: Receipt) -> str | None:
+    return (await harness.find(CALLER, ids.parse(receipt.id))).artifact.said.compared_to
 
 
-async def put(house: House, payload: bytes, compare_to: str | None = "previous", **offer: Any) -> Receipt:  # noqa: ANN401 - fields
-    return await house.put(payload, said=offer.pop("said", RUN), compare_to=compare_to, **offer)
+async def put(harness: ServiceHarness, payload: bytes, compare_to: str | None = "previous", **offer: Any) -> Receipt:  # noqa: ANN401 - fields
+    return await harness.put(payload, said=offer.pop("said", RUN), compare_to=compare_to, **offer)
 
 
 @SIZES
-async def test_previous_is_the_last_run_of_the_same_session_tool_and_command(house: House, size: int) -> None:
-    first, second, third = [await put(house, lines(size, seed)) for seed in range(3)]
-    other = await put(house, lines(size, 9), said=RUN | {"command": "make test"})
-    assert [await compared_to(house, each) for each in (first, second, third, other)] == [
+async def test_previous_is_the_last_run_of_the_same_session_tool_and_command(
+    harness: ServiceHarness, size: int
+) -> None:
+    first, second, third = [await put(harness, lines(size, seed)) for seed in range(3)]
+    other = await put(harness, lines(size, 9), said=RUN | {"command": "make test"})
+    assert [await compared_to(harness, each) for each in (first, second, third, other)] == [
         None,
         first.id,
         second.id,
@@ -39,100 +41,100 @@ async def test_previous_is_the_last_run_of_the_same_session_tool_and_command(hou
 
 
 @SIZES
-async def test_a_repetition_keeps_what_was_found_first(house: House, size: int) -> None:
-    first, second = [await put(house, lines(size, seed)) for seed in range(2)]
+async def test_a_repetition_keeps_what_was_found_first(harness: ServiceHarness, size: int) -> None:
+    first, second = [await put(harness, lines(size, seed)) for seed in range(2)]
     for key in (None, "k", "k"):
         for payload, receipt, earlier in ((0, first, None), (1, second, first.id)):
-            again = await put(house, lines(size, payload), key=key and f"{key}{payload}")
+            again = await put(harness, lines(size, payload), key=key and f"{key}{payload}")
             assert (again.id, again.created) == (receipt.id, False)
-            assert await compared_to(house, again) == earlier
+            assert await compared_to(harness, again) == earlier
 
 
-async def test_a_key_answers_again_although_the_previous_run_is_another_by_now(house: House) -> None:
-    await put(house, b"first")
-    second = await put(house, b"second", key="k")
-    await put(house, b"third")
-    again = await put(house, b"second", key="k")
+async def test_a_key_answers_again_although_the_previous_run_is_another_by_now(harness: ServiceHarness) -> None:
+    await put(harness, b"first")
+    second = await put(harness, b"second", key="k")
+    await put(harness, b"third")
+    again = await put(harness, b"second", key="k")
     assert (again.id, again.replayed, again.created) == (second.id, True, True)
 
 
 @SIZES
-async def test_an_artifact_that_is_named_is_what_it_is_compared_with(house: House, size: int) -> None:
-    named = await house.put(lines(size))
-    receipt = await put(house, lines(size, 2), named.id)
-    assert await compared_to(house, receipt) == named.id
-    await house.forget(CALLER, ids.parse(named.id))
-    again = await put(house, lines(size, 2), named.id)  # it is decided, and needs nobody any more
+async def test_an_artifact_that_is_named_is_what_it_is_compared_with(harness: ServiceHarness, size: int) -> None:
+    named = await harness.put(lines(size))
+    receipt = await put(harness, lines(size, 2), named.id)
+    assert await compared_to(harness, receipt) == named.id
+    await harness.forget(CALLER, ids.parse(named.id))
+    again = await put(harness, lines(size, 2), named.id)  # it is decided, and needs nobody any more
     assert (again.id, again.created, again.warnings) == (receipt.id, False, ())
-    other = await put(house, lines(size, 2), (await house.put(lines(size, 3))).id)
+    other = await put(harness, lines(size, 2), (await harness.put(lines(size, 3))).id)
     assert [notice.code for notice in other.warnings] == ["said_before"]
     assert "compare_to" in other.warnings[0].message
-    assert await compared_to(house, receipt) == named.id
+    assert await compared_to(harness, receipt) == named.id
 
 
-async def refused(house: House, compare_to: str, caller: Caller = CALLER) -> Code:
-    before = house.count("artifacts")
+async def refused(harness: ServiceHarness, compare_to: str, caller: Caller = CALLER) -> Code:
+    before = harness.count("artifacts")
     with pytest.raises(CoatcheckError) as caught:
-        await house.put(b"new", said={"session": "mine-1"}, caller=caller, compare_to=compare_to)
-    assert house.count("artifacts") == before
+        await harness.put(b"new", said={"session": "mine-1"}, caller=caller, compare_to=compare_to)
+    assert harness.count("artifacts") == before
     return caught.value.code
 
 
-async def test_what_is_not_there_is_refused_and_nothing_is_stored(house: House) -> None:
-    deleted, expired = await house.put(b"deleted"), await house.put(b"expired", ttl=60)
-    foreign = await house.put(b"foreign", caller=Caller(namespace="other"))
-    hidden = await house.put(b"hidden", said={"session": "theirs"})
-    await house.forget(CALLER, ids.parse(deleted.id))
-    house.clock.forward(timedelta(seconds=60))
+async def test_what_is_not_there_is_refused_and_nothing_is_stored(harness: ServiceHarness) -> None:
+    deleted, expired = await harness.put(b"deleted"), await harness.put(b"expired", ttl=60)
+    foreign = await harness.put(b"foreign", caller=Caller(namespace="other"))
+    hidden = await harness.put(b"hidden", said={"session": "theirs"})
+    await harness.forget(CALLER, ids.parse(deleted.id))
+    harness.clock.forward(timedelta(seconds=60))
     narrow = Caller(session_prefix="mine-")
     unknown = ids.render(ids.check_digits(1))
-    codes = [await refused(house, each) for each in (deleted.id, expired.id, foreign.id, unknown)]
-    codes.append(await refused(house, hidden.id, narrow))
+    codes = [await refused(harness, each) for each in (deleted.id, expired.id, foreign.id, unknown)]
+    codes.append(await refused(harness, hidden.id, narrow))
     assert set(codes) == {Code.COMPARED_NOT_FOUND}
     assert GRACE < TOMBSTONE_LIFE  # the deleted one is a tombstone still, and yet it is told as the others are
 
 
 @pytest.mark.parametrize("said", [{}, {"tool_name": "bash"}, {"session": "s"}])
 async def test_without_a_session_or_anything_to_tell_runs_apart_there_is_no_previous_one(
-    house: House, said: dict[str, Any]
+    harness: ServiceHarness, said: dict[str, Any]
 ) -> None:
-    first = await put(house, b"first", said=said)
-    second = await put(house, b"second", said=said)
-    assert [await compared_to(house, each) for each in (first, second)] == [None, None]
+    first = await put(harness, b"first", said=said)
+    second = await put(harness, b"second", said=said)
+    assert [await compared_to(harness, each) for each in (first, second)] == [None, None]
 
 
-async def test_a_binary_run_is_compared_as_any_other(house: House) -> None:
-    first = await put(house, noise(50_000))
-    assert await compared_to(house, await put(house, noise(50_000, 2))) == first.id
+async def test_a_binary_run_is_compared_as_any_other(harness: ServiceHarness) -> None:
+    first = await put(harness, noise(50_000))
+    assert await compared_to(harness, await put(harness, noise(50_000, 2))) == first.id
 
 
-async def test_the_earlier_run_is_found_with_its_digest(house: House) -> None:
-    first = await put(house, b"first")
-    stored = (await house.find(CALLER, ids.parse(first.id))).artifact
-    asked = Offer(said=stored.said, compare_to="previous")
-    places = house.places()
-    opener = OpenContent(places.catalog, places.blobs, places.pool)
-    earlier = await earlier_run(places, CALLER, asked, b"another", opener)
-    sample = Sample(b"first", b"", 5)
+async def test_the_earlier_run_is_found_with_its_digest(harness: ServiceHarness) -> None:
+    first = await put(harness, b"first")
+    stored = (await harness.find(CALLER, ids.parse(first.id))).artifact
+    asked = IngestRequest(said=stored.said, compare_to="previous")
+    deps = harness.deps()
+    opener = OpenContent(deps.catalog, deps.blobs, deps.pool)
+    earlier = await earlier_run(deps, CALLER, asked, b"another", opener)
+    sample = PayloadSample(b"first", b"", 5)
     assert earlier == EarlierRun(id=first.id, sha256=stored.measure.sha256, sample=sample, lines=1, survey=None)
     own = ids.identity("default", "s", None, stored.measure.sha256)
-    assert await earlier_run(places, CALLER, asked, own, opener) is None
+    assert await earlier_run(deps, CALLER, asked, own, opener) is None
 
 
-async def test_a_card_says_what_is_new_since_the_earlier_run(house: House) -> None:
+async def test_a_card_says_what_is_new_since_the_earlier_run(harness: ServiceHarness) -> None:
     good = "".join(f"test_{n} ok in {n % 9} ms\n" for n in range(400)) + "400 passed\n"
     bad = good.replace("test_217 ok", "test_217 raised KeyError: 'colour'").replace(
         "400 passed", "1 failed, 399 passed"
     )
-    first = await put(house, good.encode())
-    second = await put(house, bad.encode())
+    first = await put(harness, good.encode())
+    second = await put(harness, bad.encode())
     assert f"Compared with {first.id}: 2 lines new, 1 line of it gone, numbers aside" in second.text
     assert "test_217 raised KeyError: 'colour'" in second.text
-    again = await put(house, bad.encode())
+    again = await put(harness, bad.encode())
     assert (again.id, again.text) == (second.id, second.text)
 
 
-async def test_a_run_with_the_same_bytes_is_said_to_be_the_same(house: House) -> None:
-    first = await put(house, b"nothing changed\n" * 900, said=RUN | {"tool_call_id": "call_1"})
-    second = await put(house, b"nothing changed\n" * 900, said=RUN | {"tool_call_id": "call_2"})
+async def test_a_run_with_the_same_bytes_is_said_to_be_the_same(harness: ServiceHarness) -> None:
+    first = await put(harness, b"nothing changed\n" * 900, said=RUN | {"tool_call_id": "call_1"})
+    second = await put(harness, b"nothing changed\n" * 900, said=RUN | {"tool_call_id": "call_2"})
     assert f"Same as {first.id}, byte for byte." in second.text

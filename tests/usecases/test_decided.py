@@ -9,19 +9,29 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policy import Policy, Scope
+from coatcheck.core.policy import Policy, PolicyScope
 from coatcheck.core.quota import Usage
 from coatcheck.ports.decisions import Decisions
-from coatcheck.usecases.empty_namespace import Emptied, EmptyNamespace
+from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
+from coatcheck.usecases.evict import Evict
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.holds import Holds
-from coatcheck.usecases.make_room import MakeRoom
-from coatcheck.usecases.offer import Receipt
+from coatcheck.usecases.ingest_request import Receipt
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.reads import NoteReads
-from usecases.house import CALLER, START, TOMBSTONE_LIFE, House, code_of, given, lines, noise, refusal
+from usecases.service_harness import (
+    CALLER,
+    START,
+    TOMBSTONE_LIFE,
+    ServiceHarness,
+    code_of,
+    given,
+    lines,
+    noise,
+    refusal,
+)
 
 DAY = 86_400
 
@@ -29,34 +39,36 @@ DAY = 86_400
 class Office:
     """A house with administrators."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
-        decisions: Decisions = house.catalog
-        self.policies = Policies(decisions, house.clock)
-        note = NoteReads(house.catalog, house.reads)
-        self.make_room = MakeRoom(house.catalog, house.clock, self.policies, note, tombstone_life=TOMBSTONE_LIFE)
-        self.find = Find(house.catalog, house.clock, house.reads, house.shelter, self.policies.evicts)
-        self.extend = Extend(house.catalog, house.clock, house.shelter, self.policies.now)
-        self.forget = Forget(house.catalog, house.clock, TOMBSTONE_LIFE, house.shelter, self.policies)
-        self.forget_session = ForgetSession(house.catalog, house.clock, TOMBSTONE_LIFE, house.shelter, self.policies)
-        self.holds = Holds(decisions, house.clock, lambda count: bytes(range(count)))
-        self.empty = EmptyNamespace(decisions, house.clock, self.policies, tombstone_life=TOMBSTONE_LIFE)
+    def __init__(self, harness: ServiceHarness) -> None:
+        self.harness = harness
+        decisions: Decisions = harness.catalog
+        self.policies = Policies(decisions, harness.clock)
+        note = NoteReads(harness.catalog, harness.reads)
+        self.make_room = Evict(harness.catalog, harness.clock, self.policies, note, tombstone_life=TOMBSTONE_LIFE)
+        self.find = Find(harness.catalog, harness.clock, harness.reads, harness.fallback, self.policies.evicts)
+        self.extend = Extend(harness.catalog, harness.clock, harness.fallback, self.policies.now)
+        self.forget = Forget(harness.catalog, harness.clock, TOMBSTONE_LIFE, harness.fallback, self.policies)
+        self.forget_session = ForgetSession(
+            harness.catalog, harness.clock, TOMBSTONE_LIFE, harness.fallback, self.policies
+        )
+        self.holds = Holds(decisions, harness.clock, lambda count: bytes(range(count)))
+        self.empty = EmptyNamespace(decisions, harness.clock, self.policies, tombstone_life=TOMBSTONE_LIFE)
 
     async def decide(self, policy: Policy, **part: str) -> None:
-        scope = Scope("default", *next(iter(part.items()))) if part else Scope("default")  # pyright: ignore[reportArgumentType]
+        scope = PolicyScope("default", *next(iter(part.items()))) if part else PolicyScope("default")  # pyright: ignore[reportArgumentType]
         await self.policies.set(CALLER, scope, policy)
 
     async def put(self, payload: bytes | AsyncIterator[bytes], **asked: Any) -> Receipt:  # noqa: ANN401 - as the house
         settings = {"rules": self.policies.now, "rooms": self.make_room}
-        return await self.house.put(payload, settings=settings, **asked)
+        return await self.harness.put(payload, settings=settings, **asked)
 
     async def usage(self) -> Usage:
-        return await self.house.catalog.usage_of("default")
+        return await self.harness.catalog.usage_of("default")
 
 
 @pytest.fixture
-def office(house: House) -> Office:
-    return Office(house)
+def office(harness: ServiceHarness) -> Office:
+    return Office(harness)
 
 
 async def test_a_receipt_tells_the_expiry_that_the_policy_gives(office: Office) -> None:
@@ -105,7 +117,7 @@ async def test_what_no_policy_would_take_is_refused_before_it_is_read_to_its_end
     assert read == []
     assert await code_of(office.put(b"word " * 300)) is Code.PAYLOAD_TOO_LARGE
     assert (await office.put(noise(50_000))).stored
-    assert office.house.count("artifacts") == 1
+    assert office.harness.count("artifacts") == 1
     assert (await office.usage()).reserved == 0
 
 
@@ -120,16 +132,16 @@ async def test_a_full_namespace_refuses_what_is_new_and_loses_nothing(office: Of
         assert error.extra["max_bytes"] == 60_000
     assert await office.usage() == before
     assert (await office.put(first)).created is False
-    assert await office.house.content(kept.id) == first
-    await office.house.rest()
-    assert office.house.count("uploads") == 0
-    assert len(office.house.stored_files()) == 1
+    assert await office.harness.content(kept.id) == first
+    await office.harness.rest()
+    assert office.harness.count("uploads") == 0
+    assert len(office.harness.stored_files()) == 1
 
 
 async def test_a_full_namespace_lets_go_of_what_was_read_longest_ago(office: Office) -> None:
     await office.decide(Policy(max_bytes=100_000, evict="least_recently_read"))
     old, read, pinned = [await office.put(noise(25_000, at), pinned=at == 3) for at in (1, 2, 3)]
-    office.house.clock.forward(timedelta(minutes=5))
+    office.harness.clock.forward(timedelta(minutes=5))
     await office.find(CALLER, ids.parse(read.id))
     new = await office.put(noise(45_000, 4))
     assert await code_of(office.find(CALLER, ids.parse(old.id))) is Code.ARTIFACT_GONE
@@ -152,9 +164,9 @@ async def test_a_lowered_limit_is_made_true_by_upkeep_where_the_policy_evicts(of
     for at in range(4):
         await office.put(noise(1_000, at))
     await office.decide(Policy(max_artifacts=3))
-    assert await office.make_room.relieve_all(office.house.catalog) == 0
+    assert await office.make_room.relieve_all(office.harness.catalog) == 0
     await office.decide(Policy(max_artifacts=3, evict="least_recently_read"))
-    assert await office.make_room.relieve_all(office.house.catalog) == 1
+    assert await office.make_room.relieve_all(office.harness.catalog) == 1
     assert (await office.usage()).artifacts == 3
 
 
@@ -185,14 +197,14 @@ async def test_a_held_artifact_is_not_deleted_and_the_refusal_names_the_hold(off
 async def test_only_who_administers_brings_back_what_a_hold_has_kept(office: Office) -> None:
     receipt = await office.put(b"evidence\n", ttl=60)
     await office.holds.place(CALLER, None, reason="case 7", number=ids.parse(receipt.id))
-    office.house.clock.forward(timedelta(hours=1))
-    await office.house.tidy()()
+    office.harness.clock.forward(timedelta(hours=1))
+    await office.harness.tidy()()
     plain = Caller(scopes=frozenset({"delete", "read"}))
     for caller in (plain, CALLER):
         assert await code_of(office.find(caller, ids.parse(receipt.id))) is Code.ARTIFACT_GONE
     assert await code_of(office.extend(plain, ids.parse(receipt.id), pinned=True)) is Code.ARTIFACT_GONE
     await office.extend(CALLER, ids.parse(receipt.id), ttl=DAY)
-    assert await office.house.content(receipt.id) == b"evidence\n"
+    assert await office.harness.content(receipt.id) == b"evidence\n"
 
 
 async def test_tombstones_last_as_long_as_the_policy_says(office: Office) -> None:
@@ -200,7 +212,7 @@ async def test_tombstones_last_as_long_as_the_policy_says(office: Office) -> Non
     receipt = await office.put(b"x\n")
     await office.forget(CALLER, ids.parse(receipt.id))
     assert await code_of(office.find(CALLER, ids.parse(receipt.id))) is Code.ARTIFACT_GONE
-    office.house.clock.forward(timedelta(minutes=1))
+    office.harness.clock.forward(timedelta(minutes=1))
     assert await code_of(office.find(CALLER, ids.parse(receipt.id))) is Code.ARTIFACT_NOT_FOUND
 
 
@@ -211,12 +223,12 @@ async def test_a_namespace_goes_in_batches_around_what_is_held_and_can_be_used_a
     hold = await office.holds.place(CALLER, None, reason="case 7", number=ids.parse(held.id))
     begun = await office.empty.begin(CALLER, "default")
     assert begun.deleting_at == START
-    assert await office.empty() == Emptied(artifacts=3)
+    assert await office.empty() == EmptyRound(artifacts=3)
     assert await code_of(office.put(b"new\n")) is Code.NAMESPACE_DELETING
     await office.find(CALLER, ids.parse(held.id))
     await office.holds.release(CALLER, hold.id)
-    assert await office.empty() == Emptied(artifacts=1, namespaces=1)
-    assert await office.empty() == Emptied()
+    assert await office.empty() == EmptyRound(artifacts=1, namespaces=1)
+    assert await office.empty() == EmptyRound()
     assert (await office.put(b"new\n")).created
 
 
@@ -229,27 +241,30 @@ async def test_a_held_namespace_is_not_begun_to_be_deleted(office: Office) -> No
 
 
 async def test_another_process_learns_of_a_policy_when_it_asks(office: Office) -> None:
-    other = Policies(office.house.catalog, office.house.clock)
+    other = Policies(office.harness.catalog, office.harness.clock)
     await office.decide(Policy(ttl=60))
     assert office.policies.effective("default") == Policy(ttl=60)
     assert other.effective("default") == Policy()
     await other.refresh()
     assert other.effective("default") == Policy(ttl=60)
-    await office.policies.remove(CALLER, Scope("default"))
+    await office.policies.remove(CALLER, PolicyScope("default"))
     await other.refresh()
     assert other.effective("default") == office.policies.effective("default") == Policy()
 
 
 async def test_who_administers_one_namespace_decides_nothing_for_others(office: Office) -> None:
     mine = Caller(namespace="acme", key_id="0123456789A")
-    assert await code_of(office.policies.set(mine, Scope("default"), Policy(ttl=60))) is Code.FORBIDDEN
-    assert await code_of(office.policies.set(mine, Scope("*"), Policy(ttl=60))) is Code.FORBIDDEN
-    assert await code_of(office.policies.remove(mine, Scope("default"))) is Code.FORBIDDEN
+    assert await code_of(office.policies.set(mine, PolicyScope("default"), Policy(ttl=60))) is Code.FORBIDDEN
+    assert await code_of(office.policies.set(mine, PolicyScope("*"), Policy(ttl=60))) is Code.FORBIDDEN
+    assert await code_of(office.policies.remove(mine, PolicyScope("default"))) is Code.FORBIDDEN
     assert await code_of(office.holds.place(mine, "default", reason="x")) is Code.FORBIDDEN
     assert await code_of(office.empty.begin(mine, "acme")) is Code.FORBIDDEN
     hold = await office.holds.place(CALLER, None, reason="case 7")
     assert await code_of(office.holds.release(mine, hold.id)) is Code.HOLD_NOT_FOUND
-    await office.policies.set(CALLER, Scope("*"), Policy(ttl=60))
-    await office.policies.set(CALLER, Scope("default"), Policy(ttl=70))
-    await office.policies.set(mine, Scope("acme"), Policy(ttl=80))
-    assert [scope for scope, _ in (await office.policies.current(mine, None))[1]] == [Scope("*"), Scope("acme")]
+    await office.policies.set(CALLER, PolicyScope("*"), Policy(ttl=60))
+    await office.policies.set(CALLER, PolicyScope("default"), Policy(ttl=70))
+    await office.policies.set(mine, PolicyScope("acme"), Policy(ttl=80))
+    assert [scope for scope, _ in (await office.policies.current(mine, None))[1]] == [
+        PolicyScope("*"),
+        PolicyScope("acme"),
+    ]

@@ -12,16 +12,26 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import BlobStore
-from coatcheck.ports.catalog import Catalog, Found
+from coatcheck.ports.catalog import Catalog, FoundArtifact
+from coatcheck.usecases.check_readiness import CheckReadiness
+from coatcheck.usecases.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.find import Find
+from coatcheck.usecases.flush_fallback import FlushFallback
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.offer import Receipt
-from coatcheck.usecases.outage import PATIENCE, Outage
-from coatcheck.usecases.ready import Ready
-from coatcheck.usecases.shelter import Shelter
-from coatcheck.usecases.write_through import WriteThrough
-from usecases.house import CALLER, GRACE, INSTANT, LEASE, TOMBSTONE_LIFE, House, code_of, lines, noise
+from coatcheck.usecases.ingest_request import Receipt
+from usecases.service_harness import (
+    CALLER,
+    GRACE,
+    INSTANT,
+    LEASE,
+    TOMBSTONE_LIFE,
+    ServiceHarness,
+    code_of,
+    lines,
+    noise,
+)
 
 PAUSE = timedelta(seconds=PATIENCE)
 SMALL = lines(20_000)
@@ -66,56 +76,56 @@ class Ailing:
 class Degraded:
     """A house whose catalogue or blob store fails, with everything that lives over it."""
 
-    def __init__(self, house: House, broken: str, fault: Fault, room: int = 1 << 24) -> None:
-        self.house = house
+    def __init__(self, harness: ServiceHarness, broken: str, fault: Fault, room: int = 1 << 24) -> None:
+        self.harness = harness
         self.fault = fault
-        self.catalog = cast("Catalog", Ailing(house.catalog, fault) if broken == "catalog" else house.catalog)
-        self.blobs = cast("BlobStore", Ailing(house.blobs, fault) if broken == "blobs" else house.blobs)
-        self.shelter = Shelter(room)
-        self.find = Find(self.catalog, house.clock, house.reads, self.shelter)
-        self.forget = Forget(self.catalog, house.clock, TOMBSTONE_LIFE, self.shelter)
-        self.forget_session = ForgetSession(self.catalog, house.clock, TOMBSTONE_LIFE, self.shelter)
-        self.extend = Extend(self.catalog, house.clock, self.shelter)
+        self.catalog = cast("Catalog", Ailing(harness.catalog, fault) if broken == "catalog" else harness.catalog)
+        self.blobs = cast("BlobStore", Ailing(harness.blobs, fault) if broken == "blobs" else harness.blobs)
+        self.fallback = FallbackBuffer(room)
+        self.find = Find(self.catalog, harness.clock, harness.reads, self.fallback)
+        self.forget = Forget(self.catalog, harness.clock, TOMBSTONE_LIFE, self.fallback)
+        self.forget_session = ForgetSession(self.catalog, harness.clock, TOMBSTONE_LIFE, self.fallback)
+        self.extend = Extend(self.catalog, harness.clock, self.fallback)
         self._names = iter(range(1000))
-        self.places: dict[str, Any] = {
+        self.deps: dict[str, Any] = {
             "catalog": self.catalog,
             "blobs": self.blobs,
-            "shelter": self.shelter,
-            "catalog_outage": Outage("catalogue", house.clock.seconds),
-            "blobs_outage": Outage("blob store", house.clock.seconds),
-            "new_blob_id": lambda: new_blob_id(house.clock.now(), next(self._names).to_bytes(10)),
+            "fallback": self.fallback,
+            "catalog_breaker": CircuitBreaker("catalogue", harness.clock.seconds),
+            "blobs_breaker": CircuitBreaker("blob store", harness.clock.seconds),
+            "new_blob_id": lambda: new_blob_id(harness.clock.now(), next(self._names).to_bytes(10)),
         }
 
     async def put(self, payload: bytes, **offer: Any) -> Receipt:  # noqa: ANN401 - fields of an Offer
-        return await self.house.put(payload, settings=self.places, **offer)
+        return await self.harness.put(payload, settings=self.deps, **offer)
 
     async def write_through(self, **changed: Any) -> int:  # noqa: ANN401 - settings
-        return await WriteThrough(self.house.places(**(self.places | changed)))()
+        return await FlushFallback(self.harness.deps(**(self.deps | changed)))()
 
     async def stored_nothing(self) -> bool:
         """Whether writing through stores nothing at this moment, whatever it says of that."""
-        waiting, rows = self.shelter.count, self.house.count("artifacts")
+        waiting, rows = self.fallback.count, self.harness.count("artifacts")
         try:
             stored = await self.write_through()
         except CoatcheckError:
             stored = 0
-        return (stored, self.shelter.count, self.house.count("artifacts")) == (0, waiting, rows)
+        return (stored, self.fallback.count, self.harness.count("artifacts")) == (0, waiting, rows)
 
-    async def found(self, artifact_id: str) -> Found:
+    async def found(self, artifact_id: str) -> FoundArtifact:
         return await self.find(CALLER, ids.parse(artifact_id), with_bytes=True)
 
     async def content(self, artifact_id: str) -> bytes:
-        content = self.house.opened()(await self.found(artifact_id))
+        content = self.harness.opened()(await self.found(artifact_id))
         return b"".join([block async for block in content.blocks(0, content.size)])
 
     async def settled(self) -> None:
         """Whatever was left to the upkeep is done."""
         self.fault.down = False
-        await self.house.rest()
-        self.house.clock.forward(LEASE + INSTANT)
-        await self.house.tidy()()
-        self.house.clock.forward(GRACE + INSTANT)
-        await self.house.tidy()()
+        await self.harness.rest()
+        self.harness.clock.forward(LEASE + INSTANT)
+        await self.harness.tidy()()
+        self.harness.clock.forward(GRACE + INSTANT)
+        await self.harness.tidy()()
 
 
 CASES = [("catalog", SMALL), ("catalog", LARGE), ("blobs", LARGE)]
@@ -125,46 +135,48 @@ IDS = ["catalogue, inline", "catalogue, file", "blob store"]
 @pytest.mark.parametrize(("broken", "payload"), CASES, ids=IDS)
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED])
 async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_the_same_id(
-    house: House, broken: str, payload: bytes, code: Code
+    harness: ServiceHarness, broken: str, payload: bytes, code: Code
 ) -> None:
-    world = Degraded(house, broken, Fault(code))
+    world = Degraded(harness, broken, Fault(code))
     receipt = await world.put(payload)
     assert (receipt.stored, receipt.created, [w.code for w in receipt.warnings]) == (False, True, [str(code)])
     assert await world.content(receipt.id) == payload
-    assert house.count("artifacts") == 0
+    assert harness.count("artifacts") == 0
     assert await world.stored_nothing()
     world.fault.down = False
-    house.clock.forward(PAUSE)
+    harness.clock.forward(PAUSE)
     assert await world.write_through() == 1
-    assert (world.shelter.count, house.count("artifacts")) == (0, 1)
-    assert await house.content(receipt.id) == payload
-    assert world.shelter.find(CALLER.namespace, ids.parse(receipt.id), house.clock.now()) is None
+    assert (world.fallback.count, harness.count("artifacts")) == (0, 1)
+    assert await harness.content(receipt.id) == payload
+    assert world.fallback.find(CALLER.namespace, ids.parse(receipt.id), harness.clock.now()) is None
     again = await world.put(payload)
     assert (again.id, again.stored, again.created) == (receipt.id, True, False)
     assert again.text != receipt.text or again.inline
 
 
 @pytest.mark.parametrize("broken", ["catalog", "blobs"])
-async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothing(house: House, broken: str) -> None:
-    healthy = Degraded(house, broken, Fault())
+async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothing(
+    harness: ServiceHarness, broken: str
+) -> None:
+    healthy = Degraded(harness, broken, Fault())
     healthy.fault.down = False
     first = await healthy.put(LARGE)
-    await house.forget(CALLER, ids.parse(first.id))
+    await harness.forget(CALLER, ids.parse(first.id))
     await healthy.settled()
     assert healthy.fault.calls > 1
     for k in range(healthy.fault.calls):
-        world = Degraded(house, broken, Fault())
+        world = Degraded(harness, broken, Fault())
         world.fault.answers = k
         receipt = await world.put(noise(300_000, seed=100 + k))
         if receipt.stored:  # only asking whether it was there already failed
-            await house.forget(CALLER, ids.parse(receipt.id))
+            await harness.forget(CALLER, ids.parse(receipt.id))
         await world.settled()
-        assert (k, house.stored_files(), house.count("uploads"), house.count("artifacts")) == (k, [], 0, 0)
+        assert (k, harness.stored_files(), harness.count("uploads"), harness.count("artifacts")) == (k, [], 0, 0)
 
 
-async def test_while_nobody_knows_a_read_is_not_answered_not_found(house: House) -> None:
-    kept = await house.put(SMALL)
-    world = Degraded(house, "catalog", Fault(), room=0)
+async def test_while_nobody_knows_a_read_is_not_answered_not_found(harness: ServiceHarness) -> None:
+    kept = await harness.put(SMALL)
+    world = Degraded(harness, "catalog", Fault(), room=0)
     lost = await world.put(LARGE)
     for artifact_id in (kept.id, lost.id):
         assert await code_of(world.found(artifact_id)) is Code.STORAGE_UNAVAILABLE
@@ -173,8 +185,8 @@ async def test_while_nobody_knows_a_read_is_not_answered_not_found(house: House)
     assert await code_of(world.found(lost.id)) is Code.ARTIFACT_NOT_FOUND
 
 
-async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     for seed in range(5):
         assert not (await world.put(lines(2_000, seed))).stored
     assert world.fault.calls == 1
@@ -184,9 +196,9 @@ async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(hous
     assert (await world.put(lines(2_000, 7))).stored
 
 
-async def test_what_is_ready_takes_the_next_payload(house: House) -> None:
-    place = Degraded(house, "catalog", Fault())
-    ready = Ready(place.catalog, place.places["catalog_outage"])
+async def test_what_is_ready_takes_the_next_payload(harness: ServiceHarness) -> None:
+    place = Degraded(harness, "catalog", Fault())
+    ready = CheckReadiness(place.catalog, place.deps["catalog_breaker"])
     assert not (await place.put(SMALL)).stored
     assert await code_of(ready()) == Code.STORAGE_UNAVAILABLE
     assert not (await place.put(SMALL + b"1")).stored
@@ -196,28 +208,28 @@ async def test_what_is_ready_takes_the_next_payload(house: House) -> None:
     assert (await place.put(SMALL + b"3")).stored
 
 
-async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     assert not (await world.put(lines(2_000, 1))).stored
     world.fault.down = False
-    house.clock.forward(PAUSE - INSTANT)
+    harness.clock.forward(PAUSE - INSTANT)
     assert not (await world.put(lines(2_000, 2))).stored
-    house.clock.forward(INSTANT)
+    harness.clock.forward(INSTANT)
     assert (await world.put(lines(2_000, 3))).stored
 
 
-async def test_however_many_wait_a_silent_store_is_waited_for_once(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_however_many_wait_a_silent_store_is_waited_for_once(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     for seed in range(5):
         await world.put(lines(2_000, seed))
-    house.clock.forward(PAUSE)
+    harness.clock.forward(PAUSE)
     asked = world.fault.calls
     assert await world.stored_nothing()
     assert world.fault.calls == asked + 1
 
 
-async def test_the_oldest_make_room_and_the_largest_find_none(house: House) -> None:
-    world = Degraded(house, "catalog", Fault(), room=3 * 310_000)
+async def test_the_oldest_make_room_and_the_largest_find_none(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault(), room=3 * 310_000)
     kept = [(await world.put(noise(300_000, seed))).id for seed in range(5)]
     large = await world.put(noise(1_000_000))
     beyond = await world.put(noise(5_000_000))
@@ -240,8 +252,8 @@ async def outcome(world: Degraded, artifact_id: str) -> str:
     return "readable"
 
 
-async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     one = await world.put(lines(3_000, 1))
     of_session = await world.put(lines(3_000, 2), said={"session": "s"})
     brief = await world.put(lines(3_000, 3), ttl=60)
@@ -249,49 +261,51 @@ async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(house: 
     world.fault.down = False
     await world.forget(CALLER, ids.parse(one.id))
     assert await world.forget_session(CALLER, "s") == 1
-    house.clock.forward(PAUSE * 30)
+    harness.clock.forward(PAUSE * 30)
     assert await world.write_through() == 0
-    assert (world.shelter.count, house.count("artifacts")) == (0, 0)
+    assert (world.fallback.count, harness.count("artifacts")) == (0, 0)
     for receipt in (one, of_session, brief):
         assert await code_of(world.found(receipt.id)) is Code.ARTIFACT_NOT_FOUND
 
 
 @pytest.mark.parametrize("whole_session", [False, True])
-async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(house: House, whole_session: bool) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(
+    harness: ServiceHarness, whole_session: bool
+) -> None:
+    world = Degraded(harness, "catalog", Fault())
     receipt = await world.put(SMALL, said={"session": "s"})
     world.fault.down = False
     number = ids.parse(receipt.id)
     deleting = world.forget_session(CALLER, "s") if whole_session else world.forget(CALLER, number)
-    meeting = MeetingCatalog(house, deleting)
+    meeting = MeetingCatalog(harness, deleting)
     await world.write_through(catalog=meeting)
     await cast("asyncio.Task[object]", meeting.task)
-    assert (world.shelter.count, house.count("artifacts"), house.count("tombstones")) == (0, 0, 1)
+    assert (world.fallback.count, harness.count("artifacts"), harness.count("tombstones")) == (0, 0, 1)
 
 
-async def test_one_put_out_while_it_is_being_stored_stays_stored(house: House) -> None:
-    world = Degraded(house, "catalog", Fault(), room=2 * 310_000)
+async def test_one_put_out_while_it_is_being_stored_stays_stored(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault(), room=2 * 310_000)
     receipt = await world.put(LARGE)
     world.fault.down = False
 
     async def crowd() -> None:
         for seed in range(5):
-            found = world.shelter.find(CALLER.namespace, ids.parse(receipt.id), house.clock.now())
+            found = world.fallback.find(CALLER.namespace, ids.parse(receipt.id), harness.clock.now())
             if found is not None:
-                world.shelter.forget(CALLER.namespace, ids.parse(receipt.id))
+                world.fallback.forget(CALLER.namespace, ids.parse(receipt.id))
             await asyncio.sleep(0 * seed)
 
-    meeting = MeetingCatalog(house, crowd())
+    meeting = MeetingCatalog(harness, crowd())
     assert await world.write_through(catalog=meeting) == 1
     await cast("asyncio.Task[object]", meeting.task)
-    assert await house.content(receipt.id) == LARGE
+    assert await harness.content(receipt.id) == LARGE
 
 
 class MeetingCatalog:
     """A catalogue during whose commit something else begins."""
 
-    def __init__(self, house: House, other: Coroutine[Any, Any, object]) -> None:
-        self._catalog = house.catalog
+    def __init__(self, harness: ServiceHarness, other: Coroutine[Any, Any, object]) -> None:
+        self._catalog = harness.catalog
         self._other = other
         self.task: asyncio.Task[object] | None = None
 
@@ -305,53 +319,53 @@ class MeetingCatalog:
         return getattr(self._catalog, name)
 
 
-async def test_what_was_deleted_elsewhere_meanwhile_is_not_revived(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_what_was_deleted_elsewhere_meanwhile_is_not_revived(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     receipt = await world.put(SMALL)
-    house.clock.forward(INSTANT)
-    other = await house.put(SMALL)
-    house.clock.forward(INSTANT)
-    await house.forget(CALLER, ids.parse(other.id))
+    harness.clock.forward(INSTANT)
+    other = await harness.put(SMALL)
+    harness.clock.forward(INSTANT)
+    await harness.forget(CALLER, ids.parse(other.id))
     world.fault.down = False
     assert (other.id, await world.write_through()) == (receipt.id, 0)
-    assert (world.shelter.count, house.count("artifacts"), house.count("tombstones")) == (0, 0, 1)
+    assert (world.fallback.count, harness.count("artifacts"), harness.count("tombstones")) == (0, 0, 1)
 
 
-async def test_a_delete_that_was_refused_leaves_what_waits_to_the_next_one(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_a_delete_that_was_refused_leaves_what_waits_to_the_next_one(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     number = ids.parse((await world.put(SMALL)).id)
     assert await code_of(world.forget(CALLER, number)) is Code.STORAGE_UNAVAILABLE
     world.fault.down = False
     await world.forget(CALLER, number)
-    assert (world.shelter.count, await world.write_through(), house.count("artifacts")) == (0, 0, 0)
+    assert (world.fallback.count, await world.write_through(), harness.count("artifacts")) == (0, 0, 0)
 
 
-async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     await world.put(LARGE)
     world.fault.down = False
     for error in (Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE):
-        deaf: dict[str, Any] = {**world.places, "catalog": Deaf(house, error)}
-        lost = WriteThrough(house.places(**deaf))
+        deaf: dict[str, Any] = {**world.deps, "catalog": Deaf(harness, error)}
+        lost = FlushFallback(harness.deps(**deaf))
         for _ in range(3):
             assert await code_of(lost()) is error
-            lost._p.catalog_outage.answers()  # pyright: ignore[reportPrivateUsage]
-        assert len(house.stored_files()) == (0 if error is Code.STORAGE_FULL else 1)
+            lost._p.catalog_breaker.answers()  # pyright: ignore[reportPrivateUsage]
+        assert len(harness.stored_files()) == (0 if error is Code.STORAGE_FULL else 1)
     assert await lost_then_found(world, lost)
 
 
-async def lost_then_found(world: Degraded, verb: WriteThrough) -> bool:
+async def lost_then_found(world: Degraded, verb: FlushFallback) -> bool:
     """Whether the same file is committed in the end."""
-    (file,) = world.house.stored_files()
+    (file,) = world.harness.stored_files()
     cast("Any", verb._p.catalog).error = None  # pyright: ignore[reportPrivateUsage]
-    return await verb() == 1 and world.house.stored_files() == [file]
+    return await verb() == 1 and world.harness.stored_files() == [file]
 
 
 class Deaf:
     """A catalogue that answers everything but a commit."""
 
-    def __init__(self, house: House, error: Code) -> None:
-        self._catalog = house.catalog
+    def __init__(self, harness: ServiceHarness, error: Code) -> None:
+        self._catalog = harness.catalog
         self.error: Code | None = error
 
     async def store_artifact(self, change: StoreArtifact) -> object:
@@ -363,21 +377,21 @@ class Deaf:
         return getattr(self._catalog, name)
 
 
-async def test_a_key_means_nothing_before_storage_took_its_request(house: House) -> None:
-    world = Degraded(house, "catalog", Fault())
+async def test_a_key_means_nothing_before_storage_took_its_request(harness: ServiceHarness) -> None:
+    world = Degraded(harness, "catalog", Fault())
     first = await world.put(SMALL, key="k")
     world.fault.down = False
-    house.clock.forward(PAUSE)
+    harness.clock.forward(PAUSE)
     second = await world.put(SMALL, key="k")
     assert (first.stored, second.stored, second.created, second.id) == (False, True, True, first.id)
-    assert (await world.write_through(), world.shelter.count, house.count("artifacts")) == (0, 0, 1)
+    assert (await world.write_through(), world.fallback.count, harness.count("artifacts")) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("budget", [64, 128, 300, 600, 4096])
 async def test_the_card_of_what_is_not_stored_keeps_its_budget_and_offers_nothing_to_read(
-    house: House, budget: int
+    harness: ServiceHarness, budget: int
 ) -> None:
-    world = Degraded(house, "catalog", Fault(), room=0)
+    world = Degraded(harness, "catalog", Fault(), room=0)
     receipt = await world.put(SMALL, card_tokens=budget, inline_tokens=0)
     assert receipt.tokens <= budget
     assert receipt.card.next is None

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from coatcheck.core.context import Payload
-from coatcheck.usecases.carded import Carded, CardedPlaces, Keep, StoreAndCard
+from coatcheck.core.context import PlannedPayload
 from coatcheck.usecases.find import Find
-from coatcheck.usecases.offer import Receipt
-from usecases.house import CALLER, House
+from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps, PayloadCard, PayloadRetention
+from coatcheck.usecases.ingest_request import Receipt
+from usecases.service_harness import CALLER, ServiceHarness
 
 KIB = 1024
 FAILURE = "error[E0425]: cannot find value `cloakroom` in this scope"
@@ -55,8 +55,8 @@ def progress(size: int, seed: int) -> str:
 OUTPUTS: dict[str, Callable[[int, int], str]] = {"build": build, "levels": levels, "wide": wide, "progress": progress}
 
 
-def in_history(text: str, *, tool: str = "bash", command: str | None = "make all") -> Payload:
-    return Payload(
+def in_history(text: str, *, tool: str = "bash", command: str | None = "make all") -> PlannedPayload:
+    return PlannedPayload(
         key="k",
         kind="output",
         why="oversized",
@@ -72,19 +72,19 @@ def in_history(text: str, *, tool: str = "bash", command: str | None = "make all
     )
 
 
-def step(house: House) -> StoreAndCard:
+def step(harness: ServiceHarness) -> FindOrIngest:
     """The step as the composition makes it, which remembers nothing yet."""
-    find = Find(house.catalog, house.clock, house.reads)
-    return StoreAndCard(CardedPlaces(ingest=house.ingest(), places=house.places(), find=find, card_text=None))
+    find = Find(harness.catalog, harness.clock, harness.reads)
+    return FindOrIngest(FindOrIngestDeps(ingest=harness.ingest(), deps=harness.deps(), find=find, card_text=None))
 
 
-async def ingested(house: House, text: str, session: str, budget: int, *, tool: str = "bash") -> Receipt:
+async def ingested(harness: ServiceHarness, text: str, session: str, budget: int, *, tool: str = "bash") -> Receipt:
     said = {"tool_name": tool, "tool_call_id": "call_1", "command": "make all", "session": session}
-    return await house.put(text.encode(), said=said, card_tokens=budget, inline_tokens=0)
+    return await harness.put(text.encode(), said=said, card_tokens=budget, inline_tokens=0)
 
 
-async def carded(house: House, payload: Payload, session: str, budget: int) -> Carded:
-    return await step(house)(CALLER, payload, Keep(session=session), budget)
+async def carded(harness: ServiceHarness, payload: PlannedPayload, session: str, budget: int) -> PayloadCard:
+    return await step(harness)(CALLER, payload, PayloadRetention(session=session), budget)
 
 
 def evidence(text: str | None, artifact: str | None) -> str:
@@ -99,32 +99,36 @@ def evidence(text: str | None, artifact: str | None) -> str:
 @pytest.mark.parametrize("name", OUTPUTS)
 @pytest.mark.parametrize("size", [520 * KIB, 1_700 * KIB], ids=["just over 512 KiB", "several blocks"])
 async def test_a_history_shows_of_a_large_output_what_its_ingest_showed(
-    house: House, name: str, size: int, budget: int
+    harness: ServiceHarness, name: str, size: int, budget: int
 ) -> None:
     text = OUTPUTS[name](size, budget)
     assert len(text) > 512 * KIB
-    receipt = await ingested(house, text, "posted", budget)
-    found = await carded(house, in_history(text), "posted", budget)
-    first = await carded(house, in_history(text), "only in a history", budget)
+    receipt = await ingested(harness, text, "posted", budget)
+    found = await carded(harness, in_history(text), "posted", budget)
+    first = await carded(harness, in_history(text), "only in a history", budget)
     assert (found.id, found.created, found.text) == (receipt.id, False, receipt.text)
     assert (first.created, found.tokens) == (True, receipt.tokens)
     assert evidence(first.text, first.id) == evidence(receipt.text, receipt.id)
-    assert (await carded(house, in_history(text), "only in a history", budget)).text == first.text
+    assert (await carded(harness, in_history(text), "only in a history", budget)).text == first.text
 
 
 @pytest.mark.parametrize("name", ["build", "wide", "progress"])
-async def test_a_failure_in_the_middle_of_a_large_output_is_on_its_card_in_a_history(house: House, name: str) -> None:
+async def test_a_failure_in_the_middle_of_a_large_output_is_on_its_card_in_a_history(
+    harness: ServiceHarness, name: str
+) -> None:
     text = OUTPUTS[name](1_700 * KIB, 3)
-    found = await carded(house, in_history(text), "failed", 600)
+    found = await carded(harness, in_history(text), "failed", 600)
     assert FAILURE in (found.text or "")
 
 
-async def test_a_history_that_says_other_things_of_a_large_output_shows_what_its_own_ingest_would(house: House) -> None:
+async def test_a_history_that_says_other_things_of_a_large_output_shows_what_its_own_ingest_would(
+    harness: ServiceHarness,
+) -> None:
     text = build(900 * KIB, 5)
-    await ingested(house, text, "declared", 600, tool="read_file")
-    found = await carded(house, in_history(text), "declared", 600)
+    await ingested(harness, text, "declared", 600, tool="read_file")
+    found = await carded(harness, in_history(text), "declared", 600)
     assert not found.created
-    receipt = await ingested(house, text, "as the history", 600)
+    receipt = await ingested(harness, text, "as the history", 600)
     assert evidence(found.text, found.id) == evidence(receipt.text, receipt.id)
-    without = await carded(house, structs.replace(in_history(text), command=None), "declared", 600)
+    without = await carded(harness, structs.replace(in_history(text), command=None), "declared", 600)
     assert "make all" not in (without.text or "")

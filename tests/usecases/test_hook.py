@@ -8,8 +8,8 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import Catalog
-from coatcheck.usecases.hook import HookAsk, answer_hook
-from usecases.house import CALLER, House
+from coatcheck.usecases.hook import HookRequest, answer_hook
+from usecases.service_harness import CALLER, ServiceHarness
 
 EVENT = {
     "hook_event_name": "PostToolUse",
@@ -31,25 +31,25 @@ class Away:
         return call
 
 
-async def test_a_result_is_carded_while_storage_stores(house: House) -> None:
-    answer = await answer_hook(house.ingest(), CALLER, EVENT, HookAsk())
+async def test_a_result_is_carded_while_storage_stores(harness: ServiceHarness) -> None:
+    answer = await answer_hook(harness.ingest(), CALLER, EVENT, HookRequest())
     assert answer["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[art_")
 
 
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED, Code.INTEGRITY])
-async def test_a_store_that_refuses_changes_nothing(house: House, code: Code) -> None:
+async def test_a_store_that_refuses_changes_nothing(harness: ServiceHarness, code: Code) -> None:
     async def refuse() -> None:
         raise CoatcheckError(code, "No.")
 
-    ingest = house.ingest(catalog=cast("Catalog", Away(refuse)))
-    assert await answer_hook(ingest, CALLER, EVENT, HookAsk()) == {}
+    ingest = harness.ingest(catalog=cast("Catalog", Away(refuse)))
+    assert await answer_hook(ingest, CALLER, EVENT, HookRequest()) == {}
 
 
-async def test_a_store_that_is_silent_is_not_waited_for(house: House) -> None:
+async def test_a_store_that_is_silent_is_not_waited_for(harness: ServiceHarness) -> None:
     never = asyncio.Event()
 
     async def wait() -> None:
         await never.wait()
 
-    ingest = house.ingest(catalog=cast("Catalog", Away(wait)))
-    assert await answer_hook(ingest, CALLER, EVENT, HookAsk(), seconds=0.05) == {}
+    ingest = harness.ingest(catalog=cast("Catalog", Away(wait)))
+    assert await answer_hook(ingest, CALLER, EVENT, HookRequest(), seconds=0.05) == {}

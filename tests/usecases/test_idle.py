@@ -12,64 +12,66 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import MIN_IDLE_TTL
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.artifacts import Touch
-from coatcheck.ports.tidying import ExpireArtifacts
+from coatcheck.ports.maintenance import ExpireArtifacts
 from coatcheck.usecases.find import Find
+from coatcheck.usecases.maintenance import MaintenanceRound
 from coatcheck.usecases.reads import NoteReads
-from coatcheck.usecases.tidy import Tidied
-from usecases.house import CALLER, INSTANT, START, TOMBSTONE_LIFE, House, code_of, refusal
+from usecases.service_harness import CALLER, INSTANT, START, TOMBSTONE_LIFE, ServiceHarness, code_of, refusal
 
 IDLE = timedelta(seconds=MIN_IDLE_TTL)
 
 
-async def test_a_read_that_no_row_shows_yet_keeps_its_artifact_alive_and_the_sweep_off_it(house: House) -> None:
-    number = ids.parse((await house.put(b"1", ttl=None, idle_ttl=60)).id)
-    house.clock.forward(IDLE - INSTANT)
-    await house.find(CALLER, number)
-    house.clock.forward(IDLE - INSTANT)
-    found = await house.find(CALLER, number)
+async def test_a_read_that_no_row_shows_yet_keeps_its_artifact_alive_and_the_sweep_off_it(
+    harness: ServiceHarness,
+) -> None:
+    number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
+    harness.clock.forward(IDLE - INSTANT)
+    await harness.find(CALLER, number)
+    harness.clock.forward(IDLE - INSTANT)
+    found = await harness.find(CALLER, number)
     assert found.artifact.expires_at == START + 2 * IDLE - INSTANT
-    house.clock.forward(IDLE - INSTANT)
-    assert await house.tidy()() == Tidied()
-    await house.find(CALLER, number)
-    house.clock.forward(IDLE)
-    error = await refusal(house.find(CALLER, number))
+    harness.clock.forward(IDLE - INSTANT)
+    assert await harness.tidy()() == MaintenanceRound()
+    await harness.find(CALLER, number)
+    harness.clock.forward(IDLE)
+    error = await refusal(harness.find(CALLER, number))
     assert (error.code, error.extra["reason"]) == (Code.ARTIFACT_GONE, "expired")
-    await NoteReads(house.catalog, house.reads)()
-    assert await code_of(house.find(CALLER, number)) is Code.ARTIFACT_GONE
-    assert await house.tidy()() == Tidied(expired=1)
+    await NoteReads(harness.catalog, harness.reads)()
+    assert await code_of(harness.find(CALLER, number)) is Code.ARTIFACT_GONE
+    assert await harness.tidy()() == MaintenanceRound(expired=1)
 
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_every_look_is_what_the_reads_before_it_say_whenever_they_are_written_down(
-    house: House, seed: int
+    harness: ServiceHarness, seed: int
 ) -> None:
     rng = random.Random(seed)
-    number = ids.parse((await house.put(b"1", ttl=rng.choice([None, 400]), idle_ttl=60)).id)
+    number = ids.parse((await harness.put(b"1", ttl=rng.choice([None, 400]), idle_ttl=60)).id)
     ends = START + IDLE
-    most = (await house.find(CALLER, number)).artifact
+    most = (await harness.find(CALLER, number)).artifact
     last = None if most.ttl is None else START + timedelta(seconds=most.ttl)
-    note = NoteReads(house.catalog, house.reads)
+    note = NoteReads(harness.catalog, harness.reads)
     for _ in range(60):
-        house.clock.forward(timedelta(seconds=rng.choice([1, 5, 14, 15, 30, 59])))
-        now = house.clock.now()
+        harness.clock.forward(timedelta(seconds=rng.choice([1, 5, 14, 15, 30, 59])))
+        now = harness.clock.now()
         if rng.random() < 0.7:
             if now < ends:
-                await house.find(CALLER, number)
+                await harness.find(CALLER, number)
                 if now - (ends - IDLE) >= IDLE / 4 and ends != last:
                     ends = now + IDLE if last is None else min(last, now + IDLE)
             else:
-                assert await code_of(house.find(CALLER, number)) is Code.ARTIFACT_GONE
+                assert await code_of(harness.find(CALLER, number)) is Code.ARTIFACT_GONE
         if rng.random() < 0.3:
             await note()
         if rng.random() < 0.2:
-            await house.tidy()()
+            await harness.tidy()()
 
 
 class Slow:
     """A catalogue whose look-ups wait until they are let go, after they were answered."""
 
-    def __init__(self, house: House) -> None:
-        self._catalog = house.catalog
+    def __init__(self, harness: ServiceHarness) -> None:
+        self._catalog = harness.catalog
         self.looked, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def find(self, *args: Any, **named: Any) -> object:  # noqa: ANN401 - passed on
@@ -82,22 +84,22 @@ class Slow:
         return getattr(self._catalog, name)
 
 
-async def test_an_artifact_is_not_buried_under_a_look_that_found_it_alive(house: House) -> None:
-    number = ids.parse((await house.put(b"1", ttl=None, idle_ttl=60)).id)
-    slow: Any = Slow(house)
-    house.clock.forward(IDLE - INSTANT)
-    looking = asyncio.ensure_future(Find(slow, house.clock, house.reads)(CALLER, number))
+async def test_an_artifact_is_not_buried_under_a_look_that_found_it_alive(harness: ServiceHarness) -> None:
+    number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
+    slow: Any = Slow(harness)
+    harness.clock.forward(IDLE - INSTANT)
+    looking = asyncio.ensure_future(Find(slow, harness.clock, harness.reads)(CALLER, number))
     await slow.looked.wait()
-    house.clock.forward(INSTANT)
-    assert await house.tidy()() == Tidied()
+    harness.clock.forward(INSTANT)
+    assert await harness.tidy()() == MaintenanceRound()
     slow.go_on.set()
     await looking
-    assert await house.tidy()() == Tidied()
-    assert (await house.find(CALLER, number)).artifact.expires_at == START + 2 * IDLE - INSTANT
+    assert await harness.tidy()() == MaintenanceRound()
+    assert (await harness.find(CALLER, number)).artifact.expires_at == START + 2 * IDLE - INSTANT
 
 
-async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_sweep(house: House) -> None:
-    number = ids.parse((await house.put(b"1", ttl=None, idle_ttl=60)).id)
+async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_sweep(harness: ServiceHarness) -> None:
+    number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
 
     class Failing:
         async def touch(self, change: Touch) -> None:
@@ -105,45 +107,45 @@ async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_swee
             raise CoatcheckError(Code.STORAGE_FULL, "Full.")
 
     for _ in range(4):
-        house.clock.forward(IDLE - INSTANT)
-        await house.find(CALLER, number)
+        harness.clock.forward(IDLE - INSTANT)
+        await harness.find(CALLER, number)
         failing: Any = Failing()
-        assert await code_of(NoteReads(failing, house.reads)()) is Code.STORAGE_FULL
-    assert await house.tidy()() == Tidied()
-    await house.find(CALLER, number)
-    now = house.clock.now()
+        assert await code_of(NoteReads(failing, harness.reads)()) is Code.STORAGE_FULL
+    assert await harness.tidy()() == MaintenanceRound()
+    await harness.find(CALLER, number)
+    now = harness.clock.now()
     sweep = ExpireArtifacts(now=now, tombstone_until=now + TOMBSTONE_LIFE, limit=9)
-    assert await house.catalog.expire_artifacts(sweep) == 0
+    assert await harness.catalog.expire_artifacts(sweep) == 0
 
 
-async def test_reads_are_written_down_beside_a_round_that_hangs(house: House) -> None:
-    number = ids.parse((await house.put(b"1", ttl=None, idle_ttl=60)).id)
-    house.clock.forward(IDLE / 2)
-    await house.find(CALLER, number)
+async def test_reads_are_written_down_beside_a_round_that_hangs(harness: ServiceHarness) -> None:
+    number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
+    harness.clock.forward(IDLE / 2)
+    await harness.find(CALLER, number)
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def hang() -> Tidied:
+    async def hang() -> MaintenanceRound:
         begun.set()
         await go_on.wait()
-        return Tidied()
+        return MaintenanceRound()
 
     hanging: Any = hang
-    async with running(hanging, 3600, NoteReads(house.catalog, house.reads)):
+    async with running(hanging, 3600, NoteReads(harness.catalog, harness.reads)):
         await begun.wait()
-        while house.reads.pending("default", number) is not None:  # noqa: ASYNC110 - it tells nobody
+        while harness.reads.pending("default", number) is not None:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0)
-        house.clock.forward(IDLE / 2)
-        await house.find(CALLER, number)
+        harness.clock.forward(IDLE / 2)
+        await harness.find(CALLER, number)
         go_on.set()
-    assert house.reads.pending("default", number) is None, "also at the end"
-    house.clock.forward(IDLE - INSTANT)
-    assert (await house.find(CALLER, number)).artifact.expires_at == START + 2 * IDLE
+    assert harness.reads.pending("default", number) is None, "also at the end"
+    harness.clock.forward(IDLE - INSTANT)
+    assert (await harness.find(CALLER, number)).artifact.expires_at == START + 2 * IDLE
 
 
 @pytest.mark.parametrize("seconds", [0, 1, MIN_IDLE_TTL - 1])
-async def test_an_idle_ttl_that_could_not_be_kept_is_refused(house: House, seconds: int) -> None:
-    assert await code_of(house.put(b"1", idle_ttl=seconds)) is Code.INVALID_REQUEST
-    assert house.is_empty()
-    number = ids.parse((await house.put(b"1")).id)
-    assert await code_of(house.extend(CALLER, number, idle_ttl=seconds)) is Code.INVALID_REQUEST
-    assert (await house.extend(CALLER, number, idle_ttl=MIN_IDLE_TTL)).idle_ttl == MIN_IDLE_TTL
+async def test_an_idle_ttl_that_could_not_be_kept_is_refused(harness: ServiceHarness, seconds: int) -> None:
+    assert await code_of(harness.put(b"1", idle_ttl=seconds)) is Code.INVALID_REQUEST
+    assert harness.is_empty()
+    number = ids.parse((await harness.put(b"1")).id)
+    assert await code_of(harness.extend(CALLER, number, idle_ttl=seconds)) is Code.INVALID_REQUEST
+    assert (await harness.extend(CALLER, number, idle_ttl=MIN_IDLE_TTL)).idle_ttl == MIN_IDLE_TTL

@@ -12,30 +12,43 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
-from coatcheck.core.intake import Intake
+from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.usecases.ingest import KEY_LIFE
-from usecases.house import CALLER, INSTANT, LEASE, House, code_of, given, house_in, lines, noise, stream
+from usecases.service_harness import (
+    CALLER,
+    INSTANT,
+    LEASE,
+    ServiceHarness,
+    code_of,
+    given,
+    harness_in,
+    lines,
+    noise,
+    stream,
+)
 
 BIG = noise(200_000)
 
 
-async def test_the_first_is_created_and_the_same_again_is_not(house: House) -> None:
+async def test_the_first_is_created_and_the_same_again_is_not(harness: ServiceHarness) -> None:
     for payload in (b"", b"small\n", lines(40_000), BIG):
-        first, again = await house.put(payload), await house.put(payload)
+        first, again = await harness.put(payload), await harness.put(payload)
         assert (first.created, again.created) == (True, False)
         assert (again.id, again.text, again.tokens) == (first.id, first.text, first.tokens)
         assert again.card == first.card
-        assert await house.content(first.id) == payload
-    assert house.count("artifacts") == house.count("blobs") == 4
-    assert len(house.stored_files()) == 1
+        assert await harness.content(first.id) == payload
+    assert harness.count("artifacts") == harness.count("blobs") == 4
+    assert len(harness.stored_files()) == 1
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
-async def test_the_last_declaration_counts_and_budget_and_query_follow_the_request(house: House, size: int) -> None:
+async def test_the_last_declaration_counts_and_budget_and_query_follow_the_request(
+    harness: ServiceHarness, size: int
+) -> None:
     payload = lines(size) + b"a needle in the hay\n" + lines(size, seed=2)
-    first = await house.put(payload, said={"title": "First", "tool_name": "bash"}, inline_tokens=0)
-    second = await house.put(payload, said={"title": "Second", "tool_name": "curl"}, inline_tokens=0, card_tokens=200)
-    third = await house.put(payload, said={"title": "Third"}, inline_tokens=0, query="needle")
+    first = await harness.put(payload, said={"title": "First", "tool_name": "bash"}, inline_tokens=0)
+    second = await harness.put(payload, said={"title": "Second", "tool_name": "curl"}, inline_tokens=0, card_tokens=200)
+    third = await harness.put(payload, said={"title": "Third"}, inline_tokens=0, query="needle")
     assert (second.id, third.id, second.created, third.created) == (first.id, first.id, False, False)
     assert ["First" in first.text, "Second" in second.text, "Third" in third.text] == [True] * 3
     # a brief card has no room for the tool's name, which the reader knows from its call
@@ -43,43 +56,43 @@ async def test_the_last_declaration_counts_and_budget_and_query_follow_the_reque
     assert (tools, "Tool: bash" in first.text, "Tool" in third.text) == (["bash", "curl", None], True, False)
     assert second.tokens <= 200 < first.tokens
     assert "a needle in the hay" in third.text
-    said = (await house.find(CALLER, ids.parse(first.id))).artifact.said
+    said = (await harness.find(CALLER, ids.parse(first.id))).artifact.said
     assert (said.title, said.tool_name) == ("Third", None)
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
 async def test_a_request_that_declares_nothing_is_answered_as_ever_and_leaves_the_last_word(
-    house: House, size: int
+    harness: ServiceHarness, size: int
 ) -> None:
     payload = lines(size)
-    bare = await house.put(payload, inline_tokens=0)
-    named = await house.put(payload, said={"title": "Named", "command": "make"}, inline_tokens=0)
-    again = await house.put(payload, inline_tokens=0)
+    bare = await harness.put(payload, inline_tokens=0)
+    named = await harness.put(payload, said={"title": "Named", "command": "make"}, inline_tokens=0)
+    again = await harness.put(payload, inline_tokens=0)
     assert again.text == bare.text != named.text
-    described = await house.describe()(CALLER, ids.parse(bare.id))
+    described = await harness.describe()(CALLER, ids.parse(bare.id))
     assert described.text == named.text
 
 
 @pytest.mark.parametrize("payload", [b"tiny\n", BIG], ids=["inline", "file"])
 async def test_the_same_bytes_under_another_tool_call_are_another_artifact_on_one_blob(
-    house: House, payload: bytes
+    harness: ServiceHarness, payload: bytes
 ) -> None:
-    one = await house.put(payload, said={"tool_call_id": "a"})
-    two = await house.put(payload, said={"tool_call_id": "b"})
+    one = await harness.put(payload, said={"tool_call_id": "a"})
+    two = await harness.put(payload, said={"tool_call_id": "b"})
     assert one.id != two.id
     assert (one.created, two.created) == (True, True)
-    assert house.count("blobs", "dead_at IS NULL") == 1
-    assert len(house.stored_files()) == (payload is BIG)
-    await house.forget(CALLER, ids.parse(one.id))
-    assert await house.content(two.id) == payload
+    assert harness.count("blobs", "dead_at IS NULL") == 1
+    assert len(harness.stored_files()) == (payload is BIG)
+    await harness.forget(CALLER, ids.parse(one.id))
+    assert await harness.content(two.id) == payload
 
 
-async def test_another_namespace_shares_neither_ids_nor_blobs(house: House) -> None:
+async def test_another_namespace_shares_neither_ids_nor_blobs(harness: ServiceHarness) -> None:
     other = Caller(namespace="other")
-    mine, theirs = await house.put(BIG), await house.put(BIG, caller=other)
+    mine, theirs = await harness.put(BIG), await harness.put(BIG, caller=other)
     assert mine.id != theirs.id
-    assert house.count("blobs") == len(house.stored_files()) == 2
-    assert await code_of(house.find(other, ids.parse(mine.id))) is Code.ARTIFACT_NOT_FOUND
+    assert harness.count("blobs") == len(harness.stored_files()) == 2
+    assert await code_of(harness.find(other, ids.parse(mine.id))) is Code.ARTIFACT_NOT_FOUND
 
 
 def _crowded(identity: bytes, probe: int) -> int:
@@ -88,31 +101,31 @@ def _crowded(identity: bytes, probe: int) -> int:
 
 
 async def test_an_id_that_had_to_be_probed_is_the_one_that_the_card_names(tmp_path: Path, template: Path) -> None:
-    async with house_in(tmp_path, template, number=_crowded) as house:
-        receipts = [await house.put(lines(3_000, seed), inline_tokens=0) for seed in range(4)]
+    async with harness_in(tmp_path, template, number=_crowded) as harness:
+        receipts = [await harness.put(lines(3_000, seed), inline_tokens=0) for seed in range(4)]
         assert [r.id for r in receipts[:2]] == [ids.render(_crowded(b"", 0)), ids.render(_crowded(b"", 1))]
         assert len({r.id for r in receipts}) == 4
         for seed, receipt in enumerate(receipts):
             assert receipt.id in receipt.text
             assert receipt.card.id == receipt.id
             assert not any(other.id in receipt.text for other in receipts if other is not receipt)
-            assert receipt.tokens == house.tokenizer.count(receipt.text)
-            assert await house.content(receipt.id) == lines(3_000, seed)
-            again = await house.put(lines(3_000, seed), inline_tokens=0)
+            assert receipt.tokens == harness.tokenizer.count(receipt.text)
+            assert await harness.content(receipt.id) == lines(3_000, seed)
+            again = await harness.put(lines(3_000, seed), inline_tokens=0)
             assert (again.id, again.created, again.text) == (receipt.id, False, receipt.text)
 
 
-async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(house: House) -> None:
+async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(harness: ServiceHarness) -> None:
     payload = lines(4_000)
-    count = house.tokenizer.count(payload.decode())
-    at = await house.put(payload, inline_tokens=count)
+    count = harness.tokenizer.count(payload.decode())
+    at = await harness.put(payload, inline_tokens=count)
     assert (at.inline, at.text, at.tokens) == (True, payload.decode(), count)
-    over = await house.put(payload, inline_tokens=count - 1)
+    over = await harness.put(payload, inline_tokens=count - 1)
     assert (over.inline, over.id) == (False, at.id)
     assert at.id in over.text
-    by_default = await house.put(payload, settings={"inline_tokens": count})
+    by_default = await harness.put(payload, settings={"inline_tokens": count})
     assert by_default.inline
-    assert not (await house.put(payload, settings={"inline_tokens": count - 1})).inline
+    assert not (await harness.put(payload, settings={"inline_tokens": count - 1})).inline
 
 
 @pytest.mark.parametrize(
@@ -120,53 +133,53 @@ async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(house
     [b"\x7fELF\x02\x01\x01" + bytes(57), b"caf\xe9 au lait\n", b"cut \xe2\x82", b"\x89PNG\r\n\x1a\n" + bytes(40)],
     ids=["binary", "latin-1", "cut character", "image"],
 )
-async def test_what_is_not_text_is_never_inline_however_small(house: House, payload: bytes) -> None:
-    receipt = await house.put(payload, inline_tokens=100_000)
+async def test_what_is_not_text_is_never_inline_however_small(harness: ServiceHarness, payload: bytes) -> None:
+    receipt = await harness.put(payload, inline_tokens=100_000)
     assert not receipt.inline
     assert receipt.id in receipt.text
-    assert await house.content(receipt.id) == payload
+    assert await harness.content(receipt.id) == payload
 
 
-async def test_zero_inline_tokens_make_a_card_of_everything_even_of_nothing(house: House) -> None:
+async def test_zero_inline_tokens_make_a_card_of_everything_even_of_nothing(harness: ServiceHarness) -> None:
     for payload in (b"", b"x"):
-        assert (await house.put(payload, inline_tokens=1)).inline
-        receipt = await house.put(payload, inline_tokens=0)
+        assert (await harness.put(payload, inline_tokens=1)).inline
+        receipt = await harness.put(payload, inline_tokens=0)
         assert not receipt.inline
         assert receipt.id in receipt.text
 
 
-async def test_a_payload_that_lost_its_middle_is_never_inline_and_says_so(house: House) -> None:
+async def test_a_payload_that_lost_its_middle_is_never_inline_and_says_so(harness: ServiceHarness) -> None:
     settings = {"payload_limit": 100}
-    receipt = await house.put(lines(101), keep_ends=True, inline_tokens=100_000, settings=settings)
+    receipt = await harness.put(lines(101), keep_ends=True, inline_tokens=100_000, settings=settings)
     assert not receipt.inline
     assert [w.code for w in receipt.warnings] == ["middle_dropped"]
-    whole = await house.put(lines(100), keep_ends=True, inline_tokens=100_000, settings=settings)
+    whole = await harness.put(lines(100), keep_ends=True, inline_tokens=100_000, settings=settings)
     assert (whole.inline, whole.warnings) == (True, ())
 
 
-def _stored_size(house: House, payload: bytes) -> int:
-    intake = Intake(house.tokenizer)
+def _stored_size(harness: ServiceHarness, payload: bytes) -> int:
+    intake = PayloadEncoder(harness.tokenizer)
     return len(intake.end(payload))
 
 
 @pytest.mark.parametrize("size", [0, 10_000, 700_000])
 async def test_stored_bytes_up_to_the_limit_live_in_the_catalogue_and_one_more_makes_a_file(
-    house: House, size: int
+    harness: ServiceHarness, size: int
 ) -> None:
     payload = lines(size)
-    limit = _stored_size(house, payload)
-    inline = await house.put(payload, said={"session": "inline"}, settings={"inline_bytes": limit})
-    assert house.stored_files() == []
-    assert house.count("inline_bytes") == 1
-    await house.forget(CALLER, ids.parse(inline.id))
-    filed = await house.put(payload, said={"session": "file"}, settings={"inline_bytes": limit - 1})
-    assert [p.stat().st_size for p in house.stored_files()] == [limit]
-    assert await house.content(filed.id) == payload
-    assert house.count("uploads") == 0
+    limit = _stored_size(harness, payload)
+    inline = await harness.put(payload, said={"session": "inline"}, settings={"inline_bytes": limit})
+    assert harness.stored_files() == []
+    assert harness.count("inline_bytes") == 1
+    await harness.forget(CALLER, ids.parse(inline.id))
+    filed = await harness.put(payload, said={"session": "file"}, settings={"inline_bytes": limit - 1})
+    assert [p.stat().st_size for p in harness.stored_files()] == [limit]
+    assert await harness.content(filed.id) == payload
+    assert harness.count("uploads") == 0
 
 
 @pytest.mark.parametrize("before", [0, 100, 600_000, 3_000_000])
-async def test_a_source_that_fails_in_the_middle_leaves_nothing(house: House, before: int) -> None:
+async def test_a_source_that_fails_in_the_middle_leaves_nothing(harness: ServiceHarness, before: int) -> None:
     class Broken(Exception):  # noqa: N818 - the client's own
         pass
 
@@ -176,19 +189,19 @@ async def test_a_source_that_fails_in_the_middle_leaves_nothing(house: House, be
         raise Broken
 
     with pytest.raises(Broken):
-        await house.put(source())
-    assert house.is_empty()
-    assert (await house.put(noise(before))).created
+        await harness.put(source())
+    assert harness.is_empty()
+    assert (await harness.put(noise(before))).created
 
 
-async def test_a_payload_over_the_limit_is_refused_and_leaves_nothing(house: House) -> None:
+async def test_a_payload_over_the_limit_is_refused_and_leaves_nothing(harness: ServiceHarness) -> None:
     settings = {"payload_limit": 1_000_000}
-    assert await code_of(house.put(noise(1_000_001), settings=settings)) is Code.PAYLOAD_TOO_LARGE
-    assert house.is_empty()
-    assert (await house.put(noise(1_000_000), settings=settings)).created
+    assert await code_of(harness.put(noise(1_000_001), settings=settings)) is Code.PAYLOAD_TOO_LARGE
+    assert harness.is_empty()
+    assert (await harness.put(noise(1_000_000), settings=settings)).created
 
 
-async def test_a_slow_upload_renews_its_lease_as_long_as_bytes_arrive(house: House) -> None:
+async def test_a_slow_upload_renews_its_lease_as_long_as_bytes_arrive(harness: ServiceHarness) -> None:
     """Steps just under the lease, with the reaper in between."""
     seen: list[int] = []
     step = LEASE - INSTANT
@@ -197,113 +210,115 @@ async def test_a_slow_upload_renews_its_lease_as_long_as_bytes_arrive(house: Hou
         for part in range(5):
             yield noise(512 * 1024, seed=part)
             yield noise(512 * 1024, seed=part + 10)
-            house.clock.forward(step)
-            seen.append((await house.tidy()()).reaped)
+            harness.clock.forward(step)
+            seen.append((await harness.tidy()()).reaped)
 
-    receipt = await house.put(source())
+    receipt = await harness.put(source())
     assert seen == [0] * 5
-    assert len(await house.content(receipt.id)) == 10 * 512 * 1024
+    assert len(await harness.content(receipt.id)) == 10 * 512 * 1024
 
 
-async def test_an_upload_that_was_reaped_is_fenced_and_leaves_nothing(house: House) -> None:
+async def test_an_upload_that_was_reaped_is_fenced_and_leaves_nothing(harness: ServiceHarness) -> None:
     reaped: list[int] = []
 
     async def source() -> AsyncIterator[bytes]:
         yield noise(512 * 1024)
         yield noise(512 * 1024)
         yield b"."
-        await house.flowing()
-        house.clock.forward(LEASE + timedelta(seconds=1))
-        reaped.append((await house.tidy()()).reaped)
+        await harness.flowing()
+        harness.clock.forward(LEASE + timedelta(seconds=1))
+        reaped.append((await harness.tidy()()).reaped)
         yield b"the rest"
 
-    assert await code_of(house.put(source())) is Code.UPLOAD_FENCED
+    assert await code_of(harness.put(source())) is Code.UPLOAD_FENCED
     assert reaped == [1]
-    assert house.stored_files() == []
-    assert (house.count("artifacts"), house.count("uploads")) == (0, 0)
-    house.clock.forward(timedelta(hours=1))
-    assert (await house.tidy()()).removed == 1
-    assert house.is_empty()
+    assert harness.stored_files() == []
+    assert (harness.count("artifacts"), harness.count("uploads")) == (0, 0)
+    harness.clock.forward(timedelta(hours=1))
+    assert (await harness.tidy()()).removed == 1
+    assert harness.is_empty()
 
 
-async def test_an_upload_reaped_after_its_last_byte_is_fenced_by_its_commit(house: House) -> None:
+async def test_an_upload_reaped_after_its_last_byte_is_fenced_by_its_commit(harness: ServiceHarness) -> None:
     """The renewal finds nothing to do; only the transaction notices."""
 
     async def source() -> AsyncIterator[bytes]:
         yield noise(512 * 1024)
         yield noise(512 * 1024)
         yield b"."
-        await house.written("uploads")
-        with closing(sqlite3.connect(house.root / "coatcheck.db")) as conn, conn:
+        await harness.written("uploads")
+        with closing(sqlite3.connect(harness.root / "coatcheck.db")) as conn, conn:
             assert conn.execute("DELETE FROM uploads").rowcount == 1
 
-    assert await code_of(house.put(source())) is Code.UPLOAD_FENCED
-    assert house.is_empty()
+    assert await code_of(harness.put(source())) is Code.UPLOAD_FENCED
+    assert harness.is_empty()
 
 
 @pytest.mark.parametrize("payload", [b"text\n", BIG], ids=["inline", "file"])
-async def test_a_repeated_key_answers_what_it_answered_before(house: House, payload: bytes) -> None:
-    first = await house.put(payload, key="k1")
-    replay = await house.put(payload, key="k1")
+async def test_a_repeated_key_answers_what_it_answered_before(harness: ServiceHarness, payload: bytes) -> None:
+    first = await harness.put(payload, key="k1")
+    replay = await harness.put(payload, key="k1")
     assert first.created
     assert replay == msgspec.structs.replace(first, replayed=True)
-    plain = await house.put(payload, key="k2")
+    plain = await harness.put(payload, key="k2")
     assert not plain.created
-    assert await house.put(payload, key="k2") == msgspec.structs.replace(plain, replayed=True)
-    assert (house.count("artifacts"), house.count("uploads")) == (1, 0)
-    assert len(house.stored_files()) == (payload is BIG)
+    assert await harness.put(payload, key="k2") == msgspec.structs.replace(plain, replayed=True)
+    assert (harness.count("artifacts"), harness.count("uploads")) == (1, 0)
+    assert len(harness.stored_files()) == (payload is BIG)
 
 
 @pytest.mark.parametrize("payload", [b"text\n", BIG], ids=["inline", "file"])
-async def test_a_key_used_for_another_request_is_refused_and_leaves_nothing(house: House, payload: bytes) -> None:
-    await house.put(payload, key="k")
+async def test_a_key_used_for_another_request_is_refused_and_leaves_nothing(
+    harness: ServiceHarness, payload: bytes
+) -> None:
+    await harness.put(payload, key="k")
     for call in (
-        house.put(payload + b".", key="k"),
-        house.put(payload, key="k", ttl=60),
-        house.put(payload, key="k", said={"title": "other"}),
+        harness.put(payload + b".", key="k"),
+        harness.put(payload, key="k", ttl=60),
+        harness.put(payload, key="k", said={"title": "other"}),
     ):
         assert await code_of(call) is Code.IDEMPOTENCY_KEY_REUSED
-    assert (house.count("artifacts"), house.count("uploads")) == (1, 0)
-    assert len(house.stored_files()) == (payload is BIG)
-    other = await house.put(payload + b".", key="k", caller=Caller(namespace="other"))
+    assert (harness.count("artifacts"), harness.count("uploads")) == (1, 0)
+    assert len(harness.stored_files()) == (payload is BIG)
+    other = await harness.put(payload + b".", key="k", caller=Caller(namespace="other"))
     assert other.created
 
 
-async def test_the_key_of_a_deleted_artifact_answers_gone_and_revives_nothing(house: House) -> None:
-    receipt = await house.put(BIG, key="k", said={"tool_name": "bash"})
-    await house.forget(CALLER, ids.parse(receipt.id))
-    assert await code_of(house.put(BIG, key="k", said={"tool_name": "bash"})) is Code.ARTIFACT_GONE
-    assert house.count("artifacts") == 0
-    assert (await house.put(BIG, said={"tool_name": "bash"})).created
+async def test_the_key_of_a_deleted_artifact_answers_gone_and_revives_nothing(harness: ServiceHarness) -> None:
+    receipt = await harness.put(BIG, key="k", said={"tool_name": "bash"})
+    await harness.forget(CALLER, ids.parse(receipt.id))
+    assert await code_of(harness.put(BIG, key="k", said={"tool_name": "bash"})) is Code.ARTIFACT_GONE
+    assert harness.count("artifacts") == 0
+    assert (await harness.put(BIG, said={"tool_name": "bash"})).created
 
 
-async def test_a_key_is_forgotten_after_a_day_to_the_microsecond(house: House) -> None:
-    await house.put(b"one\n", key="k")
-    house.clock.forward(KEY_LIFE - INSTANT)
-    assert (await house.tidy()()).purged == 0
-    assert await code_of(house.put(b"two\n", key="k")) is Code.IDEMPOTENCY_KEY_REUSED
-    house.clock.forward(INSTANT)
-    two = await house.put(b"two\n", key="k")
+async def test_a_key_is_forgotten_after_a_day_to_the_microsecond(harness: ServiceHarness) -> None:
+    await harness.put(b"one\n", key="k")
+    harness.clock.forward(KEY_LIFE - INSTANT)
+    assert (await harness.tidy()()).purged == 0
+    assert await code_of(harness.put(b"two\n", key="k")) is Code.IDEMPOTENCY_KEY_REUSED
+    harness.clock.forward(INSTANT)
+    two = await harness.put(b"two\n", key="k")
     assert two.created
-    assert await house.put(b"two\n", key="k") == msgspec.structs.replace(two, replayed=True)
-    house.clock.forward(KEY_LIFE)
-    assert (await house.tidy()()).purged == 1
+    assert await harness.put(b"two\n", key="k") == msgspec.structs.replace(two, replayed=True)
+    harness.clock.forward(KEY_LIFE)
+    assert (await harness.tidy()()).purged == 1
 
 
-async def test_an_expired_artifact_posted_again_is_new_before_and_after_the_sweep(house: House) -> None:
-    first = await house.put(BIG, ttl=10)
-    house.clock.forward(timedelta(seconds=10))
-    second = await house.put(BIG, ttl=10)
-    house.clock.forward(timedelta(seconds=10))
-    await house.tidy()()
-    third = await house.put(BIG, ttl=10)
+async def test_an_expired_artifact_posted_again_is_new_before_and_after_the_sweep(harness: ServiceHarness) -> None:
+    first = await harness.put(BIG, ttl=10)
+    harness.clock.forward(timedelta(seconds=10))
+    second = await harness.put(BIG, ttl=10)
+    harness.clock.forward(timedelta(seconds=10))
+    await harness.tidy()()
+    third = await harness.put(BIG, ttl=10)
     assert [r.created for r in (first, second, third)] == [True] * 3
     assert len({r.id for r in (first, second, third)}) == 1
-    assert await house.content(third.id) == BIG
+    assert await harness.content(third.id) == BIG
 
 
-async def test_the_bytes_arrive_in_any_pieces_and_make_the_same_artifact(house: House) -> None:
-    whole = await house.put(BIG)
-    pieces = await house.put(given([BIG[:1], b"", BIG[1:150_000], BIG[150_000:]]))
-    single = await house.put(stream(BIG, size=777))
+async def test_the_bytes_arrive_in_any_pieces_and_make_the_same_artifact(harness: ServiceHarness) -> None:
+    whole = await harness.put(BIG)
+    pieces = await harness.put(given([BIG[:1], b"", BIG[1:150_000], BIG[150_000:]]))
+    single = await harness.put(stream(BIG, size=777))
     assert {whole.id} == {pieces.id, single.id}

@@ -7,21 +7,21 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import StoreArtifact, Stored
+from coatcheck.ports.artifacts import IngestResult, StoreArtifact
+from coatcheck.usecases.blob_health import BlobHealth
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.shelter import Shelter
-from coatcheck.usecases.trust import Trust
-from usecases.house import CALLER, GRACE, INSTANT, LEASE, House, code_of, noise
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
+from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, code_of, noise
 
 PAYLOAD = noise(300_000)
 
 
-async def read(house: House, artifact_id: str) -> bytes:
+async def read(harness: ServiceHarness, artifact_id: str) -> bytes:
     """Read as the service does, and wait for what the reader had to tell."""
-    trust = Trust(house.catalog, house.blobs, house.clock)
-    found = await house.find(CALLER, ids.parse(artifact_id), with_bytes=True)
+    trust = BlobHealth(harness.catalog, harness.blobs, harness.clock)
+    found = await harness.find(CALLER, ids.parse(artifact_id), with_bytes=True)
     try:
-        content = OpenContent(house.catalog, house.blobs, house.pool, trust.damaged)(found)
+        content = OpenContent(harness.catalog, harness.blobs, harness.pool, trust.damaged)(found)
         return b"".join([block async for block in content.blocks(0, content.size)])
     finally:
         await trust.settled()
@@ -30,74 +30,74 @@ async def read(house: House, artifact_id: str) -> bytes:
 @pytest.mark.parametrize("how", ["same call", "same key", "another call", "counted again"])
 @pytest.mark.parametrize("loss", ["missing", "cut off"])
 async def test_posting_again_what_was_lost_is_never_answered_on_the_lost_file(
-    house: House, how: str, loss: str, caplog: pytest.LogCaptureFixture
+    harness: ServiceHarness, how: str, loss: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = await house.put(PAYLOAD, key="k")
-    sharing = await house.put(PAYLOAD, said={"tool_call_id": "s"})
-    (path,) = house.stored_files()
+    first = await harness.put(PAYLOAD, key="k")
+    sharing = await harness.put(PAYLOAD, said={"tool_call_id": "s"})
+    (path,) = harness.stored_files()
     if loss == "missing":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-1])
     offer: Any = {"same key": {"key": "k"}, "another call": {"said": {"tool_call_id": "a"}}}.get(how, {})
     settings = {"inline_bytes": 1 << 20} if how == "counted again" else {}
-    again = await house.put(PAYLOAD, settings=settings, **offer)
+    again = await harness.put(PAYLOAD, settings=settings, **offer)
     assert again.created is (how in {"same key", "another call"})
     for receipt in (first, sharing, again):
-        assert await read(house, receipt.id) == PAYLOAD
-    assert [r.levelno for r in caplog.records if r.name == "coatcheck.usecases.trust"] == [logging.ERROR]
-    house.clock.forward(GRACE + INSTANT)
-    assert (await house.tidy()()).removed == 2, "the lost one, and what the sharing post did not need"
-    assert house.count("blobs") == 1
+        assert await read(harness, receipt.id) == PAYLOAD
+    assert [r.levelno for r in caplog.records if r.name == "coatcheck.usecases.blob_health"] == [logging.ERROR]
+    harness.clock.forward(GRACE + INSTANT)
+    assert (await harness.tidy()()).removed == 2, "the lost one, and what the sharing post did not need"
+    assert harness.count("blobs") == 1
     for receipt in (first, sharing, again):
-        assert await read(house, receipt.id) == PAYLOAD
+        assert await read(harness, receipt.id) == PAYLOAD
 
 
-async def test_a_small_payload_is_not_folded_into_a_lost_file(house: House) -> None:
-    await house.put(b"small\n" * 500, settings={"inline_bytes": 0})
-    (path,) = house.stored_files()
+async def test_a_small_payload_is_not_folded_into_a_lost_file(harness: ServiceHarness) -> None:
+    await harness.put(b"small\n" * 500, settings={"inline_bytes": 0})
+    (path,) = harness.stored_files()
     path.unlink()
-    again = await house.put(b"small\n" * 500, said={"tool_call_id": "a"})
+    again = await harness.put(b"small\n" * 500, said={"tool_call_id": "a"})
     assert again.created is True
-    assert await read(house, again.id) == b"small\n" * 500
+    assert await read(harness, again.id) == b"small\n" * 500
 
 
 async def test_damage_that_a_reader_met_is_healed_for_all_by_the_next_post(
-    house: House, caplog: pytest.LogCaptureFixture
+    harness: ServiceHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receipts = [await house.put(PAYLOAD, said={"tool_call_id": str(n)}) for n in range(3)]
-    (path,) = house.stored_files()
+    receipts = [await harness.put(PAYLOAD, said={"tool_call_id": str(n)}) for n in range(3)]
+    (path,) = harness.stored_files()
     flipped = bytearray(path.read_bytes())
     flipped[150_000] ^= 1
     path.write_bytes(flipped)
     for receipt in receipts:
-        assert await code_of(read(house, receipt.id)) is Code.INTEGRITY
-    said = [r for r in caplog.records if r.name == "coatcheck.usecases.trust"]
+        assert await code_of(read(harness, receipt.id)) is Code.INTEGRITY
+    said = [r for r in caplog.records if r.name == "coatcheck.usecases.blob_health"]
     assert [r.levelno for r in said] == [logging.ERROR], "once"
-    assert house.count("blobs", "condemned_at IS NOT NULL") == 1
-    again = await house.put(PAYLOAD, said={"tool_call_id": "1"})
+    assert harness.count("blobs", "condemned_at IS NOT NULL") == 1
+    again = await harness.put(PAYLOAD, said={"tool_call_id": "1"})
     assert (again.created, again.id) == (False, receipts[1].id)
     for receipt in receipts:
-        assert await read(house, receipt.id) == PAYLOAD
-    assert house.count("blobs", "dead_at IS NULL AND condemned_at IS NOT NULL") == 0
+        assert await read(harness, receipt.id) == PAYLOAD
+    assert harness.count("blobs", "dead_at IS NULL AND condemned_at IS NOT NULL") == 0
 
 
-async def test_small_bytes_that_vanished_from_their_row_are_healed_too(house: House) -> None:
-    first = await house.put(b"small\n")
-    await house.catalog._writer.run(lambda conn: conn.exec_driver_sql("DELETE FROM inline_bytes"))  # type: ignore[attr-defined] # pyright: ignore[reportPrivateUsage]
-    assert await code_of(read(house, first.id)) is Code.INTEGRITY
-    assert (await house.put(b"small\n")).created is False
-    assert await read(house, first.id) == b"small\n"
+async def test_small_bytes_that_vanished_from_their_row_are_healed_too(harness: ServiceHarness) -> None:
+    first = await harness.put(b"small\n")
+    await harness.catalog._writer.run(lambda conn: conn.exec_driver_sql("DELETE FROM inline_bytes"))  # type: ignore[attr-defined] # pyright: ignore[reportPrivateUsage]
+    assert await code_of(read(harness, first.id)) is Code.INTEGRITY
+    assert (await harness.put(b"small\n")).created is False
+    assert await read(harness, first.id) == b"small\n"
 
 
 class Unanswering:
     """A catalogue whose answer to a commit is lost; whether the commit is made is the test's choice."""
 
-    def __init__(self, house: House, *, commits: bool) -> None:
-        self._catalog = house.catalog
+    def __init__(self, harness: ServiceHarness, *, commits: bool) -> None:
+        self._catalog = harness.catalog
         self._commits = commits
 
-    async def store_artifact(self, change: StoreArtifact) -> Stored:
+    async def store_artifact(self, change: StoreArtifact) -> IngestResult:
         if self._commits:
             await self._catalog.store_artifact(change)
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "It did not answer.")
@@ -107,15 +107,19 @@ class Unanswering:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_a_commit_without_an_answer_keeps_its_file_until_its_fate_is_known(house: House, commits: bool) -> None:
-    receipt = await house.put(PAYLOAD, settings={"catalog": Unanswering(house, commits=commits), "shelter": Shelter(0)})
+async def test_a_commit_without_an_answer_keeps_its_file_until_its_fate_is_known(
+    harness: ServiceHarness, commits: bool
+) -> None:
+    receipt = await harness.put(
+        PAYLOAD, settings={"catalog": Unanswering(harness, commits=commits), "fallback": FallbackBuffer(0)}
+    )
     assert not receipt.stored
-    assert len(house.stored_files()) == 1
-    assert house.count("uploads") == (0 if commits else 1)
-    house.clock.forward(LEASE + INSTANT)
-    assert (await house.tidy()()).reaped == (0 if commits else 1)
-    house.clock.forward(GRACE + INSTANT)
-    assert (await house.tidy()()).removed == (0 if commits else 1)
-    again = await house.put(PAYLOAD)
+    assert len(harness.stored_files()) == 1
+    assert harness.count("uploads") == (0 if commits else 1)
+    harness.clock.forward(LEASE + INSTANT)
+    assert (await harness.tidy()()).reaped == (0 if commits else 1)
+    harness.clock.forward(GRACE + INSTANT)
+    assert (await harness.tidy()()).removed == (0 if commits else 1)
+    again = await harness.put(PAYLOAD)
     assert again.created is not commits
-    assert await read(house, again.id) == PAYLOAD
+    assert await read(harness, again.id) == PAYLOAD

@@ -5,15 +5,15 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.receive import BLOCK, KEPT_TAIL, Oversize
-from usecases.house import CALLER, House, given, noise, stream
+from coatcheck.usecases.upload_session import BLOCK, KEPT_TAIL, OversizeGuard
+from usecases.service_harness import CALLER, ServiceHarness, given, noise, stream
 
 ASCII = bytes(range(0x20, 0x7F)) * 50
 WIDE = "aé日😀".encode() * 500
 
 
 async def _kept(payload: bytes, limit: int, *, piece: int = 7, keep_ends: bool = True) -> tuple[bytes, int, int]:
-    oversize = Oversize(limit, keep_ends=keep_ends)
+    oversize = OversizeGuard(limit, keep_ends=keep_ends)
     kept = b"".join([part async for part in oversize.within(stream(payload, piece))])
     return kept, oversize.dropped, oversize.dropped_at
 
@@ -62,7 +62,7 @@ async def test_bytes_that_are_no_text_lose_at_most_three_on_either_side() -> Non
 async def test_the_kept_end_is_bounded_however_large_the_limit_is() -> None:
     limit = KEPT_TAIL * 3
     parts = [bytes([n]) * BLOCK for n in range(limit // BLOCK + 40)]
-    oversize = Oversize(limit, keep_ends=True)
+    oversize = OversizeGuard(limit, keep_ends=True)
     kept = b"".join([part async for part in oversize.within(given(parts))])
     whole = b"".join(parts)
     assert (oversize.dropped, oversize.dropped_at) == (40 * BLOCK, limit - KEPT_TAIL)
@@ -76,11 +76,11 @@ async def test_without_keeping_ends_one_byte_too_many_is_refused() -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 3 * SAMPLE_BYTES])
-async def test_the_artifact_has_the_ends_and_its_card_says_what_is_missing(house: House, limit: int) -> None:
+async def test_the_artifact_has_the_ends_and_its_card_says_what_is_missing(harness: ServiceHarness, limit: int) -> None:
     payload = "".join(f"zeile {n} größer\n" for n in range(limit // 10)).encode()
-    receipt = await house.put(payload, keep_ends=True, settings={"payload_limit": limit})
-    measure = (await house.find(CALLER, ids.parse(receipt.id))).artifact.measure
-    content = await house.content(receipt.id)
+    receipt = await harness.put(payload, keep_ends=True, settings={"payload_limit": limit})
+    measure = (await harness.find(CALLER, ids.parse(receipt.id))).artifact.measure
+    content = await harness.content(receipt.id)
     assert measure.utf8
     assert measure.size == len(content) == len(payload) - measure.dropped
     assert content == payload[: measure.dropped_at] + payload[measure.dropped_at + measure.dropped :]

@@ -11,9 +11,9 @@ from coatcheck.adapters.blobs.faults import missing, too_short
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
+from coatcheck.usecases.blob_health import BlobHealth
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.trust import Trust
-from usecases.house import CALLER, House, code_of, noise
+from usecases.service_harness import CALLER, ServiceHarness, code_of, noise
 
 PAYLOAD = noise(300_000)
 
@@ -33,8 +33,8 @@ def absent(_: bytes) -> bytes:
 class Spoiling(FileBlobStore):
     """Real files, whose first answers are spoilt; it notes which reads asked for fresh bytes."""
 
-    def __init__(self, house: House, spoil: Callable[[bytes], bytes], times: int) -> None:
-        super().__init__(Path(house.root), house.pool)
+    def __init__(self, harness: ServiceHarness, spoil: Callable[[bytes], bytes], times: int) -> None:
+        super().__init__(Path(harness.root), harness.pool)
         self._spoil = spoil
         self._left = times
         self.asked: list[bool] = []
@@ -55,13 +55,13 @@ class Spoiling(FileBlobStore):
 @pytest.mark.parametrize("spoil", [flipped, cut, absent])
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
-    house: House, spoil: Callable[[bytes], bytes], times: int, caplog: pytest.LogCaptureFixture
+    harness: ServiceHarness, spoil: Callable[[bytes], bytes], times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receipt = await house.put(PAYLOAD)
-    blobs = Spoiling(house, spoil, times)
-    trust = Trust(house.catalog, blobs, house.clock)
-    found = await house.find(CALLER, ids.parse(receipt.id), with_bytes=True)
-    content = OpenContent(house.catalog, blobs, house.pool, trust.damaged)(found)
+    receipt = await harness.put(PAYLOAD)
+    blobs = Spoiling(harness, spoil, times)
+    trust = BlobHealth(harness.catalog, blobs, harness.clock)
+    found = await harness.find(CALLER, ids.parse(receipt.id), with_bytes=True)
+    content = OpenContent(harness.catalog, blobs, harness.pool, trust.damaged)(found)
     if times == 1:
         assert await content.read(0, content.size) == PAYLOAD
         assert [r.levelno for r in caplog.records if r.name == "coatcheck.usecases.content"] == [logging.WARNING]
@@ -69,22 +69,22 @@ async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
         assert await code_of(content.read(0, content.size)) is Code.INTEGRITY
     await trust.settled()
     assert blobs.asked == [False, True]
-    assert house.count("blobs", "condemned_at IS NOT NULL") == times - 1
+    assert harness.count("blobs", "condemned_at IS NOT NULL") == times - 1
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_size_that_is_wrong_once_condemns_nothing(house: House, times: int) -> None:
-    receipt = await house.put(PAYLOAD)
-    found = await house.find(CALLER, ids.parse(receipt.id))
-    trust = Trust(house.catalog, Spoiling(house, flipped, times), house.clock)
+async def test_a_size_that_is_wrong_once_condemns_nothing(harness: ServiceHarness, times: int) -> None:
+    receipt = await harness.put(PAYLOAD)
+    found = await harness.find(CALLER, ids.parse(receipt.id))
+    trust = BlobHealth(harness.catalog, Spoiling(harness, flipped, times), harness.clock)
     assert await trust.holds("default", found.artifact.blob) is (times == 1)
-    assert house.count("blobs", "condemned_at IS NOT NULL") == times - 1
+    assert harness.count("blobs", "condemned_at IS NOT NULL") == times - 1
 
 
-async def test_a_read_past_the_systems_cache_gives_the_same_bytes(house: House) -> None:
-    await house.put(PAYLOAD)
-    (path,) = house.stored_files()
-    data = await house.blobs.read("default", path.name, 100, 5000, fresh=True)
+async def test_a_read_past_the_systems_cache_gives_the_same_bytes(harness: ServiceHarness) -> None:
+    await harness.put(PAYLOAD)
+    (path,) = harness.stored_files()
+    data = await harness.blobs.read("default", path.name, 100, 5000, fresh=True)
     assert data == path.read_bytes()[100:5100]
     path.unlink()
-    assert await code_of(house.blobs.read("default", path.name, 0, 1, fresh=True)) is Code.INTEGRITY
+    assert await code_of(harness.blobs.read("default", path.name, 0, 1, fresh=True)) is Code.INTEGRITY

@@ -10,14 +10,14 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.schedule import running
-from coatcheck.usecases.tidy import Tidied, Tidy
-from usecases.house import CALLER, GRACE, INSTANT, House, noise
+from coatcheck.usecases.maintenance import Maintenance, MaintenanceRound
+from usecases.service_harness import CALLER, GRACE, INSTANT, ServiceHarness, noise
 
 PAUSE = 0.001
 
 
-def scheduled(round_: Callable[[], Awaitable[Tidied]], pause: float = PAUSE) -> Any:  # noqa: ANN401 - a context manager
-    return running(cast("Tidy", round_), pause)
+def scheduled(round_: Callable[[], Awaitable[MaintenanceRound]], pause: float = PAUSE) -> Any:  # noqa: ANN401 - a context manager
+    return running(cast("Maintenance", round_), pause)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ async def test_a_round_that_fails_is_said_and_followed_by_another(
     rounds = 0
     enough = asyncio.Event()
 
-    async def fail() -> Tidied:
+    async def fail() -> MaintenanceRound:
         nonlocal rounds
         rounds += 1
         if rounds == 3:
@@ -47,12 +47,12 @@ async def test_a_round_that_fails_is_said_and_followed_by_another(
 async def test_the_end_waits_for_the_round_that_runs_and_starts_no_other() -> None:
     begun, go_on, story = asyncio.Event(), asyncio.Event(), list[str]()
 
-    async def slow() -> Tidied:
+    async def slow() -> MaintenanceRound:
         story.append("begun")
         begun.set()
         await go_on.wait()
         story.append("done")
-        return Tidied()
+        return MaintenanceRound()
 
     async def use() -> None:
         async with scheduled(slow):
@@ -73,9 +73,9 @@ async def test_the_end_waits_for_the_round_that_runs_and_starts_no_other() -> No
 async def test_the_end_does_not_wait_for_the_pause() -> None:
     done = asyncio.Event()
 
-    async def quick() -> Tidied:
+    async def quick() -> MaintenanceRound:
         done.set()
-        return Tidied()
+        return MaintenanceRound()
 
     async def use() -> None:
         async with scheduled(quick, pause=3600):
@@ -87,8 +87,8 @@ async def test_the_end_does_not_wait_for_the_pause() -> None:
 async def test_an_error_in_the_service_ends_the_schedule_too() -> None:
     before = asyncio.all_tasks()
 
-    async def quick() -> Tidied:
-        return Tidied()
+    async def quick() -> MaintenanceRound:
+        return MaintenanceRound()
 
     with pytest.raises(ZeroDivisionError):
         async with scheduled(quick, pause=3600):
@@ -96,21 +96,21 @@ async def test_an_error_in_the_service_ends_the_schedule_too() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(house: House) -> None:
-    receipt = await house.put(noise(50_000))
-    await house.forget(CALLER, ids.parse(receipt.id))
-    house.clock.forward(GRACE + INSTANT)
-    house.files.keeps = lambda _: True
-    tidy = house.tidy()
+async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(harness: ServiceHarness) -> None:
+    receipt = await harness.put(noise(50_000))
+    await harness.forget(CALLER, ids.parse(receipt.id))
+    harness.clock.forward(GRACE + INSTANT)
+    harness.files.keeps = lambda _: True
+    tidy = harness.tidy()
     rounds = 0
     cleaned = asyncio.Event()
 
-    async def observed() -> Tidied:
+    async def observed() -> MaintenanceRound:
         nonlocal rounds
         rounds += 1
         done = await tidy()
         if rounds == 2:
-            house.files.keeps = lambda _: False
+            harness.files.keeps = lambda _: False
         if done.removed:
             cleaned.set()
         return done
@@ -118,4 +118,4 @@ async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(house: Ho
     async with scheduled(observed):
         await asyncio.wait_for(cleaned.wait(), 10)
     assert rounds == 3
-    assert house.is_empty()
+    assert harness.is_empty()

@@ -10,12 +10,12 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_request import IngestRequest, Receipt
 from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.offer import Offer, Receipt
-from usecases.house import CALLER, THREADS, House, lines, stream
+from usecases.service_harness import CALLER, THREADS, ServiceHarness, lines, stream
 
 
 class Slow:
@@ -25,19 +25,21 @@ class Slow:
         self.asked = asyncio.Semaphore(0)
         self.go = asyncio.Event()
 
-    async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+    async def extract(
+        self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
+    ) -> ExtractedText | None:
         self.asked.release()
         await self.go.wait()
         return extract_text(spec_of(kind).text_view, media_type, url, payload)
 
 
-def ingest_with(house: House, extractor: Slow) -> Ingest:
-    places = house.places()
-    keep = KeepText(places, house.opened(), extractor)
+def ingest_with(harness: ServiceHarness, extractor: Slow) -> Ingest:
+    deps = harness.deps()
+    keep = KeepText(deps, harness.opened(), extractor)
     cards = CardText(
-        extractor, house.opened(), keep, house.tokenizer, places.new_blob_id, inline_bytes=places.inline_bytes
+        extractor, harness.opened(), keep, harness.tokenizer, deps.new_blob_id, inline_bytes=deps.inline_bytes
     )
-    return Ingest(places, cards)
+    return Ingest(deps, cards)
 
 
 def page(number: int) -> bytes:
@@ -45,19 +47,19 @@ def page(number: int) -> bytes:
     return f"<!doctype html><html><body><h1>Page {number}</h1>{text}</body></html>".encode()
 
 
-async def test_views_that_take_long_keep_no_worker_thread_from_others(house: House) -> None:
+async def test_views_that_take_long_keep_no_worker_thread_from_others(harness: ServiceHarness) -> None:
     extractor = Slow()
-    ingest = ingest_with(house, extractor)
+    ingest = ingest_with(harness, extractor)
 
     def post(payload: bytes) -> asyncio.Task[Receipt]:
-        return asyncio.ensure_future(ingest(CALLER, stream(payload), lambda: Offer(inline_tokens=0)))
+        return asyncio.ensure_future(ingest(CALLER, stream(payload), lambda: IngestRequest(inline_tokens=0)))
 
     pages = [post(page(n)) for n in range(2 * THREADS)]
     for _ in pages:
         await extractor.asked.acquire()
     try:
         other = await asyncio.wait_for(post(lines(20_000)), 20)
-        assert await house.content(other.id) == lines(20_000)
+        assert await harness.content(other.id) == lines(20_000)
         assert not any(task.done() for task in pages)
     finally:
         extractor.go.set()
@@ -67,14 +69,14 @@ async def test_views_that_take_long_keep_no_worker_thread_from_others(house: Hou
 
 @pytest.mark.parametrize("payload", [lines(2_000), lines(200_000)], ids=["small", "large"])
 async def test_a_caller_that_leaves_before_it_is_refused_leaves_no_error_that_nobody_asks_for(
-    house: House, payload: bytes
+    harness: ServiceHarness, payload: bytes
 ) -> None:
     unasked: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))
-    await house.put(b"first", key="key", inline_tokens=0)
+    await harness.put(b"first", key="key", inline_tokens=0)
     steps, refused = 0, False
     while True:
-        task = asyncio.ensure_future(house.put(payload, key="key", inline_tokens=0))
+        task = asyncio.ensure_future(harness.put(payload, key="key", inline_tokens=0))
         for _ in range(steps):
             if task.done():
                 break
@@ -84,7 +86,7 @@ async def test_a_caller_that_leaves_before_it_is_refused_leaves_no_error_that_no
         await asyncio.wait([task])
         if refused:
             break
-        await house.rest()
+        await harness.rest()
         steps = steps * 5 // 4 + 1
     error = task.exception()
     assert isinstance(error, CoatcheckError)

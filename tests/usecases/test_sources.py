@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Kind
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.usecases.sources import MOST, Sources
-from usecases.house import CALLER, House
+from usecases.service_harness import CALLER, ServiceHarness
 
 SESSION = "s"
 
@@ -18,11 +18,11 @@ def response(number: int) -> bytes:
     return json.dumps({"query": "q", "results": [result]}).encode()
 
 
-async def stored(house: House, number: int) -> Artifact:
-    house.clock.forward(timedelta(seconds=1))
-    receipt = await house.put(response(number), said={"session": SESSION, "kind": Kind.SEARCH_RESULTS})
-    found = await house.catalog.find(CALLER.namespace, ids.parse(receipt.id), house.clock.now())
-    assert isinstance(found, Found)
+async def stored(harness: ServiceHarness, number: int) -> Artifact:
+    harness.clock.forward(timedelta(seconds=1))
+    receipt = await harness.put(response(number), said={"session": SESSION, "kind": Kind.SEARCH_RESULTS})
+    found = await harness.catalog.find(CALLER.namespace, ids.parse(receipt.id), harness.clock.now())
+    assert isinstance(found, FoundArtifact)
     return found.artifact
 
 
@@ -37,29 +37,29 @@ class Ticks:
         return self._now
 
 
-def sources(house: House, ticks: Ticks) -> Sources:
-    return Sources(house.catalog, house.clock, house.opened(), house.pool, ticks=ticks)
+def sources(harness: ServiceHarness, ticks: Ticks) -> Sources:
+    return Sources(harness.catalog, harness.clock, harness.opened(), harness.pool, ticks=ticks)
 
 
-async def test_the_sources_of_before_are_known_oldest_first(house: House) -> None:
-    artifacts = [await stored(house, number) for number in range(4)]
-    known = await sources(house, Ticks(0))(CALLER, SESSION, artifacts[2])
+async def test_the_sources_of_before_are_known_oldest_first(harness: ServiceHarness) -> None:
+    artifacts = [await stored(harness, number) for number in range(4)]
+    known = await sources(harness, Ticks(0))(CALLER, SESSION, artifacts[2])
     assert [source.citation for source in known.sources] == [f"{each.id}#r1" for each in artifacts[:2]]
     assert [source.canonical_url for source in known.sources] == ["https://e.org/0", "https://e.org/1"]
     assert all(source.fingerprint for source in known.sources)
     assert known.partial is False
 
 
-async def test_only_the_newest_of_many_are_looked_at(house: House) -> None:
-    artifacts = [await stored(house, number) for number in range(MOST + 5)]
-    known = await sources(house, Ticks(0))(CALLER, SESSION, artifacts[-1])
+async def test_only_the_newest_of_many_are_looked_at(harness: ServiceHarness) -> None:
+    artifacts = [await stored(harness, number) for number in range(MOST + 5)]
+    known = await sources(harness, Ticks(0))(CALLER, SESSION, artifacts[-1])
     assert [source.citation for source in known.sources] == [f"{each.id}#r1" for each in artifacts[4:-1]]
 
 
-async def test_where_time_runs_out_it_is_said_and_what_is_remembered_is_known(house: House) -> None:
-    artifacts = [await stored(house, number) for number in range(4)]
+async def test_where_time_runs_out_it_is_said_and_what_is_remembered_is_known(harness: ServiceHarness) -> None:
+    artifacts = [await stored(harness, number) for number in range(4)]
     ticks = Ticks(0.5)  # two looks are in time: at the start, and one before each reading
-    step = sources(house, ticks)
+    step = sources(harness, ticks)
     first = await step(CALLER, SESSION, artifacts[-1])
     assert (len(first.sources), first.partial) == (2, True)
     second = await step(CALLER, SESSION, artifacts[-1])

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from coatcheck.adapters.metrics import Metrics, Standing
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.watching import Overdue
-from coatcheck.usecases.census import PAUSE, Census, Counted
+from coatcheck.ports.telemetry import Overdue
+from coatcheck.usecases.backlog import PAUSE, Backlog, CountBacklog
 from support.service import Service, serving
 
 ROOT = Path(__file__).parents[2]
@@ -114,37 +114,37 @@ class Hand:
 
 async def test_the_catalogue_is_counted_once_in_a_while_however_many_ask() -> None:
     books, ticks = Books(), Hand()
-    census = Census(books, Clock(), ticks)
-    assert census.known is None
-    await asyncio.gather(*(census() for _ in range(50)))
-    await census()
+    backlog = CountBacklog(books, Clock(), ticks)
+    assert backlog.known is None
+    await asyncio.gather(*(backlog() for _ in range(50)))
+    await backlog()
     ticks.now = PAUSE - 0.1
-    await census()
-    assert (books.asked, census.known) == (1, Counted(Overdue(expired=1, oldest=NOW - timedelta(seconds=7)), 7.0, 4.9))
+    await backlog()
+    assert (books.asked, backlog.known) == (1, Backlog(Overdue(expired=1, oldest=NOW - timedelta(seconds=7)), 7.0, 4.9))
     ticks.now = PAUSE
-    await census()
+    await backlog()
     assert books.asked == 2
 
 
 async def test_a_catalogue_that_fails_leaves_what_was_known_and_how_old_it_is() -> None:
     books, ticks = Books(), Hand()
-    census = Census(books, Clock(), ticks)
-    await census()
+    backlog = CountBacklog(books, Clock(), ticks)
+    await backlog()
     books.broken, ticks.now = True, 60.0
-    await census()
-    known = census.known
+    await backlog()
+    known = backlog.known
     assert known is not None
-    assert (known.overdue.expired, known.age, census.failures) == (1, 60.0, 1)
+    assert (known.overdue.expired, known.age, backlog.failures) == (1, 60.0, 1)
 
 
 async def test_nobody_waits_long_for_a_catalogue_that_is_silent() -> None:
     books = Books()
     books.go.clear()
-    census = Census(books, Clock(), Hand())
-    await asyncio.wait_for(census(), 20)
-    await asyncio.wait_for(census(), 20)
-    assert (books.asked, census.known) == (1, None)
-    await census.settled()
+    backlog = CountBacklog(books, Clock(), Hand())
+    await asyncio.wait_for(backlog(), 20)
+    await asyncio.wait_for(backlog(), 20)
+    assert (books.asked, backlog.known) == (1, None)
+    await backlog.settled()
 
 
 @pytest.fixture(scope="module")

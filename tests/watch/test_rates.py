@@ -11,8 +11,8 @@ import pytest
 from coatcheck.api.rates import Allowances
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.rates import Bucket, Rates
-from coatcheck.usecases.unwatched import UNMETERED
+from coatcheck.core.rates import Rates, TokenBucket
+from coatcheck.usecases.noop_telemetry import UNMETERED
 from support.service import Service, serving
 
 QUOTA = 1_000_000
@@ -34,7 +34,7 @@ def refused(error: pytest.ExceptionInfo[CoatcheckError]) -> tuple[Code, object, 
 
 
 def test_a_bucket_gives_a_minutes_worth_at_once_and_then_what_flows_in() -> None:
-    bucket = Bucket(60, 0.0)
+    bucket = TokenBucket(60, 0.0)
     assert [bucket.take(60, 0.0), bucket.take(1, 0.0), bucket.take(1, 0.9), bucket.take(1, 1.0)] == [
         True,
         False,
@@ -45,13 +45,13 @@ def test_a_bucket_gives_a_minutes_worth_at_once_and_then_what_flows_in() -> None
 
 
 def test_a_bucket_says_how_long_it_takes_until_there_is_enough() -> None:
-    bucket = Bucket(60, 0.0)
+    bucket = TokenBucket(60, 0.0)
     assert bucket.take(50, 0.0)
     assert [bucket.seconds_until(n, 0.0) for n in (10, 11, 60, 1000)] == [0.0, 1.0, 50.0, 50.0]
 
 
 def test_a_clock_that_steps_back_gives_nothing() -> None:
-    bucket = Bucket(60, 100.0)
+    bucket = TokenBucket(60, 100.0)
     assert bucket.take(60, 100.0)
     assert (bucket.left(50.0), bucket.left(100.0)) == (0, 0)
 

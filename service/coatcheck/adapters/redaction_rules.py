@@ -5,7 +5,7 @@ import threading
 from importlib import resources
 from typing import Final
 
-from coatcheck.core.redact.find import Finder
+from coatcheck.core.redact.find import SecretFinder
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.rules import RuleSet, read_rules
 
@@ -43,7 +43,7 @@ class Masks:
         with self._lock:
             if self._mask is None:
                 rules = self.rules()
-                self._mask = Mask(Finder(rules), _starts(rules))
+                self._mask = Mask(SecretFinder(rules), _starts(rules))
             return self._mask
 
 

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports.watching import Stage
+from coatcheck.ports.telemetry import Stage
 
 _NAMES: Final = {
     "method": "http.request.method",

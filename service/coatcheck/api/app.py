@@ -21,22 +21,22 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 
 from coatcheck.api.access import let_in, path_of
 from coatcheck.api.body import content_length
-from coatcheck.api.exchange import Exchange, Sending, route_of, set_route, template_of
-from coatcheck.api.gate import admit, sane_request_id
+from coatcheck.api.exchange import Exchange, ResponseSender, route_of, set_route, template_of
 from coatcheck.api.headers import field
-from coatcheck.api.journal import Journal
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
 from coatcheck.api.mcp import METHODS as MCP_METHODS
 from coatcheck.api.mcp import PATH as MCP_PATH
 from coatcheck.api.mcp import Mount, json_rpc
+from coatcheck.api.memory_budget import MemoryBudget
 from coatcheck.api.openapi import openapi_document
+from coatcheck.api.origin_guard import admit, sane_request_id
 from coatcheck.api.problems import internal, render
 from coatcheck.api.rates import set_allowance
-from coatcheck.api.room import Budget
+from coatcheck.api.request_log import RequestLog
 from coatcheck.api.routes import CONTENT_PATH, METRICS_PATH, ROUTES
 from coatcheck.api.routes.artifacts import SESSIONS, USAGE
 from coatcheck.api.routes.content import serve_content
-from coatcheck.api.services import Desk, Services
+from coatcheck.api.services import RouteContext, Services
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -45,7 +45,10 @@ _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 
 
 def create_app(
-    services: Services, limits: Limits | None = None, *, new_request_id: Callable[[], str] = lambda: uuid.uuid4().hex
+    services: Services,
+    limits: RequestLimits | None = None,
+    *,
+    new_request_id: Callable[[], str] = lambda: uuid.uuid4().hex,
 ) -> "Face":
     """The HTTP face over the use cases.
 
@@ -54,7 +57,7 @@ def create_app(
         limits: bounds of the face.
         new_request_id: names requests whose caller did not.
     """
-    return Face(services, limits or Limits(), new_request_id)
+    return Face(services, limits or RequestLimits(), new_request_id)
 
 
 @cache
@@ -66,9 +69,9 @@ def document() -> bytes:
 class Face(Litestar):
     """One application."""
 
-    def __init__(self, services: Services, limits: Limits, new_request_id: Callable[[], str]) -> None:
-        self._journal = Journal(services.clock, services.meter)
-        desk = Desk(services, limits, Budget(limits.buffered), self._journal, document)
+    def __init__(self, services: Services, limits: RequestLimits, new_request_id: Callable[[], str]) -> None:
+        self._journal = RequestLog(services.clock, services.meter)
+        desk = RouteContext(services, limits, MemoryBudget(limits.buffered), self._journal, document)
         self._mcp = Mount(services.tools)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
@@ -135,7 +138,7 @@ class Face(Litestar):
         finally:
             self._journal.answered(exchange, caller_of(scope))
 
-    async def _serve(self, scope: HTTPScope, receive: Receive, send: Sending, request_id: str) -> None:
+    async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
         admit(scope, self._limits)
         method: str = scope["method"]
         if scope["path"].startswith("//"):  # Litestar would overlook it

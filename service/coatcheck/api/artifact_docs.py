@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import fields, views
-from coatcheck.api.docs import BODY, CODED, JSON, ONE, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, ONE, Doc, DocumentedAnswer
 from coatcheck.core.errors import Code
 
 LIST: Final = Doc(
@@ -12,8 +12,8 @@ LIST: Final = Doc(
     summary="List artifacts",
     description="Live artifacts, newest first; all given conditions hold, and with `q` all of its words are said. What "
     "was stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.",
-    query=fields.ListAsk,
-    answers=(Answer(status=200, description="A page.", model=views.ListView),),
+    query=fields.ListQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=views.ListView),),
     problems=(Code.INVALID_CURSOR, Code.OVERLOADED, Code.INTEGRITY),
 )
 GET: Final = Doc(
@@ -21,7 +21,7 @@ GET: Final = Doc(
     tag="Artifacts",
     summary="Look an artifact up",
     description="Its metadata and its card, byte for byte the one that ingest answered at the default budget.",
-    answers=(Answer(status=200, description="Metadata and card.", model=views.DescribedView),),
+    answers=(DocumentedAnswer(status=200, description="Metadata and card.", model=views.DescribedView),),
     problems=(*ONE, Code.INTEGRITY),
 )
 PATCH: Final = Doc(
@@ -31,7 +31,7 @@ PATCH: Final = Doc(
     description="What is left out stays as it is. A new `ttl` counts from creation.",
     body=((JSON, "PatchRequest"), ("application/merge-patch+json", "PatchRequest")),
     headers=CODED,
-    answers=(Answer(status=200, description="The artifact as it is now.", model=views.ArtifactView),),
+    answers=(DocumentedAnswer(status=200, description="The artifact as it is now.", model=views.ArtifactView),),
     problems=(*ONE, *BODY, Code.INVALID_JSON),
 )
 DELETE: Final = Doc(
@@ -39,7 +39,7 @@ DELETE: Final = Doc(
     tag="Artifacts",
     summary="Delete an artifact",
     description="From now on every route answers that it is gone; its bytes are removed a little later.",
-    answers=(Answer(status=204, description="Deleted."),),
+    answers=(DocumentedAnswer(status=204, description="Deleted."),),
     problems=(*ONE, Code.HELD),
 )
 DELETE_SESSION: Final = Doc(
@@ -51,7 +51,7 @@ DELETE_SESSION: Final = Doc(
         "nothing is deleted; where holds cover some of its artifacts, all others are, and `deleted` of the problem "
         "says how many."
     ),
-    answers=(Answer(status=200, description="Deleted.", model=views.DeletedView),),
+    answers=(DocumentedAnswer(status=200, description="Deleted.", model=views.DeletedView),),
     problems=(Code.HELD,),
 )
 CARD: Final = Doc(
@@ -60,7 +60,7 @@ CARD: Final = Doc(
     summary="Cut the card again",
     description="At another budget, for another query, or for a model that has no tool to read on with (`tools=none`). "
     "As JSON, or as the text alone with `Accept: text/plain`.",
-    query=fields.CardAsk,
-    answers=(Answer(status=200, description="The card.", model=views.CardView, other=("text/plain",)),),
+    query=fields.CardQuery,
+    answers=(DocumentedAnswer(status=200, description="The card.", model=views.CardView, other=("text/plain",)),),
     problems=(*ONE, Code.INTEGRITY),
 )

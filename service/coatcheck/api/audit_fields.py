@@ -8,11 +8,11 @@ from msgspec import Meta, Struct
 
 from coatcheck.api.retention_fields import MAX_SEQ, Limit, Name, OneNamespace
 from coatcheck.core import ids
-from coatcheck.core.audit import Entry, Head, unpack_numbers
-from coatcheck.usecases.trail import Verified
+from coatcheck.core.audit import Head, SealedAuditLine, unpack_numbers
+from coatcheck.usecases.audit_log import AuditVerification
 
 
-class AuditAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of the audit's lines."""
 
     namespace: OneNamespace | None = None
@@ -28,7 +28,7 @@ class AuditAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-class VerifyAuditAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class VerifyAuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of a verification."""
 
     head: (
@@ -91,7 +91,7 @@ class VerifiedAuditView(Struct, frozen=True, kw_only=True):
     compared_with: str | None
 
 
-def line_view(entry: Entry) -> LineView:
+def line_view(entry: SealedAuditLine) -> LineView:
     """A line of the audit."""
     return LineView(
         seq=entry.seq,
@@ -119,12 +119,12 @@ def _details(text: str) -> dict[str, Any]:
         return {}
 
 
-def lines_view(found: list[Entry], limit: int) -> LinesView:
+def lines_view(found: list[SealedAuditLine], limit: int) -> LinesView:
     """A page of the audit."""
     return LinesView(items=tuple(map(line_view, found)), next=found[-1].seq if len(found) == limit else None)
 
 
-def verified_view(verified: Verified) -> VerifiedAuditView:
+def verified_view(verified: AuditVerification) -> VerifiedAuditView:
     """What a verification found."""
     breach = verified.breach
     return VerifiedAuditView(

@@ -12,16 +12,16 @@ from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveM
 from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
 from coatcheck.api.digests import Digests, parse_digests
 from coatcheck.api.headers import field
-from coatcheck.api.limits import Limits
-from coatcheck.api.rates import Allowance, allowance_of
-from coatcheck.api.room import Room
+from coatcheck.api.limits import RequestLimits
+from coatcheck.api.memory_budget import MemoryReservation
+from coatcheck.api.rates import RateAllowance, allowance_of
 from coatcheck.core.errors import CoatcheckError, Code
 
 INLINE = 64 * 1024
 """Bytes that are hashed, decoded or parsed on the event loop; a thread takes more."""
 
 
-class Reader(Protocol):
+class ByteStream(Protocol):
     """A stream of bytes that is asked for its next piece."""
 
     async def read(self) -> bytes:
@@ -32,7 +32,7 @@ class Reader(Protocol):
 class Expansion:
     """How much all codings of one body made of it, against its size on the wire: what is decoded twice counts twice."""
 
-    def __init__(self, limits: Limits, allowance: Allowance | None = None) -> None:
+    def __init__(self, limits: RequestLimits, allowance: RateAllowance | None = None) -> None:
         """`allowance`: of whom what is more than came over the wire is charged to."""
         self._limits = limits
         self._allowance = allowance
@@ -67,7 +67,7 @@ class Wire:
     """The bytes as the server hands them over."""
 
     def __init__(
-        self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, limits: Limits
+        self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, limits: RequestLimits
     ) -> None:
         self._receive = receive
         self._length = length
@@ -117,10 +117,10 @@ class Wire:
             self._waited += loop.time() - began
 
 
-class Decoded:
+class DecodedStream:
     """A stream without its outermost coding."""
 
-    def __init__(self, inner: Reader, decoder: Decoder, expansion: Expansion) -> None:
+    def __init__(self, inner: ByteStream, decoder: Decoder, expansion: Expansion) -> None:
         self._inner = inner
         self._decoder = decoder
         self._expansion = expansion
@@ -151,10 +151,10 @@ class Decoded:
         return b""
 
 
-class Body:
+class RequestBody:
     """The decoded body of one request; its digests are checked when the last byte has been read."""
 
-    def __init__(self, reader: Reader, digests: Digests | None) -> None:
+    def __init__(self, reader: ByteStream, digests: Digests | None) -> None:
         self._reader = reader
         self._digests = digests
 
@@ -182,7 +182,7 @@ class Body:
             raise StopAsyncIteration
         return data
 
-    async def whole(self, limit: int, room: Room) -> bytes:
+    async def whole(self, limit: int, room: MemoryReservation) -> bytes:
         """All of it, when it is at most `limit` bytes and there is room for it.
 
         Raises:
@@ -199,7 +199,7 @@ class Body:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def open_body(scope: Scope, receive: Receive, limits: Limits) -> Body:
+def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestBody:
     """Read the header fields that speak of the body; nothing is received yet.
 
     Raises:
@@ -210,11 +210,11 @@ def open_body(scope: Scope, receive: Receive, limits: Limits) -> Body:
     representation = _promised(scope, "Repr-Digest")
     digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
     expansion = Expansion(limits, allowance_of(scope))
-    reader: Reader = Wire(receive, content_length(scope), digests, expansion, limits)
+    reader: ByteStream = Wire(receive, content_length(scope), digests, expansion, limits)
     for coding in reversed(codings):
         decoder = GzipDecoder() if coding == "gzip" else ZstdDecoder(limits.zstd_window)
-        reader = Decoded(reader, decoder, expansion)
-    return Body(reader, digests)
+        reader = DecodedStream(reader, decoder, expansion)
+    return RequestBody(reader, digests)
 
 
 def content_length(scope: Scope) -> int | None:
@@ -234,7 +234,7 @@ def _promised(scope: Scope, name: str) -> dict[str, bytes]:
     return {} if value is None else parse_digests(name, value)
 
 
-def _codings(scope: Scope, limits: Limits) -> list[str]:
+def _codings(scope: Scope, limits: RequestLimits) -> list[str]:
     value = field(scope, b"content-encoding") or ""
     names = [name.strip().lower() for name in value.split(",")]
     codings = ["gzip" if name == "x-gzip" else name for name in names if name not in {"", "identity"}]

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import zstandard
 
-from coatcheck.api.zstd_blocks import BLOCK_MAX, Allowance, ZstdBlocks, corrupt
+from coatcheck.api.zstd_blocks import BLOCK_MAX, BlockAllowance, ZstdBlocks, corrupt
 
 STEP: Final = 1024 * 1024
 """Bytes that one step of decoding produces at most."""
@@ -56,7 +56,7 @@ class GzipDecoder:
         self._input = memoryview(b"")
         self._at = 0
         self._started = False
-        self._members = Allowance("gzip", "members", free=_FREE, each=_EACH)
+        self._members = BlockAllowance("gzip", "members", free=_FREE, each=_EACH)
 
     @property
     def pending(self) -> int:
@@ -114,7 +114,7 @@ class ZstdDecoder:
     def __init__(self, max_window: int) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=max_window)
         self._frame = self._context.decompressobj()
-        self._frames = Allowance("zstd", "frames", free=_FREE, each=_EACH)
+        self._frames = BlockAllowance("zstd", "frames", free=_FREE, each=_EACH)
         self._blocks = ZstdBlocks(max_window, self._frames)
 
     @property

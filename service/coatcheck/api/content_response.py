@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
 
-from coatcheck.api.conditional import Fields, Validators, evaluate, range_applies
+from coatcheck.api.conditional_requests import Fields, Validators, evaluate, range_applies
 from coatcheck.api.ranges import parse_range, select
 from coatcheck.api.representation import Representation
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.ranges import ByteRange
+from coatcheck.core.ranges import HttpByteRange
 
 Headers = list[tuple[str, str]]
 
@@ -96,7 +96,7 @@ def _sized(headers: Headers, length: int, kind: str) -> Headers:
     return [*headers, ("Content-Type", kind), ("Content-Length", str(length))]
 
 
-def _multipart(served: Representation, ranges: list[ByteRange], headers: Headers) -> ContentResponse:
+def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Headers) -> ContentResponse:
     boundary = boundary_of(served.digest, ranges)
     heads = [
         f"--{boundary}\r\nContent-Type: {served.kind}\r\n"
@@ -118,7 +118,7 @@ def _multipart(served: Representation, ranges: list[ByteRange], headers: Headers
     return ContentResponse(206, headers, body())
 
 
-def boundary_of(digest: bytes, ranges: list[ByteRange]) -> str:
+def boundary_of(digest: bytes, ranges: list[HttpByteRange]) -> str:
     """The boundary between parts: the same for the same request, so that a retry can be compared byte for byte.
 
     40 hexadecimal digits of a hash over the digest of what is served and the ranges. For it to occur there, the

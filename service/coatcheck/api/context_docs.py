@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import context_views as views
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.core.context import Measured
 from coatcheck.core.errors import Code
 
@@ -28,7 +28,7 @@ COMPACT: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "CompactRequest"),),
-    answers=(Answer(status=200, description="The body to send, and the report.", model=views.CompactView),),
+    answers=(DocumentedAnswer(status=200, description="The body to send, and the report.", model=views.CompactView),),
     problems=_SENT,
 )
 MEASURE: Final = Doc(
@@ -44,7 +44,7 @@ MEASURE: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "MeasureRequest"),),
-    answers=(Answer(status=200, description="The account.", model=Measured),),
+    answers=(DocumentedAnswer(status=200, description="The account.", model=Measured),),
     problems=_SENT,
 )
 USAGE: Final = Doc(
@@ -57,5 +57,5 @@ USAGE: Final = Doc(
         "session that nothing was counted for has zeros. The account goes with the session, or after 90 days without "
         "a request."
     ),
-    answers=(Answer(status=200, description="The account.", model=views.SessionUsageView),),
+    answers=(DocumentedAnswer(status=200, description="The account.", model=views.SessionUsageView),),
 )

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coatcheck.api.fields import IdleTtl, Labels, Pin, Session, Ttl
-from coatcheck.core.context import Ask, Format, Policy, Rule, Window, input_tokens
+from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, MeasureRequest, ModelWindow, input_tokens
 from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
 
-_SHOWN: Final = Policy()
+_SHOWN: Final = CompactionPolicy()
 _MOST: Final = 100_000_000
 """Tokens of the largest window or usage that is believed."""
 
@@ -30,8 +30,10 @@ Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
 class ArgumentRuleAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which arguments of which tools become markers once the call is done."""
 
-    tools: Annotated[Names, Meta(description="Compared without case and a host's prefix.")] = Rule().tools
-    fields: Annotated[Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = Rule().fields
+    tools: Annotated[Names, Meta(description="Compared without case and a host's prefix.")] = CompactionRule().tools
+    fields: Annotated[Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = (
+        CompactionRule().fields
+    )
 
 
 def _tokens(name: str) -> Any:  # noqa: ANN401 - an annotation
@@ -112,15 +114,15 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         Meta(description="A body over its budget is brought to this much of it, so that the next turns need nothing."),
     ] = _SHOWN.settle_percent
 
-    def policy(self) -> Policy:
+    def policy(self) -> CompactionPolicy:
         """In the core's words."""
-        return Policy(
+        return CompactionPolicy(
             inline_tokens=self.inline_tokens,
             card_tokens=self.card_tokens,
             protect=self.protect,
             latest_tokens=self.latest_tokens,
             exempt_tools=self.exempt_tools,
-            arguments=tuple(Rule(rule.tools, rule.fields) for rule in self.arguments),
+            arguments=tuple(CompactionRule(rule.tools, rule.fields) for rule in self.arguments),
             argument_tokens=self.argument_tokens,
             media=self.media,
             server_tools=self.server_tools,
@@ -147,7 +149,7 @@ class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     )
 
 
-class Known(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A body, and what is known beside it."""
 
     body: Body
@@ -182,13 +184,13 @@ class Known(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
         int, Meta(ge=1, le=100, description="From how much of the usable window compaction is advised.")
     ] = 80
 
-    def ask(self, *, outputs_stay: bool = False) -> Ask:
+    def ask(self, *, outputs_stay: bool = False) -> MeasureRequest:
         """In the core's words.
 
         Raises:
             CoatcheckError: `invalid_request` for a usage that says no input tokens.
         """
-        return Ask(
+        return MeasureRequest(
             window=None if self.window is None else _window(self.window),
             real_tokens=_real(self.usage),
             covers=self.covers,
@@ -199,7 +201,7 @@ class Known(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
         )
 
 
-class MeasureAsk(Known, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/context/measure`."""
 
     outputs_stay: Annotated[
@@ -207,7 +209,7 @@ class MeasureAsk(Known, kw_only=True, forbid_unknown_fields=True, omit_defaults=
     ] = False
 
 
-class CompactAsk(Known, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/context/compact`."""
 
     labels: Labels = ()
@@ -216,8 +218,8 @@ class CompactAsk(Known, kw_only=True, forbid_unknown_fields=True, omit_defaults=
     pin: Pin = False
 
 
-def _window(asked: WindowAsk) -> Window:
-    return Window(
+def _window(asked: WindowAsk) -> ModelWindow:
+    return ModelWindow(
         model=asked.model,
         shown=asked.shown,
         output_reserve=asked.output_reserve,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import decision_fields as fields
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.api.key_docs import TAG
 from coatcheck.core.errors import Code
 
@@ -14,16 +14,16 @@ LIST_POLICIES: Final = Doc(
     tag=TAG,
     summary="List policies",
     description="Those of the namespace and those of all namespaces, as they are kept.",
-    query=fields.PoliciesAsk,
-    answers=(Answer(status=200, description="All of them.", model=fields.PoliciesView),),
+    query=fields.PoliciesQuery,
+    answers=(DocumentedAnswer(status=200, description="All of them.", model=fields.PoliciesView),),
 )
 SHOW_POLICY: Final = Doc(
     operation_id="getPolicyHistory",
     tag=TAG,
     summary="A scope's policy and its versions",
     description="Newest first, at most 100. The newest is the one that holds; null where it was removed.",
-    query=fields.ScopeAsk,
-    answers=(Answer(status=200, description="The versions.", model=fields.PolicyHistoryView),),
+    query=fields.ScopeQuery,
+    answers=(DocumentedAnswer(status=200, description="The versions.", model=fields.PolicyHistoryView),),
     problems=(Code.POLICY_NOT_FOUND,),
 )
 EXPLAIN_POLICY: Final = Doc(
@@ -35,8 +35,8 @@ EXPLAIN_POLICY: Final = Doc(
         "the kind, the tool, a label; of several labels the first in the order of characters. What no policy says is "
         "left to the settings."
     ),
-    query=fields.ExplainAsk,
-    answers=(Answer(status=200, description="What holds.", model=fields.ExplainedView),),
+    query=fields.ExplainQuery,
+    answers=(DocumentedAnswer(status=200, description="What holds.", model=fields.ExplainedView),),
 )
 SET_POLICY: Final = Doc(
     operation_id="setPolicy",
@@ -50,7 +50,7 @@ SET_POLICY: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "SetPolicyAsk"),),
-    answers=(Answer(status=200, description="Set.", model=fields.ChangedPolicyView),),
+    answers=(DocumentedAnswer(status=200, description="Set.", model=fields.ChangedPolicyView),),
     problems=_WRITTEN,
 )
 REMOVE_POLICY: Final = Doc(
@@ -58,8 +58,8 @@ REMOVE_POLICY: Final = Doc(
     tag=TAG,
     summary="Remove a policy",
     description="Its versions stay listed. As with a new one, it takes up to five seconds on other replicas.",
-    query=fields.ScopeAsk,
-    answers=(Answer(status=200, description="Removed.", model=fields.ChangedPolicyView),),
+    query=fields.ScopeQuery,
+    answers=(DocumentedAnswer(status=200, description="Removed.", model=fields.ChangedPolicyView),),
     problems=(Code.POLICY_NOT_FOUND,),
 )
 LIST_HOLDS: Final = Doc(
@@ -67,8 +67,8 @@ LIST_HOLDS: Final = Doc(
     tag=TAG,
     summary="List holds",
     description="By ID, also those whose time is over.",
-    query=fields.HoldsAsk,
-    answers=(Answer(status=200, description="A page.", model=fields.HoldsView),),
+    query=fields.HoldsQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=fields.HoldsView),),
 )
 PLACE_HOLD: Final = Doc(
     operation_id="placeHold",
@@ -82,7 +82,7 @@ PLACE_HOLD: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "NewHoldAsk"),),
-    answers=(Answer(status=201, description="Placed.", model=fields.HoldView),),
+    answers=(DocumentedAnswer(status=201, description="Placed.", model=fields.HoldView),),
     problems=(*_WRITTEN, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE, Code.INVALID_ARTIFACT_ID),
 )
 RELEASE_HOLD: Final = Doc(
@@ -90,7 +90,7 @@ RELEASE_HOLD: Final = Doc(
     tag=TAG,
     summary="Release a hold",
     description="What it alone kept can be deleted from then on, and goes with the next sweep where it has expired.",
-    answers=(Answer(status=200, description="Released; as it was.", model=fields.HoldView),),
+    answers=(DocumentedAnswer(status=200, description="Released; as it was.", model=fields.HoldView),),
     problems=(Code.HOLD_NOT_FOUND,),
 )
 USAGE: Final = Doc(
@@ -101,8 +101,8 @@ USAGE: Final = Doc(
         "Artifacts and stored bytes, exactly, with the limits of the policies. Who administers every namespace and "
         "names none gets all of them."
     ),
-    query=fields.UsageAsk,
-    answers=(Answer(status=200, description="A page.", model=fields.UsagesView),),
+    query=fields.UsageQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=fields.UsagesView),),
 )
 DELETE_NAMESPACE: Final = Doc(
     operation_id="deleteNamespace",
@@ -112,6 +112,6 @@ DELETE_NAMESPACE: Final = Doc(
         "From the answer on nothing is stored in it; what is in it goes in batches, as listUsage shows. What is held "
         "stays until it is released. When nothing is left the namespace can be used again. Needs a key of `*`."
     ),
-    answers=(Answer(status=202, description="Begun, now or before.", model=fields.UsageView),),
+    answers=(DocumentedAnswer(status=202, description="Begun, now or before.", model=fields.UsageView),),
     problems=(Code.HELD, Code.NAMESPACE_NOT_FOUND),
 )

@@ -12,10 +12,10 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import MAX_REASON, Hold
-from coatcheck.core.policy import MAX_BYTES, MAX_VALUE, PARTS, Part, Policy, Scope, decisions
+from coatcheck.core.policy import MAX_BYTES, MAX_VALUE, PARTS, Part, Policy, PolicyScope, decisions
 from coatcheck.ports.decisions import PolicyVersion
-from coatcheck.usecases.policies import Explained
-from coatcheck.usecases.usage import MAX_PAGE, Line
+from coatcheck.usecases.policies import EffectivePolicy
+from coatcheck.usecases.usage import MAX_PAGE, NamespaceUsage
 
 Life = int | str | None | UnsetType
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Items of a page.")]
@@ -74,7 +74,7 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
 
 
-class ScopeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query that names a policy's scope: a namespace, whole or one part of it."""
 
     namespace: Annotated[KeysNamespace, Meta(description="Absent: the key's own; `*`: all of them.")] | None = None
@@ -84,19 +84,19 @@ class ScopeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     label: Name | None = None
 
 
-class SetPolicyAsk(ScopeAsk, kw_only=True, forbid_unknown_fields=True):
+class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
     """The body that sets a policy."""
 
     policy: PolicyBody
 
 
-class PoliciesAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class PoliciesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of the list of policies."""
 
     namespace: Annotated[KeysNamespace, Meta(description="Only those that concern this one.")] | None = None
 
 
-class ExplainAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ExplainQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query that describes a payload."""
 
     namespace: Namespace | None = None
@@ -183,7 +183,7 @@ class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ttl: Annotated[int | str, Meta(description=f"The same, counted from now. {DURATION}.")] | None = None
 
 
-class HoldsAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class HoldsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of a list of holds."""
 
     namespace: Namespace | None = None
@@ -211,7 +211,7 @@ class HoldsView(Struct, frozen=True):
     next: str | None = None
 
 
-class UsageAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class UsageQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of what namespaces hold."""
 
     namespace: Namespace | None = None
@@ -239,7 +239,7 @@ class UsagesView(Struct, frozen=True):
     next: str | None = None
 
 
-def scope_of(asked: ScopeAsk, own: str) -> Scope:
+def scope_of(asked: ScopeQuery, own: str) -> PolicyScope:
     """The scope that is named; without a namespace it is in one's own.
 
     Raises:
@@ -253,7 +253,7 @@ def scope_of(asked: ScopeAsk, own: str) -> Scope:
             field=named[1][0],
         )
     namespace = asked.namespace or own
-    return Scope(namespace, *named[0]) if named else Scope(namespace)
+    return PolicyScope(namespace, *named[0]) if named else PolicyScope(namespace)
 
 
 def policy_of(body: PolicyBody) -> Policy:
@@ -288,7 +288,7 @@ def policy_body(policy: Policy) -> PolicyBody:
     return PolicyBody(**decisions(policy))  # pyright: ignore[reportArgumentType] - the same fields
 
 
-def scope_view(scope: Scope) -> ScopeView:
+def scope_view(scope: PolicyScope) -> ScopeView:
     """A scope as callers see it."""
     return ScopeView(namespace=scope.namespace, **({} if scope.part is None else {scope.part: scope.value}))
 
@@ -299,7 +299,7 @@ def version_view(version: PolicyVersion) -> PolicyVersionView:
     return PolicyVersionView(version=version.version, policy=policy, at=version.at, by=version.by)
 
 
-def explained_view(explained: Explained) -> ExplainedView:
+def explained_view(explained: EffectivePolicy) -> ExplainedView:
     """What holds, as callers see it."""
     sources = tuple(
         SourceView(field=name, value=source.value, scope=scope_view(source.scope))  # pyright: ignore[reportArgumentType]
@@ -322,7 +322,7 @@ def hold_view(hold: Hold) -> HoldView:
     )
 
 
-def usage_view(line: Line) -> UsageView:
+def usage_view(line: NamespaceUsage) -> UsageView:
     """What a namespace holds, as callers see it."""
     usage, room = line.usage, line.room
     return UsageView(

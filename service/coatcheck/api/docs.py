@@ -13,7 +13,7 @@ from coatcheck.core.errors import Code
 JSON: Final = "application/json"
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class DocumentedAnswer(Struct, frozen=True, kw_only=True):
     """A response that is no problem."""
 
     status: int
@@ -34,12 +34,12 @@ class Doc(Struct, frozen=True, kw_only=True):
     tag: str
     summary: str
     description: str
-    query: type[Struct] = fields.NoAsk
+    query: type[Struct] = fields.EmptyQuery
     headers: tuple[str, ...] = ()
     """Names of shared header parameters."""
     body: tuple[tuple[str, str], ...] = ()
     """Media types and the names of their request schemas."""
-    answers: tuple[Answer, ...]
+    answers: tuple[DocumentedAnswer, ...]
     problems: tuple[Code, ...] = ()
 
 

@@ -10,8 +10,8 @@ from typing import Final, cast
 
 from litestar.types import HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from coatcheck.api.gate import METRICS_PATH, PROBES
-from coatcheck.api.rates import Allowance
+from coatcheck.api.origin_guard import METRICS_PATH, PROBES
+from coatcheck.api.rates import RateAllowance
 from coatcheck.core.artifact import Caller
 
 NO_ROUTE: Final = "none"
@@ -21,7 +21,7 @@ _TYPE: Final = re.compile(r":[a-z]+\}")
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
 
 
-class Receiving:
+class RequestReceiver:
     """A `receive` that counts what comes, and charges it to whoever sent it."""
 
     __slots__ = ("_receive", "allowance", "size")
@@ -30,7 +30,7 @@ class Receiving:
         self._receive = receive
         self.size = 0
         """Bytes of the body so far, as they came."""
-        self.allowance: Allowance | None = None
+        self.allowance: RateAllowance | None = None
 
     async def __call__(self) -> HTTPReceiveMessage:
         """The next message.
@@ -47,7 +47,7 @@ class Receiving:
         return message
 
 
-class Sending:
+class ResponseSender:
     """A `send` that adds the request ID, knows whether a response has begun, and can keep its body back (HEAD)."""
 
     def __init__(self, send: Send, request_id: bytes) -> None:
@@ -56,7 +56,7 @@ class Sending:
         self.started = False
         self.status = 0
         self.silent = False
-        self.allowance: Allowance | None = None
+        self.allowance: RateAllowance | None = None
         self.location = b""
 
     async def __call__(self, message: Message) -> None:
@@ -88,8 +88,8 @@ class Exchange:
         """It begins now, by `clock`."""
         self.scope = scope
         self.id = request_id
-        self.received = Receiving(receive)
-        self.sent = Sending(send, request_id.encode())
+        self.received = RequestReceiver(receive)
+        self.sent = ResponseSender(send, request_id.encode())
         self._clock = clock
         self._began = clock()
 
@@ -130,7 +130,7 @@ class Exchange:
             facts["artifact_id"] = artifact
         return facts
 
-    def allow(self, allowance: Allowance) -> None:
+    def allow(self, allowance: RateAllowance) -> None:
         """Charge what comes from now on, and tell the caller how it stands."""
         self.received.allowance = self.sent.allowance = allowance
 

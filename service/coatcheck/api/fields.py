@@ -17,11 +17,11 @@ from coatcheck.core.jsonpath.parse import PATH_LIMIT
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
 from coatcheck.core.window import Unit
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_TOKENS
 from coatcheck.usecases.json_path import MAX_FIELDS
 from coatcheck.usecases.json_path import MAX_LIMIT as JSON_MAX_LIMIT
 from coatcheck.usecases.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
 from coatcheck.usecases.passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
+from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_TOKENS
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
@@ -141,7 +141,7 @@ Oversize = Annotated[
 ]
 
 
-class Words(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What may be said about a payload; also the query parameters of the raw route and the fields of a form."""
 
     media_type: MediaType | None = None
@@ -164,17 +164,17 @@ class Words(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
     tools: Tools = "read_artifact"
 
 
-class RawAsk(Words, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class RawQuery(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The query parameters of `POST /v1/artifacts/raw`."""
 
 
-class StoreAsk(Words, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/artifacts`."""
 
     content: str | list[Any] | dict[str, Any]
 
 
-class PatchAsk(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
 
     ttl: Ttl | UnsetType = UNSET
@@ -197,7 +197,7 @@ Telling = Annotated[
 ]
 
 
-class ListAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
 
     session: Session | None = None
@@ -210,7 +210,7 @@ class ListAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=200, description="Artifacts on a page.")] = 50
 
 
-class CardAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
 
     tokens: CardTokens | None = None
@@ -354,7 +354,7 @@ class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = DEFAULT_TOKENS
 
 
-class ContentAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
 
     section: Section | None = None
@@ -382,11 +382,11 @@ class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = DEFAULT_TOKENS
 
 
-class NoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class EmptyQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """A route without query parameters."""
 
 
-class BatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /v1/artifacts:batch`. Items are read one by one, so that each can fail on its own."""
 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
@@ -402,7 +402,7 @@ ResultFormat = Annotated[
 ]
 
 
-class ToolsAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ToolsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/tools`."""
 
     format: ToolFormat = "json-schema"
@@ -414,7 +414,7 @@ class ToolsAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = False
 
 
-class ToolCallAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `POST /v1/tools/call`."""
 
     format: ResultFormat | None = None

@@ -16,8 +16,8 @@ from multipart import (
     parse_options_header,
 )
 
-from coatcheck.api.body import Body, truncated
-from coatcheck.api.limits import Limits
+from coatcheck.api.body import RequestBody, truncated
+from coatcheck.api.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 _QUIET = 64 * 1024
@@ -33,7 +33,7 @@ Event = MultipartSegment | bytes | bytearray | None
 class Form:
     """One form. `open` reads up to the file; iterating gives the file's bytes and then reads to the end."""
 
-    def __init__(self, body: Body, boundary: str, limits: Limits) -> None:
+    def __init__(self, body: RequestBody, boundary: str, limits: RequestLimits) -> None:
         self._body = body
         self._limit = limits.field
         self._parser = PushMultipartParser(boundary, max_segment_count=limits.fields)

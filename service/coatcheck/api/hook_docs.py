@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.api.hook_fields import HookAnswer, HookQuery
 from coatcheck.core.errors import Code
 
@@ -25,6 +25,6 @@ CLAUDE_CODE: Final = Doc(
     query=HookQuery,
     headers=CODED,
     body=((JSON, "ClaudeCodeEvent"),),
-    answers=(Answer(status=200, description="The hook's output.", model=HookAnswer),),
+    answers=(DocumentedAnswer(status=200, description="The hook's output.", model=HookAnswer),),
     problems=(*BODY, Code.INVALID_JSON),
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import fields, views
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.core.errors import Code
 
 INGEST = (
@@ -18,8 +18,8 @@ INGEST = (
     Code.NAMESPACE_DELETING,
 )
 _RECEIPTS = (
-    Answer(status=201, description="Stored.", model=views.ReceiptView, headers=("Location",)),
-    Answer(
+    DocumentedAnswer(status=201, description="Stored.", model=views.ReceiptView, headers=("Location",)),
+    DocumentedAnswer(
         status=200,
         description=(
             "This very artifact was there already. What this request declares of it (media type, tool name, command, "
@@ -30,7 +30,7 @@ _RECEIPTS = (
         model=views.ReceiptView,
         headers=("Location",),
     ),
-    Answer(
+    DocumentedAnswer(
         status=202,
         description=(
             "Storage did not take it: `stored` is false and a warning says why. The text is good to use, and says "
@@ -74,7 +74,7 @@ STORE_RAW: Final = Doc(
         "'…/v1/artifacts/raw?tool_name=make'` works. A stream over the limit is refused, or keeps its two ends with "
         "`oversize=keep_ends`."
     ),
-    query=fields.RawAsk,
+    query=fields.RawQuery,
     headers=("Idempotency-Key", *CODED),
     body=(("application/octet-stream", "Bytes"),),
     answers=_RECEIPTS,
@@ -90,6 +90,6 @@ STORE_BATCH: Final = Doc(
     ),
     headers=("Idempotency-Key", *CODED),
     body=((JSON, "BatchRequest"),),
-    answers=(Answer(status=200, description="One result for each item.", model=views.BatchView),),
+    answers=(DocumentedAnswer(status=200, description="One result for each item.", model=views.BatchView),),
     problems=(*BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
 )

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from coatcheck.api.wanted import wanted
+from coatcheck.api.constraint_text import constraint_text
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY
         return CoatcheckError(
             Code.INVALID_REQUEST, f"'{_short(name)}' is missing in {where}.{_takes(model, name)}", field=_short(name)
         )
-    words = wanted(model, name)
+    words = constraint_text(model, name)
     got = _GOT.search(what)
     if words is not None and got and where == _BODY:  # of a query string everything is text
         words += f", not {_KINDS[got[1]]}"
@@ -209,7 +209,7 @@ def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY
 
 
 def _takes(model: object, name: str) -> str:
-    words = wanted(model, name)
+    words = constraint_text(model, name)
     return "" if words is None else f" It must be {words}."
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import key_fields as fields
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.core.errors import Code
 
 TAG: Final = "Administration"
@@ -14,8 +14,8 @@ LIST_KEYS: Final = Doc(
     tag=TAG,
     summary="List keys",
     description="Newest first, also those that were revoked or have expired. Secrets are kept nowhere.",
-    query=fields.KeysAsk,
-    answers=(Answer(status=200, description="A page.", model=fields.KeysView),),
+    query=fields.KeysQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=fields.KeysView),),
     problems=(Code.INVALID_CURSOR,),
 )
 CREATE_KEY: Final = Doc(
@@ -28,7 +28,7 @@ CREATE_KEY: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "NewKeyAsk"),),
-    answers=(Answer(status=201, description="Made.", model=fields.NewKeyView),),
+    answers=(DocumentedAnswer(status=201, description="Made.", model=fields.NewKeyView),),
     problems=_WRITTEN,
 )
 REVOKE_KEY: Final = Doc(
@@ -36,7 +36,7 @@ REVOKE_KEY: Final = Doc(
     tag=TAG,
     summary="Revoke a key",
     description="Every request that comes after the answer is refused, by every replica. The key stays listed.",
-    answers=(Answer(status=200, description="Revoked, now or before.", model=fields.KeyView),),
+    answers=(DocumentedAnswer(status=200, description="Revoked, now or before.", model=fields.KeyView),),
     problems=(Code.KEY_NOT_FOUND,),
 )
 LIST_NAMESPACES: Final = Doc(
@@ -44,8 +44,8 @@ LIST_NAMESPACES: Final = Doc(
     tag=TAG,
     summary="List namespaces",
     description="Those that were made, or got a key; who administers one sees that one.",
-    query=fields.NamespacesAsk,
-    answers=(Answer(status=200, description="A page.", model=fields.NamespacesView),),
+    query=fields.NamespacesQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=fields.NamespacesView),),
 )
 CREATE_NAMESPACE: Final = Doc(
     operation_id="createNamespace",
@@ -55,8 +55,8 @@ CREATE_NAMESPACE: Final = Doc(
     headers=CODED,
     body=((JSON, "NewNamespaceAsk"),),
     answers=(
-        Answer(status=201, description="Made.", model=fields.NamespaceView),
-        Answer(status=200, description="It was there already.", model=fields.NamespaceView),
+        DocumentedAnswer(status=201, description="Made.", model=fields.NamespaceView),
+        DocumentedAnswer(status=200, description="It was there already.", model=fields.NamespaceView),
     ),
     problems=_WRITTEN,
 )
@@ -70,6 +70,6 @@ SWITCH_NAMESPACE: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "NamespacePatchAsk"),),
-    answers=(Answer(status=200, description="As it is now.", model=fields.NamespaceView),),
+    answers=(DocumentedAnswer(status=200, description="As it is now.", model=fields.NamespaceView),),
     problems=(*_WRITTEN, Code.NAMESPACE_NOT_FOUND),
 )

@@ -37,7 +37,7 @@ Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Items of a page.")]
 Cursor = Annotated[str, Meta(description="`next` of the page before.")]
 
 
-class KeysAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of a list of keys."""
 
     namespace: (
@@ -48,7 +48,7 @@ class KeysAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-class NamespacesAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class NamespacesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of a list of namespaces."""
 
     limit: Limit = 50

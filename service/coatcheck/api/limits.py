@@ -10,7 +10,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Names under which a caller on this machine reaches the service."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class RequestLimits(Struct, frozen=True, kw_only=True):
     """One instance serves one application."""
 
     payload: int = GIB

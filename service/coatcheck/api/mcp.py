@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from litestar.types import HTTPReceiveMessage, HTTPScope, Method, Receive, Send, WebSocketReceiveMessage
 
-from coatcheck.api.asking import caller, require_json
 from coatcheck.api.body import body_too_large, content_length
 from coatcheck.api.limits import MIB
 from coatcheck.api.problems import Problem, members
+from coatcheck.api.request_parts import caller, require_json
 from coatcheck.api.services import Tools
 from coatcheck.core.errors import CoatcheckError, Code
 

@@ -100,14 +100,14 @@ def _queries(paths: dict[str, Node]) -> set[str]:
 def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
     """Every schema that a route names, cleaned of what msgspec writes but readers do not need."""
     models: set[type[msgspec.Struct]] = {
-        fields.StoreAsk,
-        fields.PatchAsk,
-        context_fields.CompactAsk,
-        context_fields.MeasureAsk,
+        fields.StoreBody,
+        fields.PatchBody,
+        context_fields.CompactBody,
+        context_fields.MeasureBody,
         hook_fields.ClaudeCodeEvent,
-        search_fields.SearchResultsAsk,
-        search_fields.VerifyAsk,
-        search_fields.QuotationAsk,
+        search_fields.SearchResultsBody,
+        search_fields.VerifyBody,
+        search_fields.QuotationBody,
         key_fields.NewKeyAsk,
         key_fields.NewNamespaceAsk,
         key_fields.NamespacePatchAsk,
@@ -215,7 +215,7 @@ def _parameter(name: str, schema: Node, *, required: bool) -> Node:
     return {**parameter, "schema": schema}
 
 
-def _answer(answer: docs.Answer) -> Node:
+def _answer(answer: docs.DocumentedAnswer) -> Node:
     response: Node = {
         "description": answer.description,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-ID", *answer.headers)},

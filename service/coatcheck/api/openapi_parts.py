@@ -217,9 +217,9 @@ _QUOTATION_EXAMPLE: Final[Node] = {
 
 def request_schemas(schemas: dict[str, Node]) -> dict[str, Node]:
     """The schemas with those of the request bodies, made from the types' fields."""
-    store, patch, search = schemas.pop("StoreAsk"), schemas.pop("PatchAsk"), schemas.pop("SearchResultsAsk")
-    quotation, verify = schemas.pop("QuotationAsk"), schemas.pop("VerifyAsk")
-    compact, measure = schemas.pop("CompactAsk"), schemas.pop("MeasureAsk")
+    store, patch, search = schemas.pop("StoreBody"), schemas.pop("PatchBody"), schemas.pop("SearchResultsBody")
+    quotation, verify = schemas.pop("QuotationBody"), schemas.pop("VerifyBody")
+    compact, measure = schemas.pop("CompactBody"), schemas.pop("MeasureBody")
     verify["properties"]["quotes"]["items"] = {"$ref": _REF + "Quotation"}
     said = {name: field for name, field in store["properties"].items() if name != "content"}
     form = {name: _unnull(field) for name, field in said.items()}

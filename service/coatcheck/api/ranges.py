@@ -7,7 +7,7 @@ client gets the whole representation, which it must expect anyway. It resolves n
 import re
 from typing import Literal
 
-from coatcheck.core.ranges import ByteRange, FromTo, RangeSpec, Suffix, resolve
+from coatcheck.core.ranges import FromTo, HttpByteRange, RangeSpec, Suffix, resolve
 
 RANGES_LIMIT = 64
 """Ranges in one request. Players and readers of archives ask for fewer than 20; longer sets are ignored."""
@@ -65,7 +65,7 @@ def _larger(a: str, b: str) -> bool:
     return (len(a), a) > (len(b), b)
 
 
-def select(specs: list[RangeSpec] | None, size: int) -> list[ByteRange] | Literal["all", "none"]:
+def select(specs: list[RangeSpec] | None, size: int) -> list[HttpByteRange] | Literal["all", "none"]:
     """What to send: `all` (200), these ranges (206), or `none` of what was asked exists (416).
 
     An empty representation has no byte that Content-Range could name, so that a suffix of it, which section 14.1.2

@@ -17,8 +17,8 @@ from litestar.types import Scope
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.rates import WINDOW, Bucket, Rates
-from coatcheck.ports.watching import Meter
+from coatcheck.core.rates import WINDOW, Rates, TokenBucket
+from coatcheck.ports.telemetry import Meter
 
 _MOST: Final = 10_000
 """Callers beyond which those are forgotten who have used nothing of late."""
@@ -28,10 +28,12 @@ _STATE: Final = "allowance"
 Header = tuple[bytes, bytes]
 
 
-class Allowance:
+class RateAllowance:
     """What one request may still use. Made by Allowances."""
 
-    def __init__(self, requests: Bucket | None, size: Bucket | None, meter: Meter, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, requests: TokenBucket | None, size: TokenBucket | None, meter: Meter, clock: Callable[[], float]
+    ) -> None:
         self._requests = requests
         self._bytes = size
         self._meter = meter
@@ -94,7 +96,7 @@ class Allowance:
             (b"ratelimit", ", ".join(left).encode()),
         ]
 
-    def _refused(self, what: str, bucket: Bucket, wanted: int, now: float) -> CoatcheckError:
+    def _refused(self, what: str, bucket: TokenBucket, wanted: int, now: float) -> CoatcheckError:
         self._meter.limited(what)
         wait = max(1, math.ceil(bucket.seconds_until(wanted, now)))
         return CoatcheckError(
@@ -122,7 +124,7 @@ class Allowances:
         self._usual = Rates(requests=requests, bytes=size)
         self._meter = meter
         self._clock = clock
-        self._buckets: dict[tuple[str, str], Bucket] = {}
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
         self._forget_at = _MOST
 
     @property
@@ -130,7 +132,7 @@ class Allowances:
         """Buckets that are remembered."""
         return len(self._buckets)
 
-    def of(self, caller: Caller) -> Allowance | None:
+    def of(self, caller: Caller) -> RateAllowance | None:
         """What a caller may use; None: as much as it likes."""
         own = caller.rates or self._usual
         requests = self._usual.requests if own.requests is None else own.requests
@@ -138,17 +140,17 @@ class Allowances:
         if not requests and not size:
             return None
         who = f"{caller.namespace}/{caller.name}" if caller.key_id is None else caller.key_id
-        return Allowance(
+        return RateAllowance(
             self._bucket("requests", who, requests), self._bucket("bytes", who, size), self._meter, self._clock
         )
 
-    def _bucket(self, what: str, who: str, quota: int | None) -> Bucket | None:
+    def _bucket(self, what: str, who: str, quota: int | None) -> TokenBucket | None:
         if not quota:
             return None
         bucket = self._buckets.get((what, who))
         if bucket is None or bucket.quota != quota:
             self._forget()
-            bucket = self._buckets[what, who] = Bucket(quota, self._clock())
+            bucket = self._buckets[what, who] = TokenBucket(quota, self._clock())
         return bucket
 
     def _forget(self) -> None:
@@ -159,11 +161,11 @@ class Allowances:
             self._forget_at = max(_MOST, 2 * len(self._buckets))
 
 
-def set_allowance(scope: Scope, allowance: Allowance) -> None:
+def set_allowance(scope: Scope, allowance: RateAllowance) -> None:
     """Say what a request may use, for whoever reads its body."""
     scope["state"][_STATE] = allowance
 
 
-def allowance_of(scope: Scope) -> Allowance | None:
+def allowance_of(scope: Scope) -> RateAllowance | None:
     """What a request may use; None: as much as it likes."""
-    return cast("Allowance | None", scope["state"].get(_STATE))
+    return cast("RateAllowance | None", scope["state"].get(_STATE))

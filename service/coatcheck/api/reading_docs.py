@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import fields
-from coatcheck.api.docs import ONE, Answer, Doc
+from coatcheck.api.docs import ONE, Doc, DocumentedAnswer
 from coatcheck.core.errors import Code
 from coatcheck.usecases.json_path import JsonAnswer
 from coatcheck.usecases.outline import OutlineAnswer
@@ -27,7 +27,7 @@ READ: Final = Doc(
         "A section is meant by its name, its title or the unambiguous beginning of its title."
     ),
     query=fields.ReadQuery,
-    answers=(Answer(status=200, description="The part, and where to go on.", model=ReadAnswer),),
+    answers=(DocumentedAnswer(status=200, description="The part, and where to go on.", model=ReadAnswer),),
     problems=(
         *ONE,
         Code.SECTION_NOT_FOUND,
@@ -49,7 +49,7 @@ SEARCH: Final = Doc(
         "shown whole while the budget holds several. In the text view they are shown as a terminal showed them."
     ),
     query=fields.SearchQuery,
-    answers=(Answer(status=200, description="The matches, and where to go on.", model=SearchAnswer),),
+    answers=(DocumentedAnswer(status=200, description="The matches, and where to go on.", model=SearchAnswer),),
     problems=(
         *ONE,
         Code.SECTION_NOT_FOUND,
@@ -73,7 +73,7 @@ PASSAGES: Final = Doc(
         "and the same call goes on from there."
     ),
     query=fields.PassagesQuery,
-    answers=(Answer(status=200, description="The passages.", model=PassagesAnswer),),
+    answers=(DocumentedAnswer(status=200, description="The passages.", model=PassagesAnswer),),
     problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.NOT_TEXT, Code.INTEGRITY),
 )
 OUTLINE: Final = Doc(
@@ -89,7 +89,7 @@ OUTLINE: Final = Doc(
         "goes on; where not all of a large payload was looked at, `partial` says so."
     ),
     query=fields.OutlineQuery,
-    answers=(Answer(status=200, description="The entries, and where to go on.", model=OutlineAnswer),),
+    answers=(DocumentedAnswer(status=200, description="The entries, and where to go on.", model=OutlineAnswer),),
     problems=(*ONE, Code.SECTION_NOT_FOUND, Code.OFFSET_PAST_END, Code.INTEGRITY),
 )
 JSON_PATH: Final = Doc(
@@ -107,7 +107,7 @@ JSON_PATH: Final = Doc(
         "is said (`partial`, `notices`)."
     ),
     query=fields.JsonQuery,
-    answers=(Answer(status=200, description="The values, and where to go on.", model=JsonAnswer),),
+    answers=(DocumentedAnswer(status=200, description="The values, and where to go on.", model=JsonAnswer),),
     problems=(
         *ONE,
         Code.INVALID_PATH,
@@ -126,22 +126,22 @@ CONTENT: Final = Doc(
         "a part of that, each with an entity tag of its own. Served inert: as an attachment, not to be sniffed, "
         "sandboxed."
     ),
-    query=fields.ContentAsk,
+    query=fields.ContentQuery,
     headers=("Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
     answers=(
-        Answer(
+        DocumentedAnswer(
             status=200,
             description="All of it.",
             other=("application/octet-stream",),
             headers=("ETag", "Accept-Ranges", "Repr-Digest"),
         ),
-        Answer(
+        DocumentedAnswer(
             status=206,
             description="The ranges that were asked for; several come as multipart/byteranges.",
             other=("application/octet-stream", "multipart/byteranges"),
             headers=("ETag", "Content-Range"),
         ),
-        Answer(status=304, description="The caller has it already.", headers=("ETag",)),
+        DocumentedAnswer(status=304, description="The caller has it already.", headers=("ETag",)),
     ),
     problems=(
         *ONE,
@@ -157,11 +157,11 @@ CONTENT_HEAD: Final = Doc(
     tag="Reading",
     summary="Ask about the bytes",
     description="The header fields of `getContent` without a Range, and no body.",
-    query=fields.ContentAsk,
+    query=fields.ContentQuery,
     headers=("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"),
     answers=(
-        Answer(status=200, description="It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")),
-        Answer(status=304, description="The caller has it already.", headers=("ETag",)),
+        DocumentedAnswer(status=200, description="It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")),
+        DocumentedAnswer(status=304, description="The caller has it already.", headers=("ETag",)),
     ),
     problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
 )

@@ -14,7 +14,7 @@ from coatcheck.api.dispositions import content_disposition, content_type
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.window import Extent
 from coatcheck.usecases.content import Content
-from coatcheck.usecases.view import Reading
+from coatcheck.usecases.view import ViewReading
 
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -61,7 +61,7 @@ def payload(artifact: Artifact, content: Content) -> Representation:
     )
 
 
-def representation(reading: Reading) -> Representation:
+def representation(reading: ViewReading) -> Representation:
     """What is read: a text view that is not the payload is tagged with its own SHA-256, a section with its place."""
     artifact, content, extent = reading.artifact, reading.content, reading.extent
     own = content.blob.id != artifact.blob.id

@@ -4,7 +4,7 @@ from typing import Final
 
 from coatcheck.api import audit_fields
 from coatcheck.api import retention_fields as fields
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.api.key_docs import TAG
 from coatcheck.core.errors import Code
 
@@ -20,7 +20,7 @@ PLAN: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "PlanAsk"),),
-    answers=(Answer(status=200, description="The plan.", model=fields.PlanView),),
+    answers=(DocumentedAnswer(status=200, description="The plan.", model=fields.PlanView),),
     problems=_WRITTEN,
 )
 APPLY: Final = Doc(
@@ -35,8 +35,8 @@ APPLY: Final = Doc(
     headers=CODED,
     body=((JSON, "ApplyAsk"),),
     answers=(
-        Answer(status=200, description="The run has ended.", model=fields.RunView),
-        Answer(status=202, description="The run goes on; ask for it.", model=fields.RunView),
+        DocumentedAnswer(status=200, description="The run has ended.", model=fields.RunView),
+        DocumentedAnswer(status=202, description="The run goes on; ask for it.", model=fields.RunView),
     ),
     problems=(*_WRITTEN, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED),
 )
@@ -45,8 +45,8 @@ LIST_RUNS: Final = Doc(
     tag=TAG,
     summary="List runs",
     description="The latest first. Rounds of the schedule are one run an hour and job; where nothing is done, none.",
-    query=fields.RunsAsk,
-    answers=(Answer(status=200, description="A page.", model=fields.RunsView),),
+    query=fields.RunsQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=fields.RunsView),),
     problems=(Code.INVALID_CURSOR,),
 )
 GET_RUN: Final = Doc(
@@ -54,7 +54,7 @@ GET_RUN: Final = Doc(
     tag=TAG,
     summary="A run",
     description="How far it is, or what it has done.",
-    answers=(Answer(status=200, description="The run.", model=fields.RunView),),
+    answers=(DocumentedAnswer(status=200, description="The run.", model=fields.RunView),),
     problems=(Code.RUN_NOT_FOUND,),
 )
 STATUS: Final = Doc(
@@ -62,7 +62,7 @@ STATUS: Final = Doc(
     tag=TAG,
     summary="How retention stands",
     description="What is overdue, the schedule, and the runs that are under way. Needs a key of `*`.",
-    answers=(Answer(status=200, description="The status.", model=fields.StatusView),),
+    answers=(DocumentedAnswer(status=200, description="The status.", model=fields.StatusView),),
 )
 CHANGE_JOB: Final = Doc(
     operation_id="changeJob",
@@ -71,7 +71,7 @@ CHANGE_JOB: Final = Doc(
     description="Holds for every replica within five seconds. Expiry itself is exact on every route, paused or not.",
     headers=CODED,
     body=((JSON, "JobAsk"),),
-    answers=(Answer(status=200, description="Changed.", model=fields.JobView),),
+    answers=(DocumentedAnswer(status=200, description="Changed.", model=fields.JobView),),
     problems=_WRITTEN,
 )
 UNDO: Final = Doc(
@@ -85,7 +85,7 @@ UNDO: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "UndoAsk"),),
-    answers=(Answer(status=200, description="What came back, and what did not.", model=fields.UndoneView),),
+    answers=(DocumentedAnswer(status=200, description="What came back, and what did not.", model=fields.UndoneView),),
     problems=(*_WRITTEN, Code.RUN_NOT_FOUND, Code.INVALID_ARTIFACT_ID),
 )
 LIST_AUDIT: Final = Doc(
@@ -96,8 +96,8 @@ LIST_AUDIT: Final = Doc(
         "The latest first. Every removal is in exactly one line, with all its artifacts. A line's hash is SHA-256 over "
         "its fields and the hash before it, as docs/decisions/0031 spells them out."
     ),
-    query=audit_fields.AuditAsk,
-    answers=(Answer(status=200, description="A page.", model=audit_fields.LinesView),),
+    query=audit_fields.AuditQuery,
+    answers=(DocumentedAnswer(status=200, description="A page.", model=audit_fields.LinesView),),
 )
 VERIFY_AUDIT: Final = Doc(
     operation_id="verifyAudit",
@@ -108,14 +108,16 @@ VERIFY_AUDIT: Final = Doc(
         "and a missing end does. Who may change every row of the database can write a new chain, which only a head "
         "that was kept elsewhere shows: give it as `head`. Needs a key of `*`."
     ),
-    query=audit_fields.VerifyAuditAsk,
-    answers=(Answer(status=200, description="Whole, or where it is not.", model=audit_fields.VerifiedAuditView),),
+    query=audit_fields.VerifyAuditQuery,
+    answers=(
+        DocumentedAnswer(status=200, description="Whole, or where it is not.", model=audit_fields.VerifiedAuditView),
+    ),
 )
 AUDIT_HEAD: Final = Doc(
     operation_id="getAuditHead",
     tag=TAG,
     summary="The audit's head",
     description="To be kept where who administers the database cannot write. Needs a key of `*`.",
-    answers=(Answer(status=200, description="The head.", model=audit_fields.HeadView),),
+    answers=(DocumentedAnswer(status=200, description="The head.", model=audit_fields.HeadView),),
     problems=(Code.INTEGRITY,),
 )

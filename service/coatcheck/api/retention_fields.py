@@ -11,9 +11,9 @@ from coatcheck.api.fields import DURATION
 from coatcheck.api.key_fields import NamespaceName
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import MAX_BYTES
-from coatcheck.core.retention import Group, Job, JobState, Outcome, Plan, Run, Sample, Scope
+from coatcheck.core.retention import Group, Job, JobScope, JobState, Outcome, RetentionPlan, RetentionRun, Sample
 from coatcheck.usecases.administer_retention import MOST_WAIT, Status
-from coatcheck.usecases.undo_removal import LIMIT, Undone
+from coatcheck.usecases.undo_removal import LIMIT, UndoResult
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
@@ -42,9 +42,9 @@ class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     max_bytes: Annotated[Count, Meta(description="For `evict`: bytes of content that may stay.")] | None = None
     max_artifacts: Annotated[Count, Meta(description="For `evict`: artifacts that may stay.")] | None = None
 
-    def scope(self) -> Scope:
+    def scope(self) -> JobScope:
         """What the job is about."""
-        return Scope(
+        return JobScope(
             namespace=self.namespace,
             session=self.session,
             max_bytes=self.max_bytes,
@@ -84,7 +84,7 @@ class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ] = UNSET
 
 
-class RunsAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of the list of runs."""
 
     job: Annotated[Name, Meta(description="Only runs of this job.")] | None = None
@@ -200,7 +200,7 @@ class UndoneView(Struct, frozen=True, kw_only=True):
     next: Annotated[int | None, Meta(description="Where to go on with the run; null: that was all of it.")]
 
 
-def plan_view(plan: Plan) -> PlanView:
+def plan_view(plan: RetentionPlan) -> PlanView:
     """A plan."""
     return PlanView(
         digest=plan.digest,
@@ -226,7 +226,7 @@ def plan_view(plan: Plan) -> PlanView:
     )
 
 
-def scope_view(scope: Scope) -> ScopeView:
+def scope_view(scope: JobScope) -> ScopeView:
     """A scope."""
     return ScopeView(
         namespace=scope.namespace,
@@ -236,7 +236,7 @@ def scope_view(scope: Scope) -> ScopeView:
     )
 
 
-def run_view(run: Run) -> RunView:
+def run_view(run: RetentionRun) -> RunView:
     """A run."""
     return RunView(
         id=run.id,
@@ -259,7 +259,7 @@ def run_view(run: Run) -> RunView:
     )
 
 
-def runs_view(found: list[Run], limit: int) -> RunsView:
+def runs_view(found: list[RetentionRun], limit: int) -> RunsView:
     """A page of runs."""
     last = found[-1] if len(found) == limit else None
     cursor = None if last is None else _cursor(last.started_at, last.id)
@@ -311,7 +311,7 @@ def status_view(status: Status) -> StatusView:
     )
 
 
-def undone_view(undone: Undone, following: int | None) -> UndoneView:
+def undone_view(undone: UndoResult, following: int | None) -> UndoneView:
     """What an undo did."""
     return UndoneView(
         restored=undone.restored,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import views
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.api.ingest_docs import INGEST
 from coatcheck.core.errors import Code
 from coatcheck.usecases.search_results import SearchResultsAnswer
@@ -29,14 +29,14 @@ SEARCH_RESULTS: Final = Doc(
     headers=("Idempotency-Key", *CODED),
     body=((JSON, "SearchResultsRequest"),),
     answers=(
-        Answer(status=201, description="Stored.", model=SearchResultsAnswer, headers=("Location",)),
-        Answer(
+        DocumentedAnswer(status=201, description="Stored.", model=SearchResultsAnswer, headers=("Location",)),
+        DocumentedAnswer(
             status=200,
             description="This very response was there already.",
             model=SearchResultsAnswer,
             headers=("Location",),
         ),
-        Answer(
+        DocumentedAnswer(
             status=202,
             description="Storage did not take it: `stored` is false, and the text cites sections alone.",
             model=SearchResultsAnswer,
@@ -57,6 +57,6 @@ VERIFY: Final = Doc(
     ),
     headers=CODED,
     body=((JSON, "VerifyRequest"),),
-    answers=(Answer(status=200, description="One result for each quotation.", model=views.VerifiedView),),
+    answers=(DocumentedAnswer(status=200, description="One result for each quotation.", model=views.VerifiedView),),
     problems=(*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )

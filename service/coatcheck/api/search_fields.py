@@ -14,7 +14,7 @@ from coatcheck.usecases.verify_citations import MOST
 _SHOWN: Final = limits.Limits()
 
 
-class SearchResultsAsk(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/search-results`."""
 
     response: Annotated[
@@ -94,7 +94,7 @@ class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     tokens: Extent | None = None
 
 
-class QuotationAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """One quotation of `POST /v1/citations/verify`."""
 
     quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as they are quoted.")]
@@ -102,7 +102,7 @@ class QuotationAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     range: RangeAsk | None = None
 
 
-class VerifyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
 
     quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MOST)]

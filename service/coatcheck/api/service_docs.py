@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import views
-from coatcheck.api.docs import Answer, Doc
+from coatcheck.api.docs import Doc, DocumentedAnswer
 from coatcheck.core.errors import Code
 
 LIVE: Final = Doc(
@@ -11,14 +11,14 @@ LIVE: Final = Doc(
     tag="Service",
     summary="Is the process alive?",
     description="Answers as long as the process does. Asks nothing of storage.",
-    answers=(Answer(status=200, description="It is.", model=views.HealthView),),
+    answers=(DocumentedAnswer(status=200, description="It is.", model=views.HealthView),),
 )
 READY: Final = Doc(
     operation_id="checkReadiness",
     tag="Service",
     summary="Can it serve?",
     description="Whether the database and the store answer, with this release's schema.",
-    answers=(Answer(status=200, description="It can.", model=views.HealthView),),
+    answers=(DocumentedAnswer(status=200, description="It can.", model=views.HealthView),),
     problems=(Code.SCHEMA_OUTDATED,),
 )
 METRICS: Final = Doc(
@@ -30,12 +30,12 @@ METRICS: Final = Doc(
         "accepted. Needs the scope `admin` unless the administrator has opened it; without keys it is open. No "
         "name in it is a caller's."
     ),
-    answers=(Answer(status=200, description="The metrics.", other=("text/plain",)),),
+    answers=(DocumentedAnswer(status=200, description="The metrics.", other=("text/plain",)),),
 )
 DOCUMENT: Final = Doc(
     operation_id="getOpenApi",
     tag="Service",
     summary="This document",
     description="The OpenAPI 3.1 document of this release.",
-    answers=(Answer(status=200, description="The document.", model=views.OpenApi),),
+    answers=(DocumentedAnswer(status=200, description="The document.", model=views.OpenApi),),
 )

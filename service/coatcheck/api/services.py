@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coatcheck.api.journal import Journal
-from coatcheck.api.limits import Limits
+from coatcheck.api.limits import RequestLimits
+from coatcheck.api.memory_budget import MemoryBudget
 from coatcheck.api.rates import Allowances
-from coatcheck.api.room import Budget
+from coatcheck.api.request_log import RequestLog
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.clock import Clock
-from coatcheck.ports.watching import Meter, Tracer
-from coatcheck.usecases.accounts import TellUsage
+from coatcheck.ports.telemetry import Meter, Tracer
+from coatcheck.usecases.accounts import ShowSessionUsage
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
@@ -25,13 +25,13 @@ from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.measure import MeasureContext
+from coatcheck.usecases.noop_telemetry import UNMETERED, UNTRACED
 from coatcheck.usecases.outline import Outline
 from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.search import Search
 from coatcheck.usecases.search_results import SearchResults
-from coatcheck.usecases.unwatched import UNMETERED, UNTRACED
 from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
@@ -81,7 +81,7 @@ class Services:
     verify_citations: VerifyCitations
     compact: Compact
     measure: MeasureContext
-    tell_usage: TellUsage
+    tell_usage: ShowSessionUsage
     tools: Tools
     authenticate: Authenticate
     keys: AdministerKeys
@@ -102,7 +102,7 @@ class Services:
 
 
 @dataclass(frozen=True)
-class Desk:
+class RouteContext:
     """What a handler is handed.
 
     One dependency, because Litestar starts a task group where there are several, which costs more (200 us) than
@@ -110,8 +110,8 @@ class Desk:
     """
 
     services: Services
-    limits: Limits
-    budget: Budget
-    journal: Journal
+    limits: RequestLimits
+    budget: MemoryBudget
+    journal: RequestLog
     document: Callable[[], bytes]
     """The OpenAPI document."""

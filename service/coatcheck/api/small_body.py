@@ -4,30 +4,30 @@ from typing import Any, Final, TypeVar
 
 from litestar import Request
 
-from coatcheck.api.asking import require_json
 from coatcheck.api.body import body_too_large, content_length, open_body
-from coatcheck.api.fields import NoAsk
+from coatcheck.api.fields import EmptyQuery
 from coatcheck.api.json_body import decode
 from coatcheck.api.limits import KIB
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import require_json
+from coatcheck.api.services import RouteContext
 
 T = TypeVar("T")
 _BODY: Final = 64 * KIB
 
 
-async def small_body(request: Request[Any, Any, Any], desk: Desk, model: type[T]) -> T:
+async def small_body(request: Request[Any, Any, Any], desk: RouteContext, model: type[T]) -> T:
     """A JSON body of at most 64 KiB as a `model`, of a request without a query string.
 
     Raises:
         CoatcheckError: `unsupported_media_type`, `body_too_large`, `invalid_json`, `invalid_request`, and what reading
             a body raises.
     """
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return await small_body_only(request, desk, model)
 
 
-async def small_body_only(request: Request[Any, Any, Any], desk: Desk, model: type[T]) -> T:
+async def small_body_only(request: Request[Any, Any, Any], desk: RouteContext, model: type[T]) -> T:
     """The same of a request whose query string somebody else reads."""
     scope = request.scope
     require_json(scope, "application/merge-patch+json")

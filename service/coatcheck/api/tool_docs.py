@@ -3,7 +3,7 @@
 from typing import Final
 
 from coatcheck.api import fields, views
-from coatcheck.api.docs import BODY, CODED, JSON, Answer, Doc
+from coatcheck.api.docs import BODY, CODED, JSON, Doc, DocumentedAnswer
 from coatcheck.core.errors import Code
 
 TOOLS: Final = Doc(
@@ -15,8 +15,8 @@ TOOLS: Final = Doc(
         "deployment: it can stand in a cached prompt. Every call on a card is a valid call of it. MCP clients find "
         "the tools at `/mcp` (streamable HTTP) themselves."
     ),
-    query=fields.ToolsAsk,
-    answers=(Answer(status=200, description="The declarations.", model=views.ToolsView),),
+    query=fields.ToolsQuery,
+    answers=(DocumentedAnswer(status=200, description="The declarations.", model=views.ToolsView),),
 )
 CALL_TOOL: Final = Doc(
     operation_id="callTool",
@@ -29,9 +29,9 @@ CALL_TOOL: Final = Doc(
         "Whatever a call asks for is answered with 200: a failure is a sentence for the model that names the next "
         "step, marked as an error where the form has a mark for it."
     ),
-    query=fields.ToolCallAsk,
+    query=fields.ToolCallQuery,
     headers=CODED,
     body=((JSON, "ToolCall"),),
-    answers=(Answer(status=200, description="The results, in the order of the calls.", schema="ToolResult"),),
+    answers=(DocumentedAnswer(status=200, description="The results, in the order of the calls.", schema="ToolResult"),),
     problems=(*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
 from coatcheck.usecases.describe import Described
-from coatcheck.usecases.offer import Notice, Receipt
+from coatcheck.usecases.ingest_request import Notice, Receipt
 from coatcheck.usecases.verify_citations import Checked
 
 Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=["art_482913077564201876"])]

@@ -28,7 +28,7 @@ _TAKEN_AT_ONCE: Final = 1024
 """Blocks in one piece."""
 
 
-class Allowance:
+class BlockAllowance:
     """How many of something a stream may have: some, and more the more it produces."""
 
     def __init__(self, coding: str, what: str, *, free: int, each: int) -> None:
@@ -69,10 +69,10 @@ class _At(Enum):
 class ZstdBlocks:
     """One stream being cut. `feed` bytes as they come, `take` pieces until there are none."""
 
-    def __init__(self, max_window: int, frames: Allowance) -> None:
+    def __init__(self, max_window: int, frames: BlockAllowance) -> None:
         self._max_window = max_window
         self._counted = frames
-        self._tiny = Allowance("zstd", "blocks", free=4096, each=8)
+        self._tiny = BlockAllowance("zstd", "blocks", free=4096, each=8)
         self._buffer = bytearray()
         self._at = _At.MAGIC
         self._skip = 0

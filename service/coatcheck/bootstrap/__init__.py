@@ -6,15 +6,15 @@ requests, `keys` and `upkeep` what an administrator's commands do.
 
 from coatcheck.bootstrap.embedded import DATABASE
 from coatcheck.bootstrap.keys import open_keys
-from coatcheck.bootstrap.service import Running, open_service
+from coatcheck.bootstrap.service import RunningService, open_service
 from coatcheck.bootstrap.stores import Store, migrate, open_store
-from coatcheck.bootstrap.upkeep import BackedUp, Restored, backup, open_audit, restore
+from coatcheck.bootstrap.upkeep import BackupResult, RestoreResult, backup, open_audit, restore
 
 __all__ = [
     "DATABASE",
-    "BackedUp",
-    "Restored",
-    "Running",
+    "BackupResult",
+    "RestoreResult",
+    "RunningService",
     "Store",
     "backup",
     "migrate",

@@ -3,16 +3,16 @@
 import secrets
 from dataclasses import dataclass
 
-from coatcheck.core.context import Counts
+from coatcheck.core.context import CountCache
 from coatcheck.ports.session_accounts import SessionAccounts
-from coatcheck.usecases.accounts import NoteAccounts, TellUsage
+from coatcheck.usecases.accounts import NoteAccounts, ShowSessionUsage
 from coatcheck.usecases.card_text import CardText
-from coatcheck.usecases.carded import CardedPlaces, StoreAndCard
-from coatcheck.usecases.compact import Compact, CompactPlaces
+from coatcheck.usecases.compact import Compact, CompactDeps
 from coatcheck.usecases.find import Find
+from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_places import IngestPlaces
-from coatcheck.usecases.measure import MeasureContext, MeasurePlaces
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.measure import MeasureContext, MeasureDeps
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,21 @@ class Contexts:
 
     compact: Compact
     measure: MeasureContext
-    tell_usage: TellUsage
+    tell_usage: ShowSessionUsage
     note: NoteAccounts
 
 
 def contexts(
-    accounts: SessionAccounts, ingest: Ingest, places: IngestPlaces, card_text: CardText | None, stored: Find
+    accounts: SessionAccounts, ingest: Ingest, deps: IngestDeps, card_text: CardText | None, stored: Find
 ) -> Contexts:
     """The verbs; `stored` finds only what is stored, not what waits in memory."""
-    counts, ledger, pool = Counts(), places.ledger, places.pool
-    note = NoteAccounts(accounts, ledger, places.clock, _random_number)
-    step = StoreAndCard(CardedPlaces(ingest=ingest, places=places, find=stored, card_text=card_text))
+    counts, ledger, pool = CountCache(), deps.ledger, deps.pool
+    note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
+    step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=stored, card_text=card_text))
     return Contexts(
-        compact=Compact(CompactPlaces(store=step, tokenizer=places.tokenizer, pool=pool, ledger=ledger, counts=counts)),
-        measure=MeasureContext(MeasurePlaces(tokenizer=places.tokenizer, pool=pool, ledger=ledger, counts=counts)),
-        tell_usage=TellUsage(accounts, note),
+        compact=Compact(CompactDeps(store=step, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
+        measure=MeasureContext(MeasureDeps(tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
+        tell_usage=ShowSessionUsage(accounts, note),
         note=note,
     )
 

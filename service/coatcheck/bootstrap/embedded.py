@@ -16,11 +16,11 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.examine import SqliteExamination
 from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.bootstrap.belonging import belonging
 from coatcheck.bootstrap.engines import Engines
+from coatcheck.bootstrap.store_binding import belonging
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.audit import Repairs
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.verify_store import RepairCatalog
 
 DATABASE = "coatcheck.db"
 """The catalogue's file in the data directory."""
@@ -79,7 +79,7 @@ async def open_embedded(
 
 
 @asynccontextmanager
-async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[Repairs | None, str | None]]:
+async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[RepairCatalog | None, str | None]]:
     """The catalogue for putting rows right, while nobody serves it; otherwise none, and why.
 
     Raises:

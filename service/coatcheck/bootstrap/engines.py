@@ -9,12 +9,12 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions
 from coatcheck.ports.keys import Keys
+from coatcheck.ports.maintenance import Upkeep
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.session_accounts import SessionAccounts
+from coatcheck.ports.telemetry import Accounts
 from coatcheck.ports.text_index import TextIndex
-from coatcheck.ports.tidying import Upkeep
-from coatcheck.ports.watching import Accounts
-from coatcheck.usecases.audit import Examination
+from coatcheck.usecases.verify_store import Examination
 
 
 class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Protocol):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_line import Limits
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import is_embedded
@@ -17,7 +17,7 @@ from coatcheck.ports.keys import Keys
 from coatcheck.settings import Settings
 from coatcheck.usecases.keys import AdministerKeys
 
-_FEW = Limits(connections=1)
+_FEW = PostgresLimits(connections=1)
 
 
 @asynccontextmanager

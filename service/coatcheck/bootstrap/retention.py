@@ -13,15 +13,15 @@ from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.agenda import Agenda
-from coatcheck.usecases.audit import Audit
-from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.audit_log import AuditLog
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.job_schedule import JobSchedule
+from coatcheck.usecases.maintenance import Maintenance
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.policies import Policies
-from coatcheck.usecases.run_retention import Chore, Chores, RunRetention
-from coatcheck.usecases.tidy import Tidy
-from coatcheck.usecases.trail import Trail
+from coatcheck.usecases.run_retention import Chores, MaintenanceJobResult, RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
+from coatcheck.usecases.verify_store import VerifyStore
 
 _RESUME_SECONDS: Final = 5.0
 """Between two looks for runs that were interrupted."""
@@ -30,11 +30,11 @@ _LAST_SECONDS: Final = 5.0
 
 
 def retention_desk(
-    settings: Settings, store: Store, places: IngestPlaces, tidy: Tidy, policies: Policies, agenda: Agenda
+    settings: Settings, store: Store, deps: IngestDeps, tidy: Maintenance, policies: Policies, job_schedule: JobSchedule
 ) -> AdministerRetention:
     """Everything that administers retention."""
     grace = timedelta(seconds=settings.grace_seconds)
-    new_id = places.new_blob_id
+    new_id = deps.new_blob_id
     plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, settled=tidy.settled)
     run = RunRetention(
         store.catalog,
@@ -47,7 +47,7 @@ def retention_desk(
         chores=_chores(store, tidy),
         alone=is_embedded(settings),
     )
-    undo = UndoRemoval(store.catalog, places, store.open_content, grace=grace)
+    undo = UndoRemoval(store.catalog, deps, store.open_content, grace=grace)
     return AdministerRetention(
         retention=store.catalog,
         accounts=store.catalog,
@@ -55,8 +55,8 @@ def retention_desk(
         planning=plan,
         running=run,
         undoing=undo,
-        trail=Trail(store.catalog),
-        agenda=agenda,
+        trail=AuditLog(store.catalog),
+        job_schedule=job_schedule,
     )
 
 
@@ -75,17 +75,17 @@ async def retaining(desk: AdministerRetention) -> AsyncGenerator[None]:
         await desk.running.close(_LAST_SECONDS)
 
 
-def when_due(agenda: Agenda, lead: Callable[[], Awaitable[bool]] | None) -> Callable[[], Awaitable[bool]]:
+def when_due(job_schedule: JobSchedule, lead: Callable[[], Awaitable[bool]] | None) -> Callable[[], Awaitable[bool]]:
     """Whether to index now: unless that is paused, and only one of several processes."""
 
     async def now() -> bool:
-        return await agenda.runs("index") and (lead is None or await lead())
+        return await job_schedule.runs("index") and (lead is None or await lead())
 
     return now
 
 
-def _chores(store: Store, tidy: Tidy) -> Chores:
-    audit = Audit(
+def _chores(store: Store, tidy: Maintenance) -> Chores:
+    audit = VerifyStore(
         store.catalog,
         store.blobs,
         store.open_content,
@@ -94,20 +94,20 @@ def _chores(store: Store, tidy: Tidy) -> Chores:
         texts=store.catalog,
     )
 
-    async def sweep() -> Chore:
+    async def sweep() -> MaintenanceJobResult:
         swept = await tidy.sweep()
-        return Chore(items=swept.items, bytes=swept.bytes)
+        return MaintenanceJobResult(items=swept.items, bytes=swept.bytes)
 
-    async def purge() -> Chore:
-        return Chore(items=await tidy.purge())
+    async def purge() -> MaintenanceJobResult:
+        return MaintenanceJobResult(items=await tidy.purge())
 
-    async def check(*, digests: bool) -> Chore:
+    async def check(*, digests: bool) -> MaintenanceJobResult:
         audited = await audit(digests=digests)
         wrong = [f for f in audited.findings if not f.repaired]
         looked = f"looked at {plural(audited.blobs, 'blob')} of {plural(audited.content, 'byte')}"
         said = f"{looked}; {plural(len(wrong), 'finding')}"
         first = f"; the first: {wrong[0].what}: {wrong[0].detail}" if wrong else ""
-        return Chore(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
+        return MaintenanceJobResult(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
 
     return {
         Job.SWEEP: sweep,

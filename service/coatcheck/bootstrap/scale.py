@@ -6,16 +6,16 @@ from contextlib import asynccontextmanager
 
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.postgres import PostgresCatalog
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.postgres_examine import PostgresExamination
-from coatcheck.adapters.sql.postgres_line import Limits
-from coatcheck.bootstrap.belonging import belonging
 from coatcheck.bootstrap.embedded import refuse_newer
 from coatcheck.bootstrap.engines import Engines
 from coatcheck.bootstrap.scale_bytes import open_bytes
+from coatcheck.bootstrap.store_binding import belonging
 from coatcheck.settings import Settings
-from coatcheck.usecases.audit import Repairs
+from coatcheck.usecases.verify_store import RepairCatalog
 
-PATIENT = Limits(connections=2, statement=600.0, answer=660.0)
+PATIENT = PostgresLimits(connections=2, statement=600.0, answer=660.0)
 """For checks, whose questions go through whole tables."""
 
 
@@ -42,7 +42,7 @@ async def open_scale(
         CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for a URL that is none, and for a
             place whose bytes are another database's.
     """
-    url, limits = settings.database_url, Limits(connections=settings.database_connections)
+    url, limits = settings.database_url, PostgresLimits(connections=settings.database_connections)
     opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
     catalog = await opening
     try:
@@ -56,7 +56,7 @@ async def open_scale(
 
 
 @asynccontextmanager
-async def repairing(settings: Settings) -> AsyncGenerator[Repairs]:
+async def repairing(settings: Settings) -> AsyncGenerator[RepairCatalog]:
     """The catalogue for putting rows right, also beside those that serve it."""
     catalog = await PostgresCatalog.open(settings.database_url)
     try:

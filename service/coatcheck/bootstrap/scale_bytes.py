@@ -4,18 +4,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.multi_store import SwitchedBlobStore
 from coatcheck.adapters.blobs.s3 import S3BlobStore
-from coatcheck.adapters.blobs.switched import SwitchedBlobStore
 from coatcheck.bootstrap.embedded import explained
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.settings import Settings
-from coatcheck.usecases.belong import Belong
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.store_binding import StoreBinding
 
 
 async def open_bytes(
-    settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, belong: Belong, *, make: bool
+    settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, belong: StoreBinding, *, make: bool
 ) -> tuple[BlobStore, list[str]]:
     """The place that the settings name, with the files of before where there are any; and what should be known of it.
 
@@ -40,7 +40,7 @@ async def open_bytes(
     return bucket, await _unopened_files(belong, settings.data)
 
 
-async def _refuse_without_bucket(belong: Belong) -> None:
+async def _refuse_without_bucket(belong: StoreBinding) -> None:
     """A forgotten setting would put new bytes into a directory that nobody shares, and that may go with a container."""
     if await belong.bound("s3"):
         raise CoatcheckError(
@@ -50,7 +50,7 @@ async def _refuse_without_bucket(belong: Belong) -> None:
         )
 
 
-async def _unopened_files(belong: Belong, data: str) -> list[str]:
+async def _unopened_files(belong: StoreBinding, data: str) -> list[str]:
     told = (
         f"This database has kept bytes as files, and {Path(data)} is not the directory that has them: what is still in "
         "files cannot be read or removed. Name that directory with COATCHECK_DATA, beside COATCHECK_BLOB_URL."

@@ -11,58 +11,58 @@ from datetime import timedelta
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.api.limits import LOOPBACK, Limits
+from coatcheck.api.limits import LOOPBACK, RequestLimits
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import contexts
 from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
-from coatcheck.bootstrap.watching import watching
+from coatcheck.bootstrap.telemetry import watching
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.policy import as_redaction
 from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.clock import Clock
-from coatcheck.ports.tidying import TakeLease
+from coatcheck.ports.maintenance import TakeLease
 from coatcheck.settings import Settings, is_loopback
-from coatcheck.tools.desk import ToolDesk
+from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
-from coatcheck.usecases.agenda import Agenda
 from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.calm import Calm
 from coatcheck.usecases.card_text import CardText
+from coatcheck.usecases.check_readiness import CheckReadiness
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.empty_namespace import EmptyNamespace
+from coatcheck.usecases.evict import Evict
 from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.find import Find
+from coatcheck.usecases.flush_fallback import LAST_SECONDS, FlushFallback
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.index import Index
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_places import IngestPlaces
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.make_room import MakeRoom
+from coatcheck.usecases.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.outline import Outline
 from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
 from coatcheck.usecases.reads import NoteReads, ReadLog
-from coatcheck.usecases.ready import Ready
-from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.redaction import RedactionPolicy
 from coatcheck.usecases.seal_key import SealKey
 from coatcheck.usecases.search import Search
-from coatcheck.usecases.search_results import SearchPlaces, SearchResults
-from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.search_results import SearchResults, SearchResultsDeps
 from coatcheck.usecases.sources import Sources
-from coatcheck.usecases.tidy import Crew, Tidy
 from coatcheck.usecases.usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
 from coatcheck.usecases.view import OpenView
-from coatcheck.usecases.write_through import LAST_SECONDS, WriteThrough
+from coatcheck.usecases.wait_until_idle import WaitUntilIdle
 
 log = logging.getLogger(__name__)
 
@@ -71,17 +71,17 @@ _INDEX_LEASE = 30.0
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningService:
     """A service that is ready to be served."""
 
     services: Services
-    limits: Limits
+    limits: RequestLimits
     needs_keys: bool
     """Whether callers need a key, at this moment."""
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, *, clock: Clock | None = None) -> AsyncGenerator[Running]:
+async def open_service(settings: Settings, *, clock: Clock | None = None) -> AsyncGenerator[RunningService]:
     """Everything that answers requests, with the schedule running; closed in reverse order on leaving.
 
     Args:
@@ -95,18 +95,18 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
         await authenticate.learn()
         tokenizer = load_tokenizer()
         reads = ReadLog()
-        shelter = Shelter(settings.fallback_bytes)
+        fallback = FallbackBuffer(settings.fallback_bytes)
         policies = Policies(store.catalog, store.clock)
         await policies.refresh()
         redacting = await _redacting(settings, store, policies)
-        find = Find(store.catalog, store.clock, reads, shelter, policies.evicts, redacting)
+        find = Find(store.catalog, store.clock, reads, fallback, policies.evicts, redacting)
         life = timedelta(seconds=settings.tombstone_ttl)
         note = NoteReads(store.catalog, reads)
-        make_room = MakeRoom(store.catalog, store.clock, policies, note, tombstone_life=life)
+        make_room = Evict(store.catalog, store.clock, policies, note, tombstone_life=life)
         empty = EmptyNamespace(store.catalog, store.clock, policies, tombstone_life=life)
-        agenda = Agenda(store.catalog, store.clock, default=settings.sweep_seconds)
-        tidy = _tidier(settings, store, reads, note, policies, agenda)
-        places = IngestPlaces(
+        job_schedule = JobSchedule(store.catalog, store.clock, default=settings.sweep_seconds)
+        tidy = _tidier(settings, store, reads, note, policies, job_schedule)
+        deps = IngestDeps(
             catalog=store.catalog,
             blobs=store.blobs,
             clock=store.clock,
@@ -119,9 +119,9 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             ttl=settings.ttl,
             card_tokens=settings.card_tokens,
             inline_tokens=settings.inline_tokens,
-            shelter=shelter,
-            catalog_outage=watched.catalog_outage,
-            blobs_outage=watched.blobs_outage,
+            fallback=fallback,
+            catalog_breaker=watched.catalog_breaker,
+            blobs_breaker=watched.blobs_breaker,
             slots=watched.slots,
             meter=watched.meter,
             tracer=watched.tracer,
@@ -132,15 +132,15 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
         extractor = TextExtractor(
             settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
         )
-        watched.look_at(shelter, extractor.workers)
-        keep_text = KeepText(places, store.open_content, extractor)
+        watched.look_at(fallback, extractor.workers)
+        keep_text = KeepText(deps, store.open_content, extractor)
         card_text = CardText(
-            extractor, store.open_content, keep_text, tokenizer, places.new_blob_id, inline_bytes=settings.inline_bytes
+            extractor, store.open_content, keep_text, tokenizer, deps.new_blob_id, inline_bytes=settings.inline_bytes
         )
         describe = Describe(
             find, store.open_content, tokenizer, store.readers, settings.card_tokens, card_text, policies.now, redacting
         )
-        open_view = OpenView(find, store.open_content, keep_text, places.ledger, redacting)
+        open_view = OpenView(find, store.open_content, keep_text, deps.ledger, redacting)
         read = Read(open_view, tokenizer, store.readers)
         search = Search(open_view, tokenizer, store.readers)
         windows = FindPassages(open_view, tokenizer, store.readers)
@@ -151,40 +151,40 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             store.open_content,
             store.pool,
             _random_number,
-            when_due(agenda, _leader(settings, store)),
+            when_due(job_schedule, _leader(settings, store)),
             keep_text,
             redacting,
         )
         seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
         browse = Browse(store.catalog, store.clock, seal_key, index, redacting)
-        tools = ToolDesk(
+        tools = ToolDispatcher(
             ReadArtifact(
                 open_view, read, search, outline, tokenizer, store.readers, passages=windows, values=read_json
             ),
             ListArtifacts(browse, tokenizer, store.readers),
             tokenizer,
         )
-        ingest = Ingest(places, card_text)
-        search_places = SearchPlaces(
+        ingest = Ingest(deps, card_text)
+        search_places = SearchResultsDeps(
             ingest=ingest,
             find=find,
             keep_text=keep_text,
             sources=Sources(store.catalog, store.clock, store.open_content, store.pool),
             tokenizer=tokenizer,
             pool=store.pool,
-            ledger=places.ledger,
+            ledger=deps.ledger,
             redacting=redacting,
         )
-        context = contexts(store.catalog, ingest, places, card_text, Find(store.catalog, store.clock, reads))
-        retention = retention_desk(settings, store, places, tidy, policies, agenda)
+        context = contexts(store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads))
+        retention = retention_desk(settings, store, deps, tidy, policies, job_schedule)
         services = Services(
             ingest=ingest,
             describe=describe,
             browse=browse,
-            forget=Forget(store.catalog, store.clock, life, shelter, policies),
-            forget_session=ForgetSession(store.catalog, store.clock, life, shelter, policies),
-            extend=Extend(store.catalog, store.clock, shelter, policies.now, redacting),
-            open_view=OpenView(find, store.open_content, keep_text, places.ledger),  # for programs: bytes as stored
+            forget=Forget(store.catalog, store.clock, life, fallback, policies),
+            forget_session=ForgetSession(store.catalog, store.clock, life, fallback, policies),
+            extend=Extend(store.catalog, store.clock, fallback, policies.now, redacting),
+            open_view=OpenView(find, store.open_content, keep_text, deps.ledger),  # for programs: bytes as stored
             outline=outline,
             read=read,
             search=search,
@@ -209,7 +209,7 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             metrics=watched.render,
             meter=watched.meter,
             tracer=watched.tracer,
-            ready=Ready(store.catalog, places.catalog_outage),
+            ready=CheckReadiness(store.catalog, deps.catalog_breaker),
         )
         try:
             async with (
@@ -217,37 +217,37 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
                 retaining(retention),
                 running(
                     tidy,
-                    agenda.pause,
+                    job_schedule.pause,
                     note,
-                    WriteThrough(places),
+                    FlushFallback(deps),
                     index,
                     context.note,
-                    calm=Calm(watched.slots),
+                    calm=WaitUntilIdle(watched.slots),
                     meter=watched.meter,
                 ),
             ):
-                yield Running(services, _limits(settings), authenticate.required)
+                yield RunningService(services, _limits(settings), authenticate.required)
         finally:
             await authenticate.close()
-            if places.afterwards:  # what is not undone by then is the reaper's
-                await asyncio.wait(places.afterwards, timeout=LAST_SECONDS)
+            if deps.afterwards:  # what is not undone by then is the reaper's
+                await asyncio.wait(deps.afterwards, timeout=LAST_SECONDS)
             await keep_text.settled(LAST_SECONDS)
             extractor.close()
             await tidy.leave()
 
 
-async def _redacting(settings: Settings, store: Store, policies: Policies) -> Redacting:
+async def _redacting(settings: Settings, store: Store, policies: Policies) -> RedactionPolicy:
     masks = Masks(settings.redaction_rules)
-    redacting = Redacting(as_redaction(settings.redaction), masks, store.pool, policies.now)
+    redacting = RedactionPolicy(as_redaction(settings.redaction), masks, store.pool, policies.now)
     if not redacting.never:
         await in_pool(store.pool, masks)
     return redacting
 
 
 def _tidier(
-    settings: Settings, store: Store, reads: ReadLog, note: NoteReads, policies: Policies, agenda: Agenda
-) -> Tidy:
-    return Tidy(
+    settings: Settings, store: Store, reads: ReadLog, note: NoteReads, policies: Policies, job_schedule: JobSchedule
+) -> Maintenance:
+    return Maintenance(
         store.catalog,
         store.catalog,
         store.blobs,
@@ -257,8 +257,8 @@ def _tidier(
         lives=policies.tombstone_lives,
         grace=timedelta(seconds=settings.grace_seconds),
         note=note,
-        crew=None if is_embedded(settings) else Crew(secrets.token_hex(8), settings.sweep_seconds),
-        agenda=agenda,
+        leader=None if is_embedded(settings) else LeaderLease(secrets.token_hex(8), settings.sweep_seconds),
+        job_schedule=job_schedule,
         retention=store.catalog,
     )
 
@@ -284,12 +284,12 @@ def _leader(settings: Settings, store: Store) -> Callable[[], Awaitable[bool]] |
     return lead
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(settings: Settings) -> RequestLimits:
     extra = tuple(h.strip().lower() for h in settings.allowed_hosts.split(",") if h.strip())
     # Where names need no checking, keys are checked: here, or, if the administrator says so, in front of here.
     beyond = settings.allow_unauthenticated or not is_loopback(settings.host)
     hosts = None if beyond and not extra else (*LOOPBACK, *extra)
-    return Limits(
+    return RequestLimits(
         payload=settings.payload_limit,
         json_body=settings.json_limit,
         allowed_hosts=hosts,

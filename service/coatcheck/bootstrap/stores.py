@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.sql.postgres_line import shown_url
+from coatcheck.adapters.sql.postgres_connection import shown_url
 from coatcheck.bootstrap import embedded, scale
 from coatcheck.bootstrap.embedded import open_embedded
 from coatcheck.bootstrap.engines import Rows
@@ -16,10 +16,10 @@ from coatcheck.bootstrap.scale import open_scale
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.clock import Clock
 from coatcheck.settings import Settings
-from coatcheck.usecases.audit import Examination
+from coatcheck.usecases.blob_health import BlobHealth
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.pool import ReadThreads
-from coatcheck.usecases.trust import Trust
+from coatcheck.usecases.verify_store import Examination
 
 _READS_WAITING: Final = 2048
 """Pieces of reading that may wait for a thread: about as many as are done in ten seconds."""
@@ -99,7 +99,7 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         )
         async with opening as engines:
             time = clock or engines.clock
-            trust = Trust(engines.catalog, engines.blobs, time)
+            trust = BlobHealth(engines.catalog, engines.blobs, time)
             damaged = None if beside else trust.damaged
             content = OpenContent(engines.catalog, engines.blobs, readers, damaged)
             try:

@@ -18,11 +18,11 @@ from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
 from coatcheck.settings import Settings
-from coatcheck.usecases.audit import Audit, Repairs
+from coatcheck.usecases.verify_store import RepairCatalog, VerifyStore
 
 
-def _audit_of(store: Store, repairs: Repairs | None = None) -> Audit:
-    return Audit(
+def _audit_of(store: Store, repairs: RepairCatalog | None = None) -> VerifyStore:
+    return VerifyStore(
         store.catalog,
         store.blobs,
         store.open_content,
@@ -34,7 +34,7 @@ def _audit_of(store: Store, repairs: Repairs | None = None) -> Audit:
 
 
 @asynccontextmanager
-async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tuple[Audit, str | None]]:
+async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tuple[VerifyStore, str | None]]:
     """The audit of a store that others may be serving, for the command line.
 
     With `repair` rows can be put right, too. An embedded store is taken for that, where nobody serves it; where it
@@ -51,7 +51,7 @@ async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tupl
                 yield _audit_of(store, catalog), None
 
 
-class BackedUp(Struct, frozen=True, kw_only=True):
+class BackupResult(Struct, frozen=True, kw_only=True):
     """A finished backup."""
 
     path: str
@@ -61,7 +61,7 @@ class BackedUp(Struct, frozen=True, kw_only=True):
     """Whether every blob in it was read and compared with its digest."""
 
 
-def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> BackedUp:
+def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> BackupResult:
     """Copy the embedded store, which may be serving meanwhile, into a new directory. Blocks.
 
     Raises:
@@ -73,10 +73,10 @@ def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> B
     with backup_to(Path(settings.data), target, links=links, release=__version__, now=clock.now) as staged:
         if digests:
             asyncio.run(_verify(settings, staged.path, "No backup was made"))
-    return BackedUp(path=str(target), manifest=staged.manifest, linked=staged.linked, verified=digests)
+    return BackupResult(path=str(target), manifest=staged.manifest, linked=staged.linked, verified=digests)
 
 
-class Restored(Struct, frozen=True, kw_only=True):
+class RestoreResult(Struct, frozen=True, kw_only=True):
     """A finished restore."""
 
     data: str
@@ -86,7 +86,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     """The next start migrates its schema; only then can its digests be compared."""
 
 
-def restore(settings: Settings, source: Path, *, digests: bool) -> Restored:
+def restore(settings: Settings, source: Path, *, digests: bool) -> RestoreResult:
     """Make a backup the store of a data directory that holds none. Blocks.
 
     Raises:
@@ -96,7 +96,7 @@ def restore(settings: Settings, source: Path, *, digests: bool) -> Restored:
         verified = digests and not copied.outdated
         if verified:
             asyncio.run(_verify(settings, copied.path, "Nothing was restored"))
-    return Restored(data=settings.data, manifest=copied.manifest, verified=verified, outdated=copied.outdated)
+    return RestoreResult(data=settings.data, manifest=copied.manifest, verified=verified, outdated=copied.outdated)
 
 
 async def _refuse_foreign(settings: Settings) -> None:

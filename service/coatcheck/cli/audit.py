@@ -6,8 +6,8 @@ from typing import Any, Final
 import click
 
 from coatcheck.cli.exits import Exit, echo
+from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.cli.retention_text import line_text, verified_text
-from coatcheck.cli.talk import ask, connect, service_options
 
 _AUDIT: Final = "/v1/admin/audit"
 _PAGE: Final = 200

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from coatcheck.cli.asked import end, require_store, settings_for, size_of
+from coatcheck.cli.command_setup import end, require_store, settings_for, size_of
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.text.plural import plural

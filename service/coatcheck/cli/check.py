@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from coatcheck import __version__
-from coatcheck.cli.asked import end, require_store, settings_for, size_of
+from coatcheck.cli.command_setup import end, require_store, settings_for, size_of
 from coatcheck.cli.exits import Exit, echo
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.text.plural import plural
-from coatcheck.usecases.audit import Audited
+from coatcheck.usecases.verify_store import StoreVerification
 
 _SHOWN = 20
 """Findings of one kind that are printed; `--json` has all."""
@@ -59,7 +59,7 @@ def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_ag
     settings = settings_for(data)
     require_store(settings)
 
-    async def run() -> tuple[Audited, str | None]:
+    async def run() -> tuple[StoreVerification, str | None]:
         async with open_audit(settings, repair=apply) as (audit, why):
             return await audit(digests=digests, apply=apply, orphan_age=timedelta(seconds=orphan_age)), why
 
@@ -79,7 +79,7 @@ def _versions() -> dict[str, str]:
     return {"coatcheck": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
 
 
-def _tell(audited: Audited, why: str | None, *, digests: bool) -> None:
+def _tell(audited: StoreVerification, why: str | None, *, digests: bool) -> None:
     kinds: dict[str, int] = {}
     for finding in audited.findings:
         kinds[finding.what] = kinds.get(finding.what, 0) + 1

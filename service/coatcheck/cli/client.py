@@ -11,8 +11,8 @@ import click
 import httpx
 
 from coatcheck.cli.exits import Exit, echo, fail, standard_input
-from coatcheck.cli.talk import ask, connect, in_header, service_options
-from coatcheck.cli.words import in_options
+from coatcheck.cli.http_client import ask, connect, in_header, service_options
+from coatcheck.cli.option_names import in_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 

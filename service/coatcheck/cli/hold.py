@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.holds import check_hold_id
 

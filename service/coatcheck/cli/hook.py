@@ -15,7 +15,7 @@ import click
 import httpx
 
 from coatcheck.cli.exits import Exit, echo, standard_input
-from coatcheck.cli.talk import service_settings
+from coatcheck.cli.http_client import service_settings
 from coatcheck.client import Client, Retries, ServiceError
 
 SECONDS: Final = 10.0

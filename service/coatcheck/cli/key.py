@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coatcheck.adapters.clock import SystemClock
-from coatcheck.cli.asked import end, require_store, settings_for
+from coatcheck.cli.command_setup import end, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.talk import ask, connect
+from coatcheck.cli.http_client import ask, connect
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN, EVERYWHERE

@@ -11,7 +11,7 @@ import click
 import httpx
 
 from coatcheck.cli.exits import Exit, fail, standard_input
-from coatcheck.cli.talk import service_settings
+from coatcheck.cli.http_client import service_settings
 from coatcheck.settings import Settings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from coatcheck.cli.asked import settings_for
+from coatcheck.cli.command_setup import settings_for
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import PREFIX, SECRET, describe

@@ -9,7 +9,7 @@ import click
 import httpx
 
 from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.policy import FIELDS, PARTS
 
 _POLICIES = "/v1/admin/policies"

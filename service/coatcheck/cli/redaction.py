@@ -4,7 +4,7 @@ import json
 
 import click
 
-from coatcheck.cli.asked import settings_for
+from coatcheck.cli.command_setup import settings_for
 from coatcheck.cli.exits import Exit, echo, fail
 
 

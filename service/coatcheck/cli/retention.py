@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 
 from coatcheck.cli.exits import Exit, echo, fail
+from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.cli.retention_text import plan_text, run_line, run_text, status_text, undone_text
-from coatcheck.cli.talk import ask, connect, service_options
 
 _BASE: Final = "/v1/admin/retention"
 _WAIT: Final = 20

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from coatcheck.cli.words import in_options
+from coatcheck.cli.option_names import in_options
 from coatcheck.core.text.plural import plural
 
 Node = dict[str, Any]

@@ -14,7 +14,7 @@ from types import FrameType
 
 import click
 
-from coatcheck.cli.asked import holds_store
+from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.logs import set_up as set_up_logs
 from coatcheck.core.errors import CoatcheckError

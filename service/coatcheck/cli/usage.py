@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from coatcheck.cli.asked import size_of
+from coatcheck.cli.command_setup import size_of
 from coatcheck.cli.exits import echo
-from coatcheck.cli.talk import ask, connect, service_options
+from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.text.plural import plural
 
 _PAGE = 200

@@ -17,7 +17,7 @@ from coatcheck.client.retry import Retries
 from coatcheck.client.sync import Client
 
 if TYPE_CHECKING:
-    from coatcheck.client.asynchronous import AsyncClient
+    from coatcheck.client.async_client import AsyncClient
 
 __all__ = ["AsyncClient", "Client", "Compacted", "Receipt", "Retries", "ServiceError"]
 
@@ -25,7 +25,7 @@ __all__ = ["AsyncClient", "Client", "Compacted", "Receipt", "Retries", "ServiceE
 def __getattr__(name: str) -> object:
     """`AsyncClient`, when somebody asks for it: asyncio takes as long to import as the rest."""
     if name == "AsyncClient":
-        from coatcheck.client.asynchronous import AsyncClient  # noqa: PLC0415 - see above
+        from coatcheck.client.async_client import AsyncClient  # noqa: PLC0415 - see above
 
         return AsyncClient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from coatcheck.client.asks import Ask
 from coatcheck.client.errors import CHANGED, UNEXPECTED, UNREACHABLE, WRONG, ServiceError, is_code
+from coatcheck.client.requests import ClientRequest
 from coatcheck.client.results import Verdict
 from coatcheck.client.retry import AGAIN, seconds
 
@@ -88,7 +88,7 @@ def _decoded(data: bytes, kind: type[T]) -> T:
         return msgspec.convert(json.loads(data.decode()), kind)
 
 
-def sent_headers(ask: Ask[Any], size: int | None) -> list[tuple[str, str]]:
+def sent_headers(ask: ClientRequest[Any], size: int | None) -> list[tuple[str, str]]:
     """What goes with a request; `size` announces a streamed payload's bytes."""
     if size is None:
         return list(ask.headers)

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from coatcheck.client.asks import Said
 from coatcheck.client.errors import CHANGED, UNEXPECTED, ServiceError
 from coatcheck.client.fallback import Ends
+from coatcheck.client.requests import DeclaredFields
 from coatcheck.client.wire import Around
 
 PIECE: Final = 256 * 1024
@@ -40,7 +40,7 @@ def framed(pieces: Iterable[bytes], around: Around, size: int | None) -> Iterato
         ServiceError: `payload_changed` where there are fewer.
     """
     yield around[0]
-    counted = Counted(size)
+    counted = AnnouncedBytes(size)
     for piece in pieces:
         yield counted.take(piece)
         if counted.left == 0:
@@ -49,7 +49,7 @@ def framed(pieces: Iterable[bytes], around: Around, size: int | None) -> Iterato
     yield around[1]
 
 
-class Counted:
+class AnnouncedBytes:
     """How much of an announced payload is still to be sent."""
 
     def __init__(self, size: int | None) -> None:
@@ -73,7 +73,7 @@ class Counted:
             raise ServiceError(CHANGED, f"The file became {self.left} bytes shorter while it was sent.")
 
 
-class Watched:
+class RememberedPieces:
     """Pieces that are remembered, in part, while they pass."""
 
     def __init__(self, pieces: Iterator[bytes], room: int) -> None:
@@ -107,9 +107,9 @@ def ends_of_file(path: Path, room: int) -> Ends:
     return ends
 
 
-def said_of_file(path: Path, said: Said) -> Said:
+def said_of_file(path: Path, said: DeclaredFields) -> DeclaredFields:
     """What the file's name says, where the caller said nothing."""
-    known: Said = {"title": path.name}
+    known: DeclaredFields = {"title": path.name}
     media_type = mimetypes.guess_type(path.name)[0]
     if media_type is not None:
         known["media_type"] = media_type
@@ -121,7 +121,7 @@ def size_of(opened: BinaryIO) -> int | None:
     return os.fstat(opened.fileno()).st_size or None
 
 
-class Arriving:
+class ContentDownload:
     """A content on its way in, perhaps over several connections: how to go on, and whether all of it is right."""
 
     def __init__(self) -> None:

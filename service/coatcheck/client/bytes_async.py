@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import BinaryIO
 
-from coatcheck.client.bytes import Counted, pieces_of
+from coatcheck.client.bytes import AnnouncedBytes, pieces_of
 from coatcheck.client.fallback import Ends
 from coatcheck.client.wire import Around
 
@@ -23,7 +23,7 @@ async def async_pieces_of(payload: BinaryIO | Iterable[bytes] | AsyncIterable[by
 async def async_framed(pieces: AsyncIterable[bytes], around: Around, size: int | None) -> AsyncIterator[bytes]:
     """See `framed`."""
     yield around[0]
-    counted = Counted(size)
+    counted = AnnouncedBytes(size)
     async for piece in pieces:
         yield counted.take(piece)
         if counted.left == 0:
@@ -32,7 +32,7 @@ async def async_framed(pieces: AsyncIterable[bytes], around: Around, size: int |
     yield around[1]
 
 
-class AsyncWatched:
+class AsyncRememberedPieces:
     """Pieces that are remembered, in part, while they pass on an event loop."""
 
     def __init__(self, pieces: AsyncIterator[bytes], room: int) -> None:

@@ -11,10 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.client.asks import Content, Said, encoded
 from coatcheck.client.errors import UNEXPECTED, is_code
+from coatcheck.client.excerpt_parts import OmittedParts, joined, texts_of
+from coatcheck.client.requests import Content, DeclaredFields, encoded
 from coatcheck.client.results import Receipt, Warned
-from coatcheck.client.shown import Unshown, joined, texts_of
 from coatcheck.client.wire import mended
 
 BYTES_PER_TOKEN: Final = 3
@@ -39,7 +39,7 @@ class Ends:
         self.head = b""
         self.tail = b""
         self.size = 0
-        self.unshown: Unshown | None = None
+        self.unshown: OmittedParts | None = None
         """What else there is of the payload than these bytes."""
 
     def feed(self, piece: bytes) -> None:
@@ -67,7 +67,7 @@ class Budgets(Struct, frozen=True):
         return max(self.card, self.inline) * BYTES_PER_TOKEN
 
 
-def asked(said: Said) -> Budgets:
+def asked(said: DeclaredFields) -> Budgets:
     """The budgets that a put asks for, or the service's defaults; within the service's bounds."""
     card, inline = said.get("card_tokens"), said.get("inline_tokens")
     return Budgets(

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 View = Literal["raw", "text"]
 
 
-class Ranged(TypedDict, total=False):
+class ReadParameters(TypedDict, total=False):
     """Of a read."""
 
     unit: Literal["line", "char", "byte", "token"]
@@ -18,7 +18,7 @@ class Ranged(TypedDict, total=False):
     max_tokens: int
 
 
-class Found(TypedDict, total=False):
+class SearchParameters(TypedDict, total=False):
     """Of a search in an artifact."""
 
     literal: bool
@@ -31,7 +31,7 @@ class Found(TypedDict, total=False):
     max_tokens: int
 
 
-class Windowed(TypedDict, total=False):
+class PassageParameters(TypedDict, total=False):
     """Of passages."""
 
     section: str
@@ -39,7 +39,7 @@ class Windowed(TypedDict, total=False):
     max_tokens: int
 
 
-class Selected(TypedDict, total=False):
+class ValueParameters(TypedDict, total=False):
     """Of values by path."""
 
     fields: str
@@ -48,7 +48,7 @@ class Selected(TypedDict, total=False):
     max_tokens: int
 
 
-class Outlined(TypedDict, total=False):
+class OutlineParameters(TypedDict, total=False):
     """Of an outline."""
 
     section: str
@@ -57,7 +57,7 @@ class Outlined(TypedDict, total=False):
     max_tokens: int
 
 
-class Listed(TypedDict, total=False):
+class ListParameters(TypedDict, total=False):
     """Of a list."""
 
     session: str
@@ -70,7 +70,7 @@ class Listed(TypedDict, total=False):
     limit: int
 
 
-class Searched(TypedDict, total=False):
+class SearchResultsParameters(TypedDict, total=False):
     """Of a web search's response."""
 
     query: str | None
@@ -89,7 +89,7 @@ class Searched(TypedDict, total=False):
     pin: bool
 
 
-class Hooked(TypedDict, total=False):
+class HookParameters(TypedDict, total=False):
     """Of a host's hook."""
 
     card_tokens: int | None
@@ -98,7 +98,7 @@ class Hooked(TypedDict, total=False):
     ttl: int | str | None
 
 
-class Measured(TypedDict, total=False):
+class MeasureParameters(TypedDict, total=False):
     """Of a context's account."""
 
     format: str | None
@@ -113,7 +113,7 @@ class Measured(TypedDict, total=False):
     outputs_stay: bool
 
 
-class Compacting(TypedDict, total=False):
+class CompactParameters(TypedDict, total=False):
     """Of a compaction; `format` where it is not to be recognised."""
 
     format: str | None

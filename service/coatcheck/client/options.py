@@ -8,7 +8,7 @@ from typing import Final, Literal, cast
 import httpx
 from msgspec import Struct
 
-from coatcheck.client.asks import Said
+from coatcheck.client.requests import DeclaredFields
 from coatcheck.client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
@@ -24,7 +24,7 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: float
     retries: Retries
     on_unreachable: OnUnreachable
-    said: Said
+    said: DeclaredFields
     """What is said of every payload, unless a put says otherwise."""
 
 
@@ -60,7 +60,7 @@ def options(
         timeout=timeout,
         retries=retries or Retries(),
         on_unreachable=on_unreachable,
-        said=cast("Said", given),
+        said=cast("DeclaredFields", given),
     )
 
 

@@ -9,13 +9,23 @@ from typing import Any, BinaryIO, Literal, Self, Unpack
 import httpx
 from msgspec import UNSET, UnsetType
 
-from coatcheck.client import answers, asks, fallback
-from coatcheck.client.asks import Content, Json, Said, Ttl
-from coatcheck.client.bytes import Watched, ends_of_file, pieces_of, said_of_file, size_of
+from coatcheck.client import answers, fallback, requests
+from coatcheck.client.bytes import RememberedPieces, ends_of_file, pieces_of, said_of_file, size_of
 from coatcheck.client.errors import ServiceError
-from coatcheck.client.fields import Compacting, Hooked, Listed, Measured, Outlined, Ranged, Searched, Selected, Windowed
-from coatcheck.client.fields import Found as FindAsk
+from coatcheck.client.fields import (
+    CompactParameters,
+    HookParameters,
+    ListParameters,
+    MeasureParameters,
+    OutlineParameters,
+    PassageParameters,
+    ReadParameters,
+    SearchResultsParameters,
+    ValueParameters,
+)
+from coatcheck.client.fields import SearchParameters as FindAsk
 from coatcheck.client.options import OnUnreachable, new_key, options
+from coatcheck.client.requests import Content, DeclaredFields, Json, Ttl
 from coatcheck.client.results import (
     Artifact,
     CardText,
@@ -33,7 +43,7 @@ from coatcheck.client.results import (
     Verdict,
 )
 from coatcheck.client.retry import Retries
-from coatcheck.client.sending import Sending
+from coatcheck.client.sender import Sender
 
 
 class Client:
@@ -78,7 +88,7 @@ class Client:
         """
         said = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
         self._setup = options(url, key, timeout=timeout, retries=retries, on_unreachable=on_unreachable, said=said)
-        self._line = Sending(self._setup, transport, sleep)
+        self._line = Sender(self._setup, transport, sleep)
 
     def __enter__(self) -> Self:
         return self
@@ -94,10 +104,10 @@ class Client:
 
     # -------------------------------------------------------------------------------------------- handing over
 
-    def put(self, content: Content, *, idempotency_key: str | None = None, **said: Unpack[Said]) -> Receipt:
+    def put(self, content: Content, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]) -> Receipt:
         """Hand over text, bytes, a list of parts, or a tool result in any provider's shape."""
         whole = self._said(said)
-        ask = asks.put(content, whole, idempotency_key or new_key())
+        ask = requests.put(content, whole, idempotency_key or new_key())
         try:
             return self._line.send(ask)
         except ServiceError as e:
@@ -105,11 +115,13 @@ class Client:
             budgets = fallback.asked(whole)
             return fallback.receipt(fallback.ends_of(content, budgets.room), budgets, e.code, e.detail)
 
-    def put_file(self, path: str | Path, *, idempotency_key: str | None = None, **said: Unpack[Said]) -> Receipt:
+    def put_file(
+        self, path: str | Path, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+    ) -> Receipt:
         """Hand over a file, streamed; its name is the title and tells the media type, unless `said` does."""
         file = Path(path)
         whole = said_of_file(file, self._said(said))
-        ask = asks.raw(None, whole, idempotency_key or new_key())
+        ask = requests.raw(None, whole, idempotency_key or new_key())
 
         def attempt() -> Receipt:
             with file.open("rb") as opened:
@@ -123,13 +135,13 @@ class Client:
             return fallback.receipt(ends_of_file(file, budgets.room), budgets, e.code, e.detail)
 
     def put_stream(
-        self, payload: BinaryIO | Iterable[bytes], *, idempotency_key: str | None = None, **said: Unpack[Said]
+        self, payload: BinaryIO | Iterable[bytes], *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
     ) -> Receipt:
         """Hand over what can be read once. It is sent again only if none of it was read yet."""
         whole = self._said(said)
-        ask = asks.raw(None, whole, idempotency_key or new_key())
+        ask = requests.raw(None, whole, idempotency_key or new_key())
         budgets = fallback.asked(whole)
-        watched = Watched(pieces_of(payload), budgets.room)
+        watched = RememberedPieces(pieces_of(payload), budgets.room)
         try:
             return self._line.once_read(ask, watched)
         except ServiceError as e:
@@ -141,17 +153,17 @@ class Client:
         response: Json,
         *,
         idempotency_key: str | None = None,
-        **asked: Unpack[Searched],
+        **asked: Unpack[SearchResultsParameters],
     ) -> SearchResults:
         """Hand over a search provider's response; answers what to read of it, and what to persist."""
         said = {"session": self._setup.said.get("session"), **asked}
-        return self._line.send(asks.search_results(response, said, idempotency_key or new_key()))
+        return self._line.send(requests.search_results(response, said, idempotency_key or new_key()))
 
     # -------------------------------------------------------------------------------------------- reading on
 
     def describe(self, artifact_id: str) -> Described:
         """An artifact's metadata and card."""
-        return self._line.send(asks.describe(artifact_id))
+        return self._line.send(requests.describe(artifact_id))
 
     def card(
         self,
@@ -162,35 +174,35 @@ class Client:
         tools: Literal["read_artifact", "none"] | None = None,
     ) -> CardText:
         """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
-        return self._line.send(asks.card(artifact_id, tokens, query, tools))
+        return self._line.send(requests.card(artifact_id, tokens, query, tools))
 
-    def read(self, artifact_id: str, **asked: Unpack[Ranged]) -> Read:
+    def read(self, artifact_id: str, **asked: Unpack[ReadParameters]) -> Read:
         """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""
-        return self._line.send(asks.read(artifact_id, asked))
+        return self._line.send(requests.read(artifact_id, asked))
 
     def search(self, artifact_id: str, pattern: str, **asked: Unpack[FindAsk]) -> Found:
         """Its lines that match a regular expression (RE2)."""
-        return self._line.send(asks.search(artifact_id, {"pattern": pattern, **asked}))
+        return self._line.send(requests.search(artifact_id, {"pattern": pattern, **asked}))
 
-    def windows(self, artifact_id: str, query: str, **asked: Unpack[Windowed]) -> Passages:
+    def windows(self, artifact_id: str, query: str, **asked: Unpack[PassageParameters]) -> Passages:
         """Its passages that answer a question."""
-        return self._line.send(asks.windows(artifact_id, {"query": query, **asked}))
+        return self._line.send(requests.windows(artifact_id, {"query": query, **asked}))
 
-    def json(self, artifact_id: str, path: str, **asked: Unpack[Selected]) -> Values:
+    def json(self, artifact_id: str, path: str, **asked: Unpack[ValueParameters]) -> Values:
         """Its values by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
-        return self._line.send(asks.values(artifact_id, {"path": path, **asked}))
+        return self._line.send(requests.values(artifact_id, {"path": path, **asked}))
 
-    def outline(self, artifact_id: str, **asked: Unpack[Outlined]) -> Outline:
+    def outline(self, artifact_id: str, **asked: Unpack[OutlineParameters]) -> Outline:
         """What is in it, and where."""
-        return self._line.send(asks.outline(artifact_id, asked))
+        return self._line.send(requests.outline(artifact_id, asked))
 
-    def artifacts(self, **asked: Unpack[Listed]) -> Listing:
+    def artifacts(self, **asked: Unpack[ListParameters]) -> Listing:
         """A page of artifacts, newest first."""
-        return self._line.send(asks.listing(asked))
+        return self._line.send(requests.listing(asked))
 
     def stream(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> Iterator[bytes]:
         """Its exact bytes in pieces. A connection that breaks is taken up where it broke; the digest is compared."""
-        return self._line.stream(asks.content_path(artifact_id), asks.content_params(view, section))
+        return self._line.stream(requests.content_path(artifact_id), requests.content_params(view, section))
 
     def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
         """Its exact bytes, in memory."""
@@ -210,29 +222,29 @@ class Client:
         self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
     ) -> tuple[Verdict, ...]:
         """Whether quotations (`quote`, `citation`, `range`) stand in what they cite, in the order given."""
-        return answers.verdicts(self._line.send(asks.verify(quotes, citation)))
+        return answers.verdicts(self._line.send(requests.verify(quotes, citation)))
 
     # -------------------------------------------------------------------------------------------- for models
 
     def tools(self, form: str = "json-schema", *, strict: bool = False, listing: bool = False) -> tuple[Members, ...]:
         """What to put into the `tools` of a request, in a provider's form."""
-        return answers.declared(self._line.send(asks.tools(form, strict=strict, listing_too=listing)))
+        return answers.declared(self._line.send(requests.tools(form, strict=strict, listing_too=listing)))
 
     def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
         """Execute a model's call, or several, as the provider wrote them; answers results in the same form."""
-        return self._line.send(asks.call(call, form, max_tokens))
+        return self._line.send(requests.call(call, form, max_tokens))
 
-    def compact(self, body: Json, **asked: Unpack[Compacting]) -> Compacted:
+    def compact(self, body: Json, **asked: Unpack[CompactParameters]) -> Compacted:
         """The same request body with cards and markers where it was large, and a report."""
-        return self._line.send(asks.compact(body, {"session": self._setup.said.get("session"), **asked}))
+        return self._line.send(requests.compact(body, {"session": self._setup.said.get("session"), **asked}))
 
-    def measure(self, body: Json, **asked: Unpack[Measured]) -> Members:
+    def measure(self, body: Json, **asked: Unpack[MeasureParameters]) -> Members:
         """How full a context is, persisted and in flight apart."""
-        return self._line.send(asks.measure(body, {"session": self._setup.said.get("session"), **asked}))
+        return self._line.send(requests.measure(body, {"session": self._setup.said.get("session"), **asked}))
 
-    def answer_hook(self, event: Json, **asked: Unpack[Hooked]) -> Members:
+    def answer_hook(self, event: Json, **asked: Unpack[HookParameters]) -> Members:
         """What answers Claude Code's PostToolUse hook: the tool's response with cards; empty where nothing changes."""
-        return self._line.send(asks.hook(event, asked))
+        return self._line.send(requests.hook(event, asked))
 
     # -------------------------------------------------------------------------------------------- changing
 
@@ -246,31 +258,31 @@ class Client:
         labels: Sequence[str] | UnsetType = UNSET,
     ) -> Artifact:
         """Change how long it is kept, or its labels; what is left out stays."""
-        return self._line.send(asks.patch(artifact_id, ttl, idle_ttl, pin, labels))
+        return self._line.send(requests.patch(artifact_id, ttl, idle_ttl, pin, labels))
 
     def delete(self, artifact_id: str) -> None:
         """Delete it. Gone already is fine."""
         try:
-            self._line.send(asks.delete(artifact_id))
+            self._line.send(requests.delete(artifact_id))
         except ServiceError as e:
             if not answers.is_gone(e):
                 raise
 
     def delete_session(self, session: str) -> int:
         """Delete all of a session; answers how many artifacts were live."""
-        return int(self._line.send(asks.delete_session(session))["deleted"])
+        return int(self._line.send(requests.delete_session(session))["deleted"])
 
     def ready(self) -> bool:
         """Whether the service serves requests at this moment."""
         try:
-            self._line.send(asks.ready())
+            self._line.send(requests.ready())
         except ServiceError:
             return False
         return True
 
     # -------------------------------------------------------------------------------------------- helping
 
-    def _said(self, said: Said) -> Said:
+    def _said(self, said: DeclaredFields) -> DeclaredFields:
         return {**self._setup.said, **said}
 
     def _excuse(self, error: ServiceError) -> None:

@@ -59,7 +59,7 @@ class Caller(Struct, frozen=True):
         return prefix is None or (session is not None and session.startswith(prefix))
 
 
-class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller declared about a payload."""
 
     media_type: str | None = None
@@ -77,7 +77,7 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
     compared_to: str | None = None
     """ID of the earlier artifact that this one is compared with; decided when the artifact is created."""
 
-    def following(self, earlier: "Said") -> "Said":
+    def following(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
         """Returns what is declared of an artifact that `earlier` is stored of, after it was posted again with this.
 
         The last declaration counts, as a whole. A request that declares none of DECLARED changes nothing, and returns
@@ -87,7 +87,7 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
         silent = not any(getattr(self, name) for name in DECLARED)
         return earlier if silent or now == earlier else now
 
-    def beside(self, stored: "Said") -> "Said":
+    def beside(self, stored: "DeclaredMetadata") -> "DeclaredMetadata":
         """Returns this with what no repeated request changes: labels and comparison of what is stored."""
         return msgspec.structs.replace(self, labels=stored.labels, compared_to=stored.compared_to)
 
@@ -142,7 +142,7 @@ class Novelty(Struct, frozen=True, array_like=True):
     """Lines of the earlier output that none of this one is like."""
 
 
-class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was recognised once, at ingest, by the engine of that day; cards at any budget are cut from it."""
 
     kind: Kind
@@ -165,7 +165,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     comparison: tuple[str, ...] = ()
     """Lines that say what differs from the artifact it was compared with. Made once, when the artifact is created."""
 
-    def beside(self, stored: "Facts") -> "Facts":
+    def beside(self, stored: "DetectedMetadata") -> "DetectedMetadata":
         """Returns this with what no repeated request changes: what was redacted and compared of what is stored."""
         return msgspec.structs.replace(
             self, redacted=stored.redacted, comparison=stored.comparison, novelty=stored.novelty
@@ -178,7 +178,7 @@ class EarlierRun(Struct, frozen=True, kw_only=True):
     id: str
     sha256: bytes
     """Of its payload."""
-    sample: "Sample"
+    sample: "PayloadSample"
     lines: int
     survey: bytes | None
     """None: the sample is all of it, or it was stored by a release that made none."""
@@ -209,9 +209,9 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
     namespace: str
     id: str
-    said: Said
+    said: DeclaredMetadata
     measure: Measure
-    facts: Facts
+    facts: DetectedMetadata
     blob: Blob
     created_at: datetime
     expires_at: datetime | None
@@ -235,7 +235,7 @@ class Gone(Struct, frozen=True, kw_only=True):
     """Where it was looked up: the session that it was in. Otherwise nobody asked."""
 
 
-class Sample(Struct, frozen=True):
+class PayloadSample(Struct, frozen=True):
     """The part of a payload that recognising and cutting may look at, whatever the payload's size.
 
     `head` is the payload's first bytes; when `tail` is empty it is the whole payload. Otherwise `tail` is its last

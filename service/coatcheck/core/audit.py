@@ -62,7 +62,7 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     """What else there is to say: the policy's scope, the hold's reason."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class SealedAuditLine(Struct, frozen=True, kw_only=True):
     """A line as it is stored: sealed."""
 
     seq: int
@@ -118,9 +118,9 @@ class Head(Struct, frozen=True):
         return head
 
 
-def seal(head: Head, line: AuditLine) -> Entry:
+def seal(head: Head, line: AuditLine) -> SealedAuditLine:
     """The entry that follows a head."""
-    unsealed = Entry(
+    unsealed = SealedAuditLine(
         seq=head.seq + 1,
         at=line.at,
         action=line.action,
@@ -139,12 +139,12 @@ def seal(head: Head, line: AuditLine) -> Entry:
     return replace(unsealed, digest=digest_of(unsealed))
 
 
-def head_of(entry: Entry) -> Head:
+def head_of(entry: SealedAuditLine) -> Head:
     """The head of a chain that ends with this entry."""
     return Head(entry.seq, entry.digest)
 
 
-def digest_of(entry: Entry) -> bytes:
+def digest_of(entry: SealedAuditLine) -> bytes:
     """SHA-256 over a JSON array in ASCII without spaces.
 
     In this order: "coatcheck audit 1", seq, microseconds since 1970, action, actor, key ID, namespace, reason, run ID,
@@ -226,7 +226,7 @@ class Chain:
         self.head = Head()
         self._kept = kept
 
-    def follow(self, entry: Entry) -> Breach | None:
+    def follow(self, entry: SealedAuditLine) -> Breach | None:
         """Look at the next line; None when it follows the one before."""
         expected = self.head.seq + 1
         if entry.seq > expected:

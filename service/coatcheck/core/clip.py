@@ -32,14 +32,14 @@ class Clip(Struct, frozen=True):
     """Which budget ended it; None when nothing was cut."""
 
 
-class Budget(Struct, frozen=True):
+class ClipBudget(Struct, frozen=True):
     """How much text may be given, counted as a string by itself."""
 
     tokens: int
     chars: int
 
 
-class Text(Protocol):
+class TextForm(Protocol):
     """How bytes are shown, and which of them a part of that stands for."""
 
     @property
@@ -68,12 +68,12 @@ class Verbatim:
 
 def clip(
     data: bytes,
-    budget: Budget,
+    budget: ClipBudget,
     tokenizer: Tokenizer,
     *,
     whole: bool,
     by_line: bool,
-    show: Callable[[bytes], Text] = Verbatim,
+    show: Callable[[bytes], TextForm] = Verbatim,
 ) -> Clip | None:
     """The longest start of `data` within the budget; None when it all fits and there is more to fetch.
 

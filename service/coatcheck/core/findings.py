@@ -33,7 +33,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     """Whether this very check put it right, as far as that goes; `detail` says how."""
 
 
-class Examined(Struct, frozen=True, kw_only=True):
+class EngineReport(Struct, frozen=True, kw_only=True):
     """What an engine says of itself."""
 
     findings: tuple[Finding, ...] = ()

@@ -30,7 +30,7 @@ _GRACE_SECONDS = 0.3
 """How far past the deadline a call may end at worst."""
 
 
-class Hit(Struct, frozen=True):
+class LineHit(Struct, frozen=True):
     """A matching line, or a stretch of one."""
 
     line: int
@@ -43,7 +43,7 @@ class Hit(Struct, frozen=True):
     """There are more matches in this stretch."""
 
 
-class Mark(Struct, frozen=True):
+class ScanPosition(Struct, frozen=True):
     """Where a scan can go on: so many hits lie before a byte of a line."""
 
     hits: int = 0
@@ -53,7 +53,7 @@ class Mark(Struct, frozen=True):
     line_start: int = 0
 
 
-class Scan:
+class PatternScan:
     """One pass over content of `size` bytes. `feed` it blocks from `mark.byte` - 1 (0 at the beginning) on.
 
     Attributes:
@@ -69,7 +69,7 @@ class Scan:
         self,
         pattern: Pattern,
         size: int,
-        mark: Mark,
+        mark: ScanPosition,
         *,
         skip: int,
         keep: int,
@@ -78,10 +78,10 @@ class Scan:
         count_on: float,
     ) -> None:
         """Keep `keep` hits after the first `skip`; when the page is full, count on for `count_on` seconds at most."""
-        self.hits: list[Hit] = []
+        self.hits: list[LineHit] = []
         self.count = mark.hits
         self.expired = False
-        self.page_end: Mark | None = None
+        self.page_end: ScanPosition | None = None
         self.in_pieces = False
         self._most = _bytes_in(WORST_SECONDS, pattern)
         self.piece = min(PIECE, self._most)
@@ -113,9 +113,9 @@ class Scan:
         """Whether the scan is over."""
         return self.expired or self._at >= self._size
 
-    def mark(self) -> Mark:
+    def mark(self) -> ScanPosition:
         """Where the scan stands."""
-        return Mark(self.count, self._at, self._lines_before(self._line_start), self._line_start)
+        return ScanPosition(self.count, self._at, self._lines_before(self._line_start), self._line_start)
 
     def feed(self, block: bytes) -> None:
         """Search as far as whole lines, or pieces of very long ones, are at hand."""
@@ -254,7 +254,7 @@ class Scan:
             matches.append(found_next)
         extents = [Extent(self._base + a, self._base + b) for a, b in matches]
         line = self._lines_before(self._line_start) + 1
-        self.hits.append(Hit(line, self._line_start, extents, more))
+        self.hits.append(LineHit(line, self._line_start, extents, more))
 
 
 def _bytes_in(seconds: float, pattern: Pattern) -> int:

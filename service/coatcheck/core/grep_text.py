@@ -10,10 +10,10 @@ from itertools import islice
 
 from msgspec import Struct, structs
 
-from coatcheck.core.clip import Budget, Cut
-from coatcheck.core.grep import MATCHES_LIMIT, Hit
+from coatcheck.core.clip import ClipBudget, Cut
+from coatcheck.core.grep import MATCHES_LIMIT, LineHit
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.seen import frame_start, overwritten, shown_bytes, without_escapes
+from coatcheck.core.text.visible_text import frame_start, overwritten, shown_bytes, without_escapes
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, decode, separates, whole_chars
 
@@ -32,7 +32,7 @@ _JOIN = 32
 """Gaps up to this many bytes are shown: the mark would be as long."""
 
 
-class Detail(Struct, frozen=True):
+class GrepDetail(Struct, frozen=True):
     """How generously hits are shown."""
 
     line: int
@@ -65,7 +65,7 @@ _BRIEF = ((40, 300, 4), (8, 48, 1))
 class Around(Struct, frozen=True):
     """The bytes that a hit's rows are cut from."""
 
-    hit: Hit
+    hit: LineHit
     before: bytes
     """What ends where the line starts."""
     at: int
@@ -76,12 +76,12 @@ class Around(Struct, frozen=True):
     begins: bool
     """`before` reaches its beginning."""
     seen: bool = False
-    """Lines are shown as a terminal showed them: see `core/text/seen.py`."""
+    """Lines are shown as a terminal showed them: see `core/text/visible_text.py`."""
     frames: bool = False
     """A carriage return writes over what stands before it in its line."""
 
 
-class Row(Struct, frozen=True):
+class GrepRow(Struct, frozen=True):
     """One line of the answer."""
 
     line: int
@@ -125,7 +125,7 @@ class Row(Struct, frozen=True):
         return "".join(out)
 
 
-def rows(around: Around, detail: Detail) -> list[Row]:
+def rows(around: Around, detail: GrepDetail) -> list[GrepRow]:
     """The rows of a hit: its line, and its context."""
     line_end = _line_end(around)
     found = _match_row(around, line_end, detail)
@@ -144,7 +144,7 @@ def _line_end(around: Around) -> int:
     return around.at + at
 
 
-def _match_row(around: Around, line_end: int, detail: Detail) -> Row:
+def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     hit = around.hit
     stop = line_end if line_end >= 0 else around.at + len(around.data)
     low, high = _frame(around, stop)
@@ -154,7 +154,7 @@ def _match_row(around: Around, line_end: int, detail: Detail) -> Row:
     else:
         spans = _merged([_shown(m, low, high, detail) for m in hit.matches])
     parts = [_cut(around, s.start, s.end, high) for s in spans]
-    return Row(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen)
+    return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen)
 
 
 def _frame(around: Around, stop: int) -> tuple[int, int]:
@@ -186,7 +186,7 @@ def _in_last_frame(around: Around) -> Around:
     return structs.replace(around, hit=structs.replace(around.hit, matches=kept, more=True))
 
 
-def _shown(match: Extent, line_start: int, stop: int, detail: Detail) -> Extent:
+def _shown(match: Extent, line_start: int, stop: int, detail: GrepDetail) -> Extent:
     low = max(line_start, match.start - detail.around)
     capped = match.end - match.start > detail.match
     high = match.start + detail.match if capped else match.end + detail.around
@@ -213,12 +213,12 @@ def _cut(around: Around, start: int, end: int, stop: int) -> tuple[int, bytes]:
     return around.at + low, around.data[low:high]
 
 
-def _before(around: Around, hit: Hit, detail: Detail) -> list[Row]:
+def _before(around: Around, hit: LineHit, detail: GrepDetail) -> list[GrepRow]:
     context = detail.context
     if not context or not around.before:
         return []
     pieces = around.before.split(b"\n")[:-1]
-    out: list[Row] = []
+    out: list[GrepRow] = []
     end = hit.line_start - 1
     for number, piece in enumerate(reversed(pieces[-context:]), 1):
         start = end - len(piece)
@@ -229,17 +229,19 @@ def _before(around: Around, hit: Hit, detail: Detail) -> list[Row]:
             part = over, _whole(data, _width(around, data, detail.beside))
         else:
             part = _tail(end, data[-detail.beside :])
-        out.append(Row(hit.line - number, False, [part], start if at_hand else -1, end, over=over, seen=around.seen))
+        out.append(
+            GrepRow(hit.line - number, False, [part], start if at_hand else -1, end, over=over, seen=around.seen)
+        )
         end = start - 1
     return out[::-1]
 
 
-def _after(around: Around, line_end: int, detail: Detail) -> list[Row]:
+def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
     data = around.data[line_end + 1 - around.at :]
     pieces = data.split(b"\n")
     if around.ends and not pieces[-1]:
         pieces.pop()
-    out: list[Row] = []
+    out: list[GrepRow] = []
     start = line_end + 1
     for number, piece in enumerate(pieces[: detail.context], 1):
         at_hand = around.ends or number < len(pieces)
@@ -249,7 +251,7 @@ def _after(around: Around, line_end: int, detail: Detail) -> list[Row]:
         over = start + frame_start(piece) if around.frames and at_hand else start
         last = piece[over - start :]
         part = over, _whole(last, _width(around, last, detail.beside))
-        out.append(Row(around.hit.line + number, False, [part], start, end, over=over, seen=around.seen))
+        out.append(GrepRow(around.hit.line + number, False, [part], start, end, over=over, seen=around.seen))
         start += len(piece) + 1
     return out
 
@@ -270,23 +272,23 @@ def _tail(end: int, data: bytes) -> tuple[int, bytes]:
     return end - len(data) + skip, data[skip:]
 
 
-class Shown(Struct, frozen=True):
+class ShownHits(Struct, frozen=True):
     """The hits that the budget holds."""
 
-    hits: list[Hit]
+    hits: list[LineHit]
     """With the matches that are shown."""
     text: str
     tokens: int
-    rows: list[Row]
+    rows: list[GrepRow]
     cut: Cut | None
 
 
-def compose(found: list[Around], budget: Budget, context: int, tokenizer: Tokenizer) -> Shown:
+def compose(found: list[Around], budget: ClipBudget, context: int, tokenizer: Tokenizer) -> ShownHits:
     """As many hits as the budget holds, and at least one: whole lines while several fit, and as briefly as it takes."""
     found = [_in_last_frame(around) for around in found]
-    best = Shown([], "", 0, [], None)
+    best = ShownHits([], "", 0, [], None)
     for line, beside, around in _GENEROUS:
-        detail = Detail(line, beside, around, MATCH_SHOWN, context, MATCHES_LIMIT)
+        detail = GrepDetail(line, beside, around, MATCH_SHOWN, context, MATCHES_LIMIT)
         best = _fit(found, budget, detail, tokenizer)
         if len(best.hits) >= min(len(found), _SEVERAL):
             return best
@@ -294,14 +296,14 @@ def compose(found: list[Around], budget: Budget, context: int, tokenizer: Tokeni
         for lines in dict.fromkeys((context, 0)):
             if best.hits:
                 return best
-            detail = Detail(0, _GENEROUS[-1][1], around, match, lines, matches)
+            detail = GrepDetail(0, _GENEROUS[-1][1], around, match, lines, matches)
             best = _fit([detail.of(a) for a in found], budget, detail, tokenizer)
     return best
 
 
-def _fit(found: list[Around], budget: Budget, detail: Detail, tokenizer: Tokenizer) -> Shown:
+def _fit(found: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer: Tokenizer) -> ShownHits:
     table: dict[int, _Sized] = {}
-    prefixes: list[dict[int, Row]] = [{}]
+    prefixes: list[dict[int, GrepRow]] = [{}]
     tokens = chars = 0
     cut: Cut | None = None
     for sized in _sized(found, detail, tokenizer):
@@ -327,7 +329,7 @@ def _fit(found: list[Around], budget: Budget, detail: Detail, tokenizer: Tokeniz
         text, kept = _text(prefixes[-1], detail.context)
         exact = tokenizer.count(text)
         if (exact <= budget.tokens and len(text) <= budget.chars) or len(prefixes) == 1:
-            return Shown([a.hit for a in found[: len(prefixes) - 1]], text, exact, kept, cut)
+            return ShownHits([a.hit for a in found[: len(prefixes) - 1]], text, exact, kept, cut)
         cut = "max_tokens" if exact > budget.tokens else "max_characters"
         prefixes.pop()
 
@@ -335,12 +337,12 @@ def _fit(found: list[Around], budget: Budget, detail: Detail, tokenizer: Tokeniz
 class _Sized(Struct, frozen=True):
     """A row, and what its line takes."""
 
-    row: Row
+    row: GrepRow
     tokens: int
     chars: int
 
 
-def _sized(found: list[Around], detail: Detail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
+def _sized(found: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
     """The rows of hit after hit, counted some hits at a time."""
     source = iter(found)
     while batch := [rows(around, detail) for around in islice(source, _AT_ONCE)]:
@@ -350,7 +352,7 @@ def _sized(found: list[Around], detail: Detail, tokenizer: Tokenizer) -> Iterato
             yield [_Sized(row, *next(sizes)) for row in of_hit]
 
 
-def _both(old: Row, new: Row) -> Row:
+def _both(old: GrepRow, new: GrepRow) -> GrepRow:
     """A line that two hits show: matches win over context, and the parts of two stretches of one line are joined."""
     if new.match and not old.match:
         return new
@@ -370,10 +372,10 @@ def _both(old: Row, new: Row) -> Row:
             parts.append((at, data))
     over = min(old.over, new.over)
     end = new.end if new.end >= 0 else old.end
-    return Row(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen)
+    return GrepRow(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen)
 
 
-def _text(table: dict[int, Row], context: int) -> tuple[str, list[Row]]:
+def _text(table: dict[int, GrepRow], context: int) -> tuple[str, list[GrepRow]]:
     kept = [table[line] for line in sorted(table)]
     out: list[str] = []
     last = None

@@ -1,6 +1,6 @@
 """Bytes that are no text, as text: rows of 16 with their offset and their ASCII, as `xxd -g1` has them."""
 
-from coatcheck.core.clip import Budget, Cut
+from coatcheck.core.clip import ClipBudget, Cut
 from coatcheck.core.tokens import Tokenizer
 
 ROW = 16
@@ -18,7 +18,7 @@ def _row(piece: bytes, offset: int) -> str:
     return f"{offset:08x}: {piece.hex(' '):<47}  {shown}\n"
 
 
-def clip_dump(data: bytes, offset: int, budget: Budget, tokenizer: Tokenizer) -> tuple[int, str, int, Cut | None]:
+def clip_dump(data: bytes, offset: int, budget: ClipBudget, tokenizer: Tokenizer) -> tuple[int, str, int, Cut | None]:
     """As many whole rows as the budget holds: bytes shown, text, its tokens, and what cut it.
 
     `budget.tokens` is at least MIN_TOKENS and `budget.chars` a row, so that there is always one.

@@ -34,7 +34,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     """From when on it holds no more; None: until it is released."""
 
 
-class Held(Struct, frozen=True):
+class HoldConflict(Struct, frozen=True):
     """The answer of a delete that a hold forbids."""
 
     holds: tuple[str, ...]
@@ -66,7 +66,7 @@ def check_hold_id(text: str) -> str:
     )
 
 
-def held(holds: Held, *, deleted: int | None = None) -> CoatcheckError:
+def held(holds: HoldConflict, *, deleted: int | None = None) -> CoatcheckError:
     """The refusal of a delete. `deleted`: artifacts that no hold covers and that are gone."""
     names = ", ".join(holds.holds)
     gone = "" if not deleted else f" {deleted:,} artifacts that are not held were deleted."

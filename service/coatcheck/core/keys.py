@@ -52,7 +52,7 @@ class Key(Struct, frozen=True):
     """SHA-256 of its text."""
 
 
-class Secret:
+class KeySecret:
     """A new key's text. It is shown to whoever asked for the key, once, and to nobody by accident."""
 
     __slots__ = ("_text",)
@@ -113,14 +113,14 @@ class NamespaceInfo(Struct, frozen=True, kw_only=True):
     """Since when its keys are refused; None: they are not."""
 
 
-def make(key_id: bytes, secret: bytes) -> tuple[Key, Secret]:
+def make(key_id: bytes, secret: bytes) -> tuple[Key, KeySecret]:
     """A key of random bytes: `ID_BYTES` and `SECRET_BYTES` of them."""
     if len(key_id) != ID_BYTES or len(secret) != SECRET_BYTES:
         raise ValueError("a key is made of 8 and 32 random bytes")
     name = _base62(int.from_bytes(key_id, "big"), _ID)
     body = f"{PREFIX}{name}_{_base62(int.from_bytes(secret, 'big'), _SECRET)}"
     text = body + _checksum(body)
-    return Key(name, _digest(text)), Secret(text)
+    return Key(name, _digest(text)), KeySecret(text)
 
 
 def parse(text: str) -> Key:

@@ -49,7 +49,7 @@ _AT_ONCE: Final = 1024 * 1024
 """Characters of a text that are encoded at once."""
 
 
-class Parted(Struct, frozen=True, kw_only=True):
+class PartsPayload(Struct, frozen=True, kw_only=True):
     """What content turned out to be."""
 
     data: bytes
@@ -75,17 +75,17 @@ class _Result(Struct, frozen=True):
     failed: bool = False
 
 
-def payload(content: str | list[Value] | Object) -> Parted:
+def payload(content: str | list[Value] | Object) -> PartsPayload:
     """The payload that content stands for.
 
     Raises:
         CoatcheckError: `invalid_content` when it has no parts or too many, is nested too deeply, or its base64 is none.
     """
     if isinstance(content, str):
-        return Parted(data=_encoded(content))
+        return PartsPayload(data=_encoded(content))
     if isinstance(content, dict):
         if content.keys() == {"base64"}:
-            return Parted(data=_given_base64(content["base64"]))
+            return PartsPayload(data=_given_base64(content["base64"]))
         return _decide(_unwrap(content, _WRAPS) or _Result([_still(content)], bare=True))
     only = _object(content[0]) if len(content) == 1 else None
     result = _unwrap(only, _WRAPS) if only is not None and _is_wrapped(only) else None
@@ -99,7 +99,7 @@ def _encoded(text: str) -> bytes:
     return b"".join([text[at : at + _AT_ONCE].encode() for at in range(0, len(text), _AT_ONCE)])
 
 
-def _decide(result: _Result) -> Parted:
+def _decide(result: _Result) -> PartsPayload:
     parts = result.parts
     if not parts and result.structured is None:
         raise CoatcheckError(Code.INVALID_CONTENT, "The content has no parts. Give at least one.")
@@ -114,8 +114,8 @@ def _decide(result: _Result) -> Parted:
         whole: Value = parts[0] if result.bare else [_still(part) for part in parts]
         if result.structured is not None:
             whole = {"content": whole, "structuredContent": result.structured} if parts else result.structured
-        found = Parted(data=_json(whole), media_type=JSON)
-    return Parted(
+        found = PartsPayload(data=_json(whole), media_type=JSON)
+    return PartsPayload(
         data=found.data,
         media_type=found.media_type,
         tool_call_id=result.tool_call_id,
@@ -126,7 +126,7 @@ def _decide(result: _Result) -> Parted:
     )
 
 
-def _covers(found: Parted, structured: Value) -> bool:
+def _covers(found: PartsPayload, structured: Value) -> bool:
     """Whether the text already says everything that the structured content says (MCP asks servers to do that)."""
     if structured is None:
         return True
@@ -152,7 +152,7 @@ def _json(value: Value) -> bytes:
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def _joined(parts: list[Value]) -> Parted | None:
+def _joined(parts: list[Value]) -> PartsPayload | None:
     """Several parts, when all of them are plain text and nothing else."""
     texts: list[str] = []
     for part in parts:
@@ -162,7 +162,7 @@ def _joined(parts: list[Value]) -> Parted | None:
         if texts and not texts[-1].endswith("\n"):
             texts.append("\n")
         texts.append(text)
-    return Parted(data="".join(texts).encode())
+    return PartsPayload(data="".join(texts).encode())
 
 
 def _text(part: Value) -> str | None:
@@ -182,21 +182,21 @@ def _text(part: Value) -> str | None:
     return text if alone and not block.get("thought") else None
 
 
-def _one(part: Value) -> Parted | None:
+def _one(part: Value) -> PartsPayload | None:
     """A single part as the payload itself; None when it is more than text or bytes."""
     block = _object(part)
     text = _text(part)
     if text is not None:
-        return Parted(data=text.encode(), media_type=_mime(block) if block else None)
+        return PartsPayload(data=text.encode(), media_type=_mime(block) if block else None)
     return None if block is None else _embedded(block) or _image(block)
 
 
-def opened(part: Value) -> Parted | None:
+def opened(part: Value) -> PartsPayload | None:
     """What one part of several holds, when it is nothing but text or bytes; None when it is more than that."""
     return _one(part)
 
 
-def _embedded(block: Object) -> Parted | None:
+def _embedded(block: Object) -> PartsPayload | None:
     """What a part holds in an object of its own: MCP's resource, Anthropic's source, Gemini's inline data."""
     kind = block.get("type")
     if kind == "resource" and (resource := _object(block.get("resource"))) is not None:
@@ -209,7 +209,7 @@ def _embedded(block: Object) -> Parted | None:
     return None if data is None else _bytes(data.get("data"), _mime(data))
 
 
-def _image(block: Object) -> Parted | None:
+def _image(block: Object) -> PartsPayload | None:
     """An image, a recording or a file in base64 or in a data URL, as OpenAI, MCP and LangChain write them."""
     at = block.get("image_url", block.get("file_data"))
     url = _str((_object(at) or {"url": at}).get("url"))
@@ -220,35 +220,35 @@ def _image(block: Object) -> Parted | None:
     return None
 
 
-def _resource(resource: Object) -> Parted | None:
+def _resource(resource: Object) -> PartsPayload | None:
     url, mime, text = _str(resource.get("uri")), _mime(resource), resource.get("text")
     if isinstance(text, str):
-        return Parted(data=text.encode(), media_type=mime, url=url)
+        return PartsPayload(data=text.encode(), media_type=mime, url=url)
     return _bytes(resource.get("blob"), mime, url=url)
 
 
-def _source(source: Object, *, title: str | None) -> Parted | None:
+def _source(source: Object, *, title: str | None) -> PartsPayload | None:
     """An Anthropic image or document."""
     match source:
         case {"type": "text", "data": str(text)}:
-            return Parted(data=text.encode(), media_type=_mime(source), title=title)
+            return PartsPayload(data=text.encode(), media_type=_mime(source), title=title)
         case {"type": "base64", "data": data}:
             return _bytes(data, _mime(source), title=title)
         case _:
             return None
 
 
-def _data_url(url: str) -> Parted | None:
+def _data_url(url: str) -> PartsPayload | None:
     head = _DATA_URL.match(url)
     return _bytes(url[head.end() :], head[1].lower()) if head else None
 
 
-def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str | None = None) -> Parted | None:
+def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str | None = None) -> PartsPayload | None:
     """Decoded base64; None when it is none: then the part is kept as it was given."""
     if not isinstance(data, str):
         return None
     decoded = _base64(data)
-    return None if decoded is None else Parted(data=decoded, media_type=mime, url=url, title=title)
+    return None if decoded is None else PartsPayload(data=decoded, media_type=mime, url=url, title=title)
 
 
 def _base64(text: str) -> bytes | None:

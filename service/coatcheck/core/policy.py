@@ -68,7 +68,7 @@ NOTHING = Policy()
 FIELDS = Policy.__struct_fields__
 
 
-class Scope(Struct, frozen=True, order=True):
+class PolicyScope(Struct, frozen=True, order=True):
     """Whom a policy is for: a namespace or all of them, whole or one part."""
 
     namespace: str = EVERYWHERE
@@ -81,10 +81,10 @@ class Scope(Struct, frozen=True, order=True):
         return self.namespace if self.part is None else f"{self.namespace}/{self.part}={self.value}"
 
 
-class Source(NamedTuple):
+class PolicySource(NamedTuple):
     """Which scope decides a field, and how."""
 
-    scope: Scope
+    scope: PolicyScope
     value: object
 
 
@@ -105,7 +105,7 @@ def said(value: T | UnsetType, otherwise: T) -> T:
 class Rules:
     """All policies there are. Immutable; asked on the path of every payload, so that none costs next to nothing."""
 
-    def __init__(self, policies: Mapping[Scope, Policy] | None = None) -> None:
+    def __init__(self, policies: Mapping[PolicyScope, Policy] | None = None) -> None:
         self._policies = dict(policies or {})
         self._ceilings: dict[str, int | None | UnsetType] = {}
         self._parts = {scope.part for scope in self._policies}
@@ -116,7 +116,7 @@ class Rules:
         """Whether there is any policy."""
         return bool(self._policies)
 
-    def all(self) -> list[tuple[Scope, Policy]]:
+    def all(self) -> list[tuple[PolicyScope, Policy]]:
         """Every policy, by scope: all namespaces first, a namespace before its parts."""
         return sorted(self._policies.items(), key=lambda item: (item[0].namespace, item[0].part or "", item[0].value))
 
@@ -151,13 +151,13 @@ class Rules:
         kind: str | None = None,
         tool_name: str | None = None,
         labels: Iterable[str] = (),
-    ) -> dict[str, Source]:
+    ) -> dict[str, PolicySource]:
         """Which scope decides each field that is decided."""
-        sources: dict[str, Source] = {}
+        sources: dict[str, PolicySource] = {}
         for scope in self._scopes(namespace, session, kind, tool_name, labels):
             policy = self._policies.get(scope)
             for field, value in decisions(policy).items() if policy is not None else ():
-                sources[field] = Source(scope, value)
+                sources[field] = PolicySource(scope, value)
         return sources
 
     def ceiling(self, namespace: str) -> int | None:
@@ -189,11 +189,11 @@ class Rules:
 
     def _scopes(
         self, namespace: str, session: str | None, kind: str | None, tool_name: str | None, labels: Iterable[str]
-    ) -> Iterator[Scope]:
+    ) -> Iterator[PolicyScope]:
         """The scopes that a payload is in, the least specific first; only of parts that some policy names."""
         spaces = (EVERYWHERE, namespace)
         for space in spaces:
-            yield Scope(space)
+            yield PolicyScope(space)
         named: tuple[tuple[Part, Iterable[str]], ...] = (
             ("session", () if session is None else (session,)),
             ("kind", () if kind is None else (kind,)),
@@ -204,7 +204,7 @@ class Rules:
             if part in self._parts:
                 for space in spaces:
                     for value in values:
-                        yield Scope(space, part, value)
+                        yield PolicyScope(space, part, value)
 
 
 NO_RULES = Rules()
@@ -215,7 +215,7 @@ def decisions(policy: Policy) -> dict[str, object]:
     return {field: value for field in FIELDS if (value := getattr(policy, field)) is not UNSET}
 
 
-class Kept(NamedTuple):
+class RetentionTerms(NamedTuple):
     """How long a payload is kept."""
 
     ttl: int | None
@@ -224,17 +224,19 @@ class Kept(NamedTuple):
     """Whether the caller asked for more than `max_ttl`."""
 
 
-def kept(policy: Policy, *, ttl: int | None | UnsetType, idle_ttl: int | None | UnsetType, otherwise: int) -> Kept:
+def kept(
+    policy: Policy, *, ttl: int | None | UnsetType, idle_ttl: int | None | UnsetType, otherwise: int
+) -> RetentionTerms:
     """What comes of a caller's wishes: theirs, or the policy's, or the settings' `otherwise`; never over `max_ttl`."""
     longest = said(policy.max_ttl, None)
     wanted = said(ttl, said(policy.ttl, otherwise))
     idle = said(idle_ttl, said(policy.idle_ttl, None))
     if longest is None or (wanted is not None and wanted <= longest):
-        return Kept(wanted, idle, cut=False)
-    return Kept(longest, idle, cut=ttl is not UNSET)
+        return RetentionTerms(wanted, idle, cut=False)
+    return RetentionTerms(longest, idle, cut=ttl is not UNSET)
 
 
-def check(scope: Scope, policy: Policy) -> None:
+def check(scope: PolicyScope, policy: Policy) -> None:
     """Raise CoatcheckError `invalid_request` for a policy that cannot be kept or a scope that nothing is in."""
     _check_scope(scope)
     given = decisions(policy)
@@ -262,7 +264,7 @@ _BOUNDS = {
 }
 
 
-def _check_scope(scope: Scope) -> None:
+def _check_scope(scope: PolicyScope) -> None:
     if not scope.namespace:
         raise _invalid("A policy's scope names a namespace, or `*` for all of them.", "namespace")
     if scope.part is None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from coatcheck.core.policy import Policy, said
 
 
-class Room(Struct, frozen=True):
+class QuotaLimits(Struct, frozen=True):
     """The most that a namespace may hold; None: without a limit."""
 
     max_bytes: int | None = None
@@ -37,11 +37,11 @@ class Usage(Struct, frozen=True, kw_only=True):
     """Since when the namespace is being deleted."""
 
 
-class Full(Struct, frozen=True, kw_only=True):
+class QuotaExceeded(Struct, frozen=True, kw_only=True):
     """The answer of a namespace that has no room for a change. Nothing was changed, and an upload's intent stays."""
 
     usage: Usage
-    room: Room
+    room: QuotaLimits
     bytes: int
     """Bytes that the change needs."""
     artifacts: int
@@ -66,7 +66,7 @@ class Full(Struct, frozen=True, kw_only=True):
         return (bytes_ is not None and self.bytes > bytes_) or (artifacts is not None and self.artifacts > artifacts)
 
 
-def room_of(policy: Policy) -> Room | None:
+def room_of(policy: Policy) -> QuotaLimits | None:
     """The limits that a namespace's policy sets; None when it sets none."""
     most, artifacts = said(policy.max_bytes, None), said(policy.max_artifacts, None)
-    return None if most is None and artifacts is None else Room(most, artifacts)
+    return None if most is None and artifacts is None else QuotaLimits(most, artifacts)

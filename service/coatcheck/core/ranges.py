@@ -22,14 +22,14 @@ class Suffix(Struct, frozen=True):
 RangeSpec = FromTo | Suffix
 
 
-class ByteRange(Struct, frozen=True, order=True):
+class HttpByteRange(Struct, frozen=True, order=True):
     """A half-open, non-empty range of bytes that the representation has."""
 
     start: int
     end: int
 
 
-def resolve(specs: list[RangeSpec], size: int) -> list[ByteRange]:
+def resolve(specs: list[RangeSpec], size: int) -> list[HttpByteRange]:
     """The satisfiable ranges, in the order asked, with those that overlap or touch merged into the first of them.
 
     Merging bounds hostile sets: whatever was asked, the answer is never longer than the representation.
@@ -37,20 +37,20 @@ def resolve(specs: list[RangeSpec], size: int) -> list[ByteRange]:
     """
     found = [r for spec in specs if (r := _one(spec, size)) is not None]
     order = sorted(range(len(found)), key=lambda n: found[n])
-    merged: list[tuple[int, ByteRange]] = []
+    merged: list[tuple[int, HttpByteRange]] = []
     for n in order:
         asked = found[n]
         if merged and asked.start <= merged[-1][1].end:
             position, last = merged[-1]
-            merged[-1] = (min(position, n), ByteRange(last.start, max(last.end, asked.end)))
+            merged[-1] = (min(position, n), HttpByteRange(last.start, max(last.end, asked.end)))
         else:
             merged.append((n, asked))
     return [r for _, r in sorted(merged)]
 
 
-def _one(spec: RangeSpec, size: int) -> ByteRange | None:
+def _one(spec: RangeSpec, size: int) -> HttpByteRange | None:
     if isinstance(spec, Suffix):
-        return ByteRange(max(0, size - spec.length), size) if spec.length and size else None
+        return HttpByteRange(max(0, size - spec.length), size) if spec.length and size else None
     if spec.first >= size:
         return None
-    return ByteRange(spec.first, size if spec.last is None else min(size, spec.last + 1))
+    return HttpByteRange(spec.first, size if spec.last is None else min(size, spec.last + 1))

@@ -23,7 +23,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     bytes: int | None = None
 
 
-class Bucket:
+class TokenBucket:
     """What is left for one caller. Begins full, so that a minute's worth may come at once."""
 
     def __init__(self, quota: int, now: float) -> None:

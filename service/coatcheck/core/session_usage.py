@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 
-class Spent(Struct, kw_only=True):
+class UsageDelta(Struct, kw_only=True):
     """What is added to a session's account; the two gauges are replaced where they are known."""
 
     artifacts: int = 0
@@ -25,7 +25,7 @@ class Spent(Struct, kw_only=True):
     transient_tokens: int | None = None
     """Tool payload of that turn that will not stay."""
 
-    def add(self, other: "Spent") -> None:
+    def add(self, other: "UsageDelta") -> None:
         """Add what happened later."""
         self.artifacts += other.artifacts
         self.raw_tokens += other.raw_tokens
@@ -41,7 +41,7 @@ class Spent(Struct, kw_only=True):
 class SessionUsage(Struct, frozen=True, kw_only=True):
     """A session's account."""
 
-    spent: Spent
+    spent: UsageDelta
     since: datetime | None
     """When it was first written to; None: nothing was counted."""
     at: datetime | None

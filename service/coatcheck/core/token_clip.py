@@ -6,7 +6,7 @@ Pure; the caller brings bytes that begin at a checkpoint.
 
 from msgspec import Struct
 
-from coatcheck.core.clip import Budget, Cut
+from coatcheck.core.clip import ClipBudget, Cut
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import decode, raw_length
 
@@ -23,7 +23,9 @@ class TokenClip(Struct, frozen=True):
     cut: Cut | None
 
 
-def clip_tokens(pieces: list[bytes], skip: int, want: int, budget: Budget, tokenizer: Tokenizer) -> TokenClip | None:
+def clip_tokens(
+    pieces: list[bytes], skip: int, want: int, budget: ClipBudget, tokenizer: Tokenizer
+) -> TokenClip | None:
     """Up to `want` tokens of the pieces, after the first `skip`, within the budget; None when there is no such token.
 
     The pieces follow one another and are tokenized each by itself, as they were counted.

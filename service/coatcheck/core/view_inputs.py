@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Facts, Kind, Said
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.views import AS_IS
 
@@ -22,7 +22,7 @@ class ViewInputs(Struct, frozen=True):
     """The payload's URL; of plain text its title, where that is a file's name, which tells what it is."""
 
 
-def view_inputs(said: Said, facts: Facts) -> ViewInputs:
+def view_inputs(said: DeclaredMetadata, facts: DetectedMetadata) -> ViewInputs:
     """Returns what an extractor is told of a payload that was declared and recognised as this."""
     title = said.title or ""
     named = is_plain(facts.kind) and "." in title.rpartition("/")[2]

@@ -61,7 +61,7 @@ class ViewMeasure(Struct, frozen=True, kw_only=True):
     tokens: Tokens
 
 
-class Extracted(Struct, frozen=True, kw_only=True):
+class ExtractedText(Struct, frozen=True, kw_only=True):
     """What an extractor answers: the view as UTF-8, or None where the view is the payload itself."""
 
     text: bytes | None

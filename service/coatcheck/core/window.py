@@ -94,22 +94,22 @@ class Window(Struct, frozen=True):
     """Positions in the document's tokens, where they were asked for."""
 
 
-class Place(Struct, frozen=True):
+class Position(Struct, frozen=True):
     """A byte position, and how many LF bytes and characters lie before it."""
 
     byte: int
     newlines: int
     chars: int
 
-    def after(self, data: bytes) -> "Place":
+    def after(self, data: bytes) -> "Position":
         """The place at the end of `data`, which begins here."""
-        return Place(self.byte + len(data), self.newlines + newlines(data), self.chars + chars(data))
+        return Position(self.byte + len(data), self.newlines + newlines(data), self.chars + chars(data))
 
 
-class Places:
+class LineIndex:
     """Many places in the same bytes: what lies between one and the next is counted once, if they are asked in order."""
 
-    def __init__(self, start: Place, data: bytes) -> None:
+    def __init__(self, start: Position, data: bytes) -> None:
         """Make none yet.
 
         Args:
@@ -120,16 +120,16 @@ class Places:
         self._data = data
         self._ascii = data.isascii()
 
-    def at(self, byte: int) -> Place:
+    def at(self, byte: int) -> Position:
         """The place of a byte position, from the beginning of the bytes to their end."""
         before = self._last if byte >= self._last.byte else self._start
         low, high = before.byte - self._start.byte, byte - self._start.byte
         size = high - low if self._ascii else chars(self._data[low:high])
-        self._last = Place(byte, before.newlines + newlines(self._data[low:high]), before.chars + size)
+        self._last = Position(byte, before.newlines + newlines(self._data[low:high]), before.chars + size)
         return self._last
 
 
-def window(start: Place, end: Place, *, ends_line: bool, tokens: Extent | None = None) -> Window:
+def window(start: Position, end: Position, *, ends_line: bool, tokens: Extent | None = None) -> Window:
     """The window between two places. `ends_line`: its last byte is an LF."""
     last = end.newlines if ends_line or end.byte == start.byte else end.newlines + 1
     return Window(

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 
 from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.decisions import Decisions
-from coatcheck.usecases.empty_namespace import Emptied, EmptyNamespace
-from coatcheck.usecases.make_room import MakeRoom
+from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
+from coatcheck.usecases.evict import Evict
 from coatcheck.usecases.policies import REFRESH_SECONDS, Policies
 
 log = logging.getLogger(__name__)
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def deciding(
-    policies: Policies, empty: EmptyNamespace, make_room: MakeRoom, decisions: Decisions, pause: float
+    policies: Policies, empty: EmptyNamespace, make_room: Evict, decisions: Decisions, pause: float
 ) -> AsyncGenerator[None]:
     """Learn of new policies every two seconds; every `pause` seconds go on with what they and deletions ask for."""
     stop = asyncio.Event()
 
     async def carried_out() -> None:
         done = await empty()
-        if done != Emptied():
+        if done != EmptyRound():
             log.info("namespaces: %s", done)
         await make_room.relieve_all(decisions)
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from coatcheck.ports.watching import Meter
+from coatcheck.ports.telemetry import Meter
 
 PAUSE: Final = 0.25
 """Seconds between two looks: often enough to meet every pause that a caller would notice, and nothing to pay for."""

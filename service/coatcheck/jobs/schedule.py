@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 from msgspec import structs
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports.watching import Meter
+from coatcheck.ports.telemetry import Meter
 from coatcheck.usecases.accounts import NoteAccounts
+from coatcheck.usecases.flush_fallback import FlushFallback
 from coatcheck.usecases.index import Index
+from coatcheck.usecases.maintenance import Maintenance, MaintenanceRound
+from coatcheck.usecases.noop_telemetry import UNMETERED
 from coatcheck.usecases.reads import NoteReads
-from coatcheck.usecases.tidy import Tidied, Tidy
-from coatcheck.usecases.unwatched import UNMETERED
-from coatcheck.usecases.write_through import WriteThrough
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +35,10 @@ _MOST_REST = 20.0
 
 @asynccontextmanager
 async def running(
-    tidy: Tidy,
+    tidy: Maintenance,
     pause: float | Callable[[], float],
     note: NoteReads | None = None,
-    write_through: WriteThrough | None = None,
+    write_through: FlushFallback | None = None,
     index: Index | None = None,
     accounts: NoteAccounts | None = None,
     *,
@@ -53,7 +53,7 @@ async def running(
 
     async def tidied() -> None:
         done = await tidy()
-        if done != Tidied():
+        if done != MaintenanceRound():
             log.info("tidied: %s", done)
             for what, rows in structs.asdict(done).items():
                 meter.tidied(what, rows)

@@ -4,9 +4,9 @@ from datetime import datetime
 
 from msgspec import UNSET, Struct, UnsetType
 
-from coatcheck.core.artifact import Artifact, Blob, Facts, Measure, Said
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Measure
 from coatcheck.core.audit import By
-from coatcheck.core.quota import Room
+from coatcheck.core.quota import QuotaLimits
 from coatcheck.core.view_inputs import ViewInputs
 from coatcheck.core.views import View
 
@@ -32,7 +32,7 @@ class NewView(Struct, frozen=True, kw_only=True):
 class StoreArtifact(Struct, frozen=True, kw_only=True):
     """The one transaction of an ingest.
 
-    In order: delete our own upload intent or answer `Fenced` (a blob without an upload is inline and needs none);
+    In order: delete our own upload intent or answer `UploadFenced` (a blob without an upload is inline and needs none);
     settle the idempotency key; if a live artifact of this identity exists answer it; otherwise find the identity's
     free number, point at a live blob of this namespace with the same digest and size or insert ours, insert the
     artifact, remove a tombstone of this identity.
@@ -48,9 +48,9 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     Where a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
     answered: who comes late must not revive what was deleted meanwhile. Our intent and our blob go as if folded.
 
-    Where it needs more than `room` has, it answers `Full`: nothing is changed and our intent stays, so that it can be
-    made again when there is room. What is there already, and bytes that are shared, need none. In a namespace that is
-    being deleted it raises CoatcheckError `namespace_deleting`.
+    Where it needs more than `room` has, it answers `QuotaExceeded`: nothing is changed and our intent stays, so that it
+    can be made again when there is room. What is there already, and bytes that are shared, need none. In a namespace
+    that is being deleted it raises CoatcheckError `namespace_deleting`.
 
     An expired artifact of this identity that is held is not replaced: it lives again as it was, for as long as this
     change says from now on, and is answered with `created=False`.
@@ -62,9 +62,9 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
 
     namespace: str
     identity: bytes
-    said: Said
+    said: DeclaredMetadata
     measure: Measure
-    facts: Facts
+    facts: DetectedMetadata
     engine: int
     blob: Blob
     inline: bytes | None
@@ -81,11 +81,11 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     absent. Otherwise it only brings back condemned bytes that are the same as its own."""
     unless_buried_since: datetime | None = None
     """The moment from which a deletion outdoes this change; None: none does."""
-    room: Room | None = None
+    room: QuotaLimits | None = None
     """The most that the namespace may hold; None: without a limit."""
 
 
-class Stored(Struct, frozen=True):
+class IngestResult(Struct, frozen=True):
     """What an ingest left behind."""
 
     artifact: Artifact
@@ -100,19 +100,19 @@ class Stored(Struct, frozen=True):
     """Whether the artifact was there already and has taken another declaration."""
 
 
-class Fenced(Struct, frozen=True):
+class UploadFenced(Struct, frozen=True):
     """The upload's intent was gone, since someone reaped it, or what was made no longer fits. Nothing was changed."""
 
 
-class KeyReused(Struct, frozen=True):
+class KeyConflict(Struct, frozen=True):
     """The idempotency key belongs to another request. Nothing was changed but the upload's intent."""
 
 
 class StoreView(Struct, frozen=True, kw_only=True):
     """Keep a derived view of a live artifact.
 
-    Our upload intent goes first, or `Fenced`. Of several that are made at once the first is kept for ever: the view
-    that is there is answered, and ours is dropped as a folded blob is. Answers None when the artifact is not live.
+    Our upload intent goes first, or `UploadFenced`. Of several that are made at once the first is kept for ever: the
+    view that is there is answered, and ours is dropped as a folded blob is. Answers None when the artifact is not live.
 
     Its ranges are citations, so that a view whose blob is condemned is replaced by the same bytes only: where ours are
     the same they take the place of those that were lost, and `blob_used` says so; otherwise it is answered as it is.
@@ -124,7 +124,7 @@ class StoreView(Struct, frozen=True, kw_only=True):
     new: NewView
     inputs: ViewInputs | None = None
     """What an extractor was told: where the artifact has been declared otherwise since, nothing is changed, and
-    `Fenced` is answered. None: the view is kept whatever the artifact is declared as."""
+    `UploadFenced` is answered. None: the view is kept whatever the artifact is declared as."""
 
 
 class StoredView(Struct, frozen=True):
@@ -157,7 +157,7 @@ class PatchArtifact(Struct, frozen=True, kw_only=True):
 class DeleteArtifact(Struct, frozen=True, kw_only=True):
     """Replace an artifact by its tombstone, drop its views, and mark their blobs dead when nothing else points at them.
 
-    Answers whether it was live, or its tombstone, or None when unknown; `Held` when a hold forbids it.
+    Answers whether it was live, or its tombstone, or None when unknown; `HoldConflict` when a hold forbids it.
     """
 
     namespace: str
@@ -170,7 +170,8 @@ class DeleteArtifact(Struct, frozen=True, kw_only=True):
 class DeleteSession(Struct, frozen=True, kw_only=True):
     """The same for up to `limit` artifacts of a session. Answers how many; repeat until it is less than `limit`.
 
-    Artifacts that are held by themselves stay. Answers `Held` when a hold covers the session: then nothing is deleted.
+    Artifacts that are held by themselves stay. Answers `HoldConflict` when a hold covers the session: then nothing is
+    deleted.
     """
 
     namespace: str

@@ -71,7 +71,7 @@ class BlobStore(Protocol):
         ...
 
 
-class Place(Protocol):
+class BlobLocation(Protocol):
     """Where a blob store is, as something that belongs to one database: it bears a mark that says to which.
 
     The mark is no blob: `names` does not list it.

@@ -6,27 +6,27 @@ from typing import Protocol
 from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob, Gone, Kind
-from coatcheck.core.holds import Held
-from coatcheck.core.quota import Full, Usage
+from coatcheck.core.holds import HoldConflict
+from coatcheck.core.quota import QuotaExceeded, Usage
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    Fenced,
     FoundView,
+    IngestResult,
+    KeyConflict,
     KeyRecord,
-    KeyReused,
     PatchArtifact,
     StoreArtifact,
-    Stored,
     StoredView,
     StoreView,
     Touch,
+    UploadFenced,
 )
-from coatcheck.ports.tidying import CondemnBlob, EvictArtifacts, Evicted
+from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult, MarkBlobCorrupt
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
 
 
-class Found(Struct, frozen=True):
+class FoundArtifact(Struct, frozen=True):
     """A live artifact and, when asked for and inline, its stored bytes."""
 
     artifact: Artifact
@@ -37,7 +37,7 @@ class Found(Struct, frozen=True):
     """When asked for and kept."""
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class RunKey(Struct, frozen=True, kw_only=True):
     """What makes artifacts runs of one thing: session, tool and command. None matches None only.
 
     Only the 1,000 artifacts that were stored last in the session are looked at.
@@ -51,7 +51,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """An identity that does not count: that of the run to be compared."""
 
 
-class Filter(Struct, frozen=True, kw_only=True):
+class ArtifactFilter(Struct, frozen=True, kw_only=True):
     """Which artifacts to list; all given conditions hold."""
 
     session: str | None = None
@@ -65,7 +65,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     """Keys of `core/fulltext`: a document must have one of each. What is not indexed yet is not found by them."""
 
 
-class Page(Struct, frozen=True):
+class ArtifactPage(Struct, frozen=True):
     """Part of a list, newest first. `before` continues it; None means that this was the last part.
 
     Where few of many artifacts meet the conditions, a part that is not the last may hold less than was asked for, even
@@ -95,11 +95,11 @@ class Catalog(InlineBytes, Protocol):
     Questions raise `overloaded` when the database answers, but others keep all that there is to ask it with.
     """
 
-    async def begin_upload(self, change: BeginUpload) -> Full | None:
+    async def begin_upload(self, change: BeginUpload) -> QuotaExceeded | None:
         """Record the intent; see BeginUpload."""
         ...
 
-    async def reserve_more(self, change: ReserveMore) -> bool | Full:
+    async def reserve_more(self, change: ReserveMore) -> bool | QuotaExceeded:
         """Raise a reservation; see ReserveMore."""
         ...
 
@@ -111,19 +111,21 @@ class Catalog(InlineBytes, Protocol):
         """Forget the intent; see AbandonUpload."""
         ...
 
-    async def store_artifact(self, change: StoreArtifact) -> Stored | Gone | Fenced | KeyReused | Full | None:
+    async def store_artifact(
+        self, change: StoreArtifact
+    ) -> IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None:
         """Commit an ingest; see StoreArtifact."""
         ...
 
-    async def condemn_blob(self, change: CondemnBlob) -> bool:
-        """Trust a blob no more; see CondemnBlob."""
+    async def mark_blob_corrupt(self, change: MarkBlobCorrupt) -> bool:
+        """Trust a blob no more; see MarkBlobCorrupt."""
         ...
 
     async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
         """The blob that storing this content would point at instead of a new one."""
         ...
 
-    async def store_view(self, change: StoreView) -> StoredView | Fenced | None:
+    async def store_view(self, change: StoreView) -> StoredView | UploadFenced | None:
         """Keep a derived view; see StoreView."""
         ...
 
@@ -131,19 +133,19 @@ class Catalog(InlineBytes, Protocol):
         """Change what may change; see PatchArtifact."""
         ...
 
-    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | Held | None:
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
         """Leave a tombstone; see DeleteArtifact."""
         ...
 
-    async def delete_session(self, change: DeleteSession) -> int | Held:
+    async def delete_session(self, change: DeleteSession) -> int | HoldConflict:
         """Leave tombstones for a batch of a session; see DeleteSession."""
         ...
 
-    async def evict_artifacts(self, change: EvictArtifacts) -> Evicted:
+    async def evict_artifacts(self, change: EvictArtifacts) -> EvictionResult:
         """Make room; see EvictArtifacts."""
         ...
 
-    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> Held | None:
+    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
         """The holds that cover something there is in a session, or in the whole namespace; None when there are none."""
         ...
 
@@ -164,7 +166,7 @@ class Catalog(InlineBytes, Protocol):
         with_bytes: bool = False,
         with_view: bool = False,
         with_survey: bool = False,
-    ) -> Found | Gone | None:
+    ) -> FoundArtifact | Gone | None:
         """The artifact if it is live at `now`, else its tombstone, else None; one statement decides.
 
         `with_view` also answers its kept text view with that view's inline bytes, `with_survey` its survey.
@@ -174,7 +176,7 @@ class Catalog(InlineBytes, Protocol):
         """
         ...
 
-    async def latest_run(self, run: Run, now: datetime) -> int | None:
+    async def latest_run(self, run: RunKey, now: datetime) -> int | None:
         """The number of the live artifact that was stored last of a run; see Run. None: there is none."""
         ...
 
@@ -183,8 +185,8 @@ class Catalog(InlineBytes, Protocol):
         ...
 
     async def list_artifacts(
-        self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
-    ) -> Page:
+        self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
+    ) -> ArtifactPage:
         """Live artifacts, newest first. `limit` is 1 to 200."""
         ...
 

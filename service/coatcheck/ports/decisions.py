@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Gone
 from coatcheck.core.audit import SCHEDULE, By
-from coatcheck.core.holds import Held, Hold
-from coatcheck.core.policy import Policy, Rules, Scope
+from coatcheck.core.holds import Hold, HoldConflict
+from coatcheck.core.policy import Policy, PolicyScope, Rules
 from coatcheck.core.quota import Usage
 
 
@@ -28,7 +28,8 @@ class DeleteNamespace(Struct, frozen=True, kw_only=True):
 class MarkNamespace(Struct, frozen=True, kw_only=True):
     """Mark a namespace as being deleted: from then on nothing is stored in it. Or take the mark away.
 
-    Answers `Held` when a hold covers the namespace itself; then it is not marked. Otherwise whether this changed it.
+    Answers `HoldConflict` when a hold covers the namespace itself; then it is not marked. Otherwise whether this
+    changed it.
     """
 
     namespace: str
@@ -43,7 +44,7 @@ class SetPolicy(Struct, frozen=True, kw_only=True):
     Answers None when a removal finds no policy.
     """
 
-    scope: Scope
+    scope: PolicyScope
     policy: Policy | None
     now: datetime
     by: By = By()
@@ -85,7 +86,7 @@ class Decisions(Protocol):
         """All policies that hold, and their last version."""
         ...
 
-    async def policy_history(self, scope: Scope, limit: int) -> list["PolicyVersion"]:
+    async def policy_history(self, scope: PolicyScope, limit: int) -> list["PolicyVersion"]:
         """The versions of a scope's policy, newest first."""
         ...
 
@@ -105,7 +106,7 @@ class Decisions(Protocol):
         """What namespaces hold, by name behind one."""
         ...
 
-    async def mark_namespace(self, change: MarkNamespace) -> bool | Held:
+    async def mark_namespace(self, change: MarkNamespace) -> bool | HoldConflict:
         """Begin or end a namespace's deletion; see MarkNamespace."""
         ...
 
@@ -122,7 +123,7 @@ class PolicyVersion(Struct, frozen=True, kw_only=True):
     """A version of a scope's policy."""
 
     version: int
-    scope: Scope
+    scope: PolicyScope
     policy: Policy | None
     """None: it was removed."""
     at: datetime

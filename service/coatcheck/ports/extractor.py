@@ -3,13 +3,15 @@
 from typing import Protocol
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 
 class Extractor(Protocol):
     """Makes text views, apart from this process and within limits of time and memory."""
 
-    async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+    async def extract(
+        self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
+    ) -> ExtractedText | None:
         """The text view of a payload; None where the kind has none but the raw one, or nothing could be extracted.
 
         Answers within a few seconds whatever the payload is: what defeats the extractor is given to a simpler one, and

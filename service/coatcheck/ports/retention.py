@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from coatcheck.core.audit import Entry, Head
+from coatcheck.core.audit import Head, SealedAuditLine
 from coatcheck.core.retention.changes import (
     BeginRun,
     ClaimRun,
@@ -13,19 +13,19 @@ from coatcheck.core.retention.changes import (
     ForgetRemoved,
     KeepParts,
     KeptPlan,
-    Live,
+    LiveTotals,
     MarkJob,
     NoteRound,
     OpenPlan,
     RemoveBatch,
-    Removed,
+    RemovedArtifact,
     RestoreArtifact,
     SetJob,
 )
 from coatcheck.core.retention.jobs import Criteria, Job
-from coatcheck.core.retention.plan import Candidate, PlanPart, Sample
-from coatcheck.core.retention.runs import JobState, Outcome, Run
-from coatcheck.ports.artifacts import Fenced, Stored
+from coatcheck.core.retention.plan import PlanPart, RetentionCandidate, Sample
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
+from coatcheck.ports.artifacts import IngestResult, UploadFenced
 
 
 class Retention(Protocol):
@@ -33,7 +33,7 @@ class Retention(Protocol):
 
     async def candidates(
         self, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
-    ) -> list[Candidate]:
+    ) -> list[RetentionCandidate]:
         """What meets a job's criteria at this moment and is not held, in the order of the rows, behind one of them."""
         ...
 
@@ -55,7 +55,7 @@ class Retention(Protocol):
         """What may be evicted, least recently read first: moment of the last read, row, bytes of content."""
         ...
 
-    async def live(self, namespace: str, *, after: int, limit: int) -> tuple[Live, int | None]:
+    async def live(self, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
         """What there is of a namespace behind a row, as far as `limit` rows; and where to go on, None at the end."""
         ...
 
@@ -87,19 +87,19 @@ class Retention(Protocol):
         """Parts of a plan, from one on."""
         ...
 
-    async def begin_run(self, change: BeginRun) -> Run:
+    async def begin_run(self, change: BeginRun) -> RetentionRun:
         """Begin a run; see BeginRun."""
         ...
 
-    async def claim_run(self, change: ClaimRun) -> Run | None:
+    async def claim_run(self, change: ClaimRun) -> RetentionRun | None:
         """Take up one that was left; see ClaimRun."""
         ...
 
-    async def remove_batch(self, change: RemoveBatch) -> Run | None:
+    async def remove_batch(self, change: RemoveBatch) -> RetentionRun | None:
         """Carry out a part of one; see RemoveBatch."""
         ...
 
-    async def end_run(self, change: EndRun) -> Run | None:
+    async def end_run(self, change: EndRun) -> RetentionRun | None:
         """End one; see EndRun."""
         ...
 
@@ -107,7 +107,7 @@ class Retention(Protocol):
         """Sum up a round of the schedule; see NoteRound."""
         ...
 
-    async def run(self, run_id: str) -> Run | None:
+    async def run(self, run_id: str) -> RetentionRun | None:
         """A run; None when there is none of this ID."""
         ...
 
@@ -119,7 +119,7 @@ class Retention(Protocol):
         job: str | None = None,
         outcome: Outcome | None = None,
         namespace: str | None = None,
-    ) -> list[Run]:
+    ) -> list[RetentionRun]:
         """Runs that meet all conditions, the latest first; `before` is start and ID of the one to go on behind."""
         ...
 
@@ -135,15 +135,15 @@ class Retention(Protocol):
         """Jobs that were changed or have run, by name."""
         ...
 
-    async def removed_artifact(self, namespace: str, number: int, since: datetime) -> Removed | None:
+    async def removed_artifact(self, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
         """The last removal of an artifact after a moment; None when there is none."""
         ...
 
-    async def removed_by_run(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[Removed]:
+    async def removed_by_run(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
         """What a run has removed after a moment, in the order of removal, behind one."""
         ...
 
-    async def restore_artifact(self, change: RestoreArtifact) -> Stored | Fenced | None:
+    async def restore_artifact(self, change: RestoreArtifact) -> IngestResult | UploadFenced | None:
         """Bring an artifact back; see RestoreArtifact."""
         ...
 
@@ -151,7 +151,7 @@ class Retention(Protocol):
         """Give up what cannot be undone any more; see ForgetRemoved."""
         ...
 
-    async def audit_lines(self, *, after: int, limit: int) -> list[Entry]:
+    async def audit_lines(self, *, after: int, limit: int) -> list[SealedAuditLine]:
         """Lines of the audit in their order, behind one."""
         ...
 
@@ -163,7 +163,7 @@ class Retention(Protocol):
         namespace: str | None = None,
         run_id: str | None = None,
         action: str | None = None,
-    ) -> list[Entry]:
+    ) -> list[SealedAuditLine]:
         """Lines that meet all conditions, the latest first. An action stands also for those that begin with it."""
         ...
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from coatcheck.core.session_usage import SessionUsage, Spent
+from coatcheck.core.session_usage import SessionUsage, UsageDelta
 
 
 class AddSessionUsage(Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class AddSessionUsage(Struct, frozen=True, kw_only=True):
     batch: int
     """Random, of 62 bits: by which a change is known again."""
     at: datetime
-    sessions: tuple[tuple[str, str, Spent], ...]
+    sessions: tuple[tuple[str, str, UsageDelta], ...]
     """Namespace, session, what to add; each pair once."""
 
 

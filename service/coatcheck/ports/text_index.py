@@ -4,8 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from coatcheck.core.fulltext import Packed, Size
-from coatcheck.ports.catalog import Found
+from coatcheck.core.fulltext import PackedSegment, SegmentSize
+from coatcheck.ports.catalog import FoundArtifact
 
 
 class IndexDocuments(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class IndexDocuments(Struct, frozen=True, kw_only=True):
     """The rows that were read, each with the fingerprint it had then; None: there was no artifact."""
     segment_id: int
     """Random, of 62 bits: no two segments ever have the same."""
-    segment: Packed | None
+    segment: PackedSegment | None
     """None: none of them is there any more."""
 
 
@@ -30,7 +30,7 @@ class MergeSegments(Struct, frozen=True, kw_only=True):
     namespace: str
     old: tuple[int, ...]
     segment_id: int
-    segment: Packed | None
+    segment: PackedSegment | None
     """None: nothing of them was left."""
 
 
@@ -57,7 +57,7 @@ class Unindexed(Struct, frozen=True):
     row: int
     """Its place in the order of arrival."""
     fingerprint: int | None
-    found: Found | None
+    found: FoundArtifact | None
     """With its stored bytes and its text view, where these are in the catalogue. None: it is not there any more."""
 
 
@@ -95,15 +95,15 @@ class TextIndex(Protocol):
         """The next namespace where some wait, in the order of names; None: there is none behind this one."""
         ...
 
-    async def segment_sizes(self, namespace: str) -> list[Size]:
+    async def segment_sizes(self, namespace: str) -> list[SegmentSize]:
         """The segments of a namespace, oldest first."""
         ...
 
-    async def next_segment(self, after: int) -> tuple[str, Size] | None:
+    async def next_segment(self, after: int) -> tuple[str, SegmentSize] | None:
         """The next segment of all, by its ID, and its namespace."""
         ...
 
-    async def read_segments(self, namespace: str, ids: list[int]) -> list[Packed] | None:
+    async def read_segments(self, namespace: str, ids: list[int]) -> list[PackedSegment] | None:
         """Segments whole; None when one of them is not there any more."""
         ...
 

@@ -5,13 +5,13 @@ from datetime import datetime
 from msgspec import Struct
 
 from coatcheck.core.artifact import Placement
-from coatcheck.core.quota import Room
+from coatcheck.core.quota import QuotaLimits
 
 
 class BeginUpload(Struct, frozen=True, kw_only=True):
     """Record the intent to write a blob, before its first byte is written.
 
-    Answers `Full` where its reservation does not fit into `room`; then nothing is recorded.
+    Answers `QuotaExceeded` where its reservation does not fit into `room`; then nothing is recorded.
     """
 
     namespace: str
@@ -20,16 +20,16 @@ class BeginUpload(Struct, frozen=True, kw_only=True):
     lease_until: datetime
     reserve: int = 0
     """Stored bytes to reserve. They are given back with the intent, however it ends."""
-    room: Room | None = None
+    room: QuotaLimits | None = None
 
 
 class ReserveMore(Struct, frozen=True, kw_only=True):
-    """Raise the reservation of an open upload to so many bytes. Answers as RenewUpload does, or `Full`."""
+    """Raise the reservation of an open upload to so many bytes. Answers as RenewUpload does, or `QuotaExceeded`."""
 
     namespace: str
     blob_id: str
     reserve: int
-    room: Room | None
+    room: QuotaLimits | None
 
 
 class RenewUpload(Struct, frozen=True, kw_only=True):

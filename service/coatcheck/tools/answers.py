@@ -17,9 +17,9 @@ from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import NUMBER_LIMIT
-from coatcheck.tools.values import Position
+from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.pool import count_aside
-from coatcheck.usecases.view import Reading
+from coatcheck.usecases.view import ViewReading
 
 DEFAULT_TOKENS: Final = 4_000
 MAX_TOKENS: Final = 8_000
@@ -46,7 +46,7 @@ class ToolAnswer(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Shown(Struct, frozen=True):
+class ShownText(Struct, frozen=True):
     """A payload's text as a model may see it."""
 
     body: str
@@ -54,7 +54,7 @@ class Shown(Struct, frozen=True):
     """What was done to it."""
 
 
-def show(text: str) -> Shown:
+def show(text: str) -> ShownText:
     """Text made safe, its long lines in rows."""
     safe = inert(text)
     changed = safe != text
@@ -64,7 +64,7 @@ def show(text: str) -> Shown:
         said.append(f"Rows after {MARK} continue the line above.")
     if changed:
         said.append("Control characters or tags were changed to be safe to show.")
-    return Shown(safe, tuple(said))
+    return ShownText(safe, tuple(said))
 
 
 def _rows(line: str) -> str:
@@ -73,7 +73,7 @@ def _rows(line: str) -> str:
     return GOES_ON.join(line[at : at + ROW] for at in range(0, len(line), ROW))
 
 
-class Answer(Struct, frozen=True):
+class AnswerText(Struct, frozen=True):
     """First line, body, last line."""
 
     first: str
@@ -88,7 +88,7 @@ class Answer(Struct, frozen=True):
         return f"{self.first}{self.body}{self.last}"
 
 
-def answer(reading: Reading, part: str, body: str, last: Iterable[str], *, tokens: int | None = None) -> Answer:
+def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, tokens: int | None = None) -> AnswerText:
     """First line, body, last line, where there is anything to say. `tokens` of the body, where they are known exactly.
 
     Every answer has a body or a last line.
@@ -98,21 +98,21 @@ def answer(reading: Reading, part: str, body: str, last: Iterable[str], *, token
     head = first_line(artifact.id, name, part, reading.view)
     gap = "" if not body or body.endswith("\n") else "\n"
     said_last = " ".join(last)
-    return Answer(f"{head}\n", body, f"{gap}({said_last})" if said_last else "", tokens)
+    return AnswerText(f"{head}\n", body, f"{gap}({said_last})" if said_last else "", tokens)
 
 
-def plain(text: str) -> Answer:
+def plain(text: str) -> AnswerText:
     """An answer that is all our own words."""
-    return Answer("", text, "", None)
+    return AnswerText("", text, "", None)
 
 
-def within(reading: Reading) -> str:
+def within(reading: ViewReading) -> str:
     """Which section is read, as a part of a sentence; empty for the whole view."""
     lines = reading.lines
     return f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
 
 
-def counted(at: Position, reading: Reading) -> Position:
+def counted(at: ReadStart, reading: ViewReading) -> ReadStart:
     """A position with its line counted from the beginning of the view, and not before what is read.
 
     From the end counts from the end of the section, where one is read.
@@ -128,7 +128,7 @@ def counted(at: Position, reading: Reading) -> Position:
             Code.OFFSET_PAST_END, f"The offset is far past the end: {reading.name} has {count}. {advice}"
         )
     line = at.line if at.line > 0 else last + at.line + 1
-    return Position(max(first, line), at.inside if line >= first else 0) if at.line < 1 or line < first else at
+    return ReadStart(max(first, line), at.inside if line >= first else 0) if at.line < 1 or line < first else at
 
 
 def clipped(notes: Iterable[str]) -> list[str]:
@@ -143,7 +143,7 @@ def clipped(notes: Iterable[str]) -> list[str]:
 
 
 async def fitted(
-    attempt: Callable[[int], Awaitable[Answer]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
+    attempt: Callable[[int], Awaitable[AnswerText]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
 ) -> tuple[str, int] | None:
     """An answer within the bounds, and its tokens.
 

@@ -21,7 +21,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
 from coatcheck.tools import values
 from coatcheck.tools.table import MAX_LINES, MAX_MATCHES, MAX_VALUES
-from coatcheck.tools.values import Position
+from coatcheck.tools.values import ReadStart
 
 MAX_CONTEXT: Final = 20
 _SHOWN: Final = 40
@@ -91,7 +91,7 @@ class ReadArguments(Struct, frozen=True, kw_only=True):
     artifact_id: str
     outline: bool = False
     section: str | None = None
-    offset: Position | None = None
+    offset: ReadStart | None = None
     place: str | None = None
     """With a path: `offset` as it was written, which is where an answer said that the values go on."""
     limit: int | None = None
@@ -248,7 +248,7 @@ class _Said:
             self._unreadable(name)
         return number
 
-    def position(self, name: str) -> Position | None:
+    def position(self, name: str) -> ReadStart | None:
         value = self._values.get(name)
         place = values.position(value)
         if value is not None and place is None and not _none_word(value):
@@ -320,11 +320,11 @@ def _asks(said: _Said, name: str) -> bool:
     if _none_word(value):
         return False
     if name == "offset":
-        return values.position(value) not in {Position(0), Position(1)}
+        return values.position(value) not in {ReadStart(0), ReadStart(1)}
     return name != "context" or values.integer(value) != 0
 
 
-def _span(said: _Said) -> tuple[Position | None, int | None]:
+def _span(said: _Said) -> tuple[ReadStart | None, int | None]:
     """Where to begin, and how many lines."""
     offset, range_ = said.position("offset"), said.position("range")
     head, tail = said.integer("head"), said.integer("tail")
@@ -332,22 +332,22 @@ def _span(said: _Said) -> tuple[Position | None, int | None]:
     if offset is None:
         offset = range_
     if offset is None and tail is not None and tail > 0:
-        return Position(-tail), limit or tail
+        return ReadStart(-tail), limit or tail
     if head is not None and head > 0:
         limit = limit or head
     if offset is None and end is not None:
-        offset = Position(1)
+        offset = ReadStart(1)
     if offset is None:
         return None, limit
     end = end if offset.last is None else offset.last
     line = offset.line or 1
     around = None if said.has("pattern") else said.integer("context")
     if said.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
-        return Position(max(1, line - around)), min(line, around + 1) + around
+        return ReadStart(max(1, line - around)), min(line, around + 1) + around
     if end is not None and end > 0 and line > 0:
         first, last = min(line, end), max(line, end)
-        return Position(first, offset.inside if first == line else 0), limit or last - first + 1
-    return Position(line, offset.inside), limit
+        return ReadStart(first, offset.inside if first == line else 0), limit or last - first + 1
+    return ReadStart(line, offset.inside), limit
 
 
 def _plain(name: str) -> str:

@@ -7,8 +7,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.ports.catalog import Filter
-from coatcheck.tools.answers import Answer, ToolAnswer, clipped, fitted, plain
+from coatcheck.ports.catalog import ArtifactFilter
+from coatcheck.tools.answers import AnswerText, ToolAnswer, clipped, fitted, plain
 from coatcheck.tools.arguments import ListArguments
 from coatcheck.tools.table import DEFAULT_LISTED, MAX_LISTED
 from coatcheck.usecases.browse import Browse
@@ -32,12 +32,12 @@ class ListArtifacts:
         Raises:
             CoatcheckError: whatever the list raises; `invalid_request` for a kind that there is not.
         """
-        where = Filter(
+        where = ArtifactFilter(
             session=asked.session, kind=_kind(asked.kind), tool_name=asked.tool_name, url=None, label=asked.label
         )
         limit = max(1, min(DEFAULT_LISTED if asked.limit is None else asked.limit, MAX_LISTED))
 
-        async def attempt(room: int) -> Answer:
+        async def attempt(room: int) -> AnswerText:
             size = max(1, min(limit, room // 40))
             page = await self._browse(caller, where, asked.cursor, size, query=asked.query)
             lines = [_line(artifact) for artifact in page.items]

@@ -17,18 +17,18 @@ from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Span, separates
-from coatcheck.tools.answers import Answer, ToolAnswer, answer, clipped, counted, fitted, show, within
+from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, show, within
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import absent_feature, not_text
-from coatcheck.tools.search import Searching
+from coatcheck.tools.search import PatternSearch
 from coatcheck.tools.table import DEFAULT_LINES, MAX_VALUES
-from coatcheck.tools.values import Position
+from coatcheck.tools.values import ReadStart
+from coatcheck.usecases.byte_positions import place_of
 from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
 from coatcheck.usecases.passages import FindPassages
-from coatcheck.usecases.places import place_of
-from coatcheck.usecases.read import Read, ReadAnswer, ReadAsk
+from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
 from coatcheck.usecases.search import MIN_TOKENS, Search
-from coatcheck.usecases.view import OpenView, Reading
+from coatcheck.usecases.view import OpenView, ViewReading
 
 _LEAST = 16
 """Tokens of payload in the smallest answer."""
@@ -43,7 +43,7 @@ _CHARACTER = 4
 """Bytes of the longest character."""
 
 
-class Page(Protocol):
+class AnswerPage(Protocol):
     """A page of values."""
 
     @property
@@ -66,8 +66,8 @@ class ReadValues(Protocol):
     """The values of a JSON artifact that a path selects."""
 
     async def of(
-        self, reading: Reading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
-    ) -> Page:
+        self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
+    ) -> AnswerPage:
         """As many values as fit, with their places."""
         ...
 
@@ -88,7 +88,7 @@ class ReadArtifact:
     ) -> None:
         self._view = open_view
         self._read = read
-        self._searching = Searching(search)
+        self._searching = PatternSearch(search)
         self._outline = outline
         self._tokenizer = tokenizer
         self._pool = pool
@@ -108,7 +108,7 @@ class ReadArtifact:
 
         by_line = not asked.outline and (asked.pattern, asked.query, asked.path) == (None, None, None)
 
-        async def attempt(room: int) -> Answer:
+        async def attempt(room: int) -> AnswerText:
             if not (by_line or asked.outline) and reading.extent.start == reading.extent.end:
                 last = ["It is empty: there is nothing to find in it.", *clipped(asked.notes)]
                 return answer(reading, "empty", "", last)
@@ -130,7 +130,7 @@ class ReadArtifact:
         self._view.told(reading, got[1])
         return ToolAnswer(text=got[0], tokens=got[1])
 
-    async def _opened(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, Reading]:
+    async def _opened(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, ViewReading]:
         """The view to read, and what is asked of it: paths lead through the payload, all else reads the text."""
         notes = list(asked.notes)
         if asked.path is not None:
@@ -151,7 +151,7 @@ class ReadArtifact:
             notes.append(f"The text view ends before the payload does{rest}.")
         return structs.replace(asked, notes=tuple(notes)), reading
 
-    async def _narrowed(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, Reading]:
+    async def _narrowed(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, ViewReading]:
         """The text view, narrowed to the section that is asked for: one of its own, or an entry of its outline."""
         wanted = asked.section
         if wanted is None:
@@ -181,15 +181,15 @@ class ReadArtifact:
         asked = structs.replace(asked, path=entry.path, section=None, offset=None)
         return asked, await self._view(caller, number, view="raw")
 
-    async def _lines(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> Answer:
-        at = counted(asked.offset or Position(1), reading)
+    async def _lines(self, number: int, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
+        at = counted(asked.offset or ReadStart(1), reading)
         limit = asked.limit or DEFAULT_LINES
-        ask, cursor, moved = ReadAsk(offset=at.line, limit=limit, max_tokens=room), None, list[str]()
+        ask, cursor, moved = ReadRequest(offset=at.line, limit=limit, max_tokens=room), None, list[str]()
         if at.inside:
             asked_for, (at, byte) = at, await _inside(reading, at)
             if at != asked_for:
                 moved.append(f"Offset {asked_for} is inside a character, so this begins at {at}.")
-            ask = ReadAsk(max_tokens=room)
+            ask = ReadRequest(max_tokens=room)
             cursor = Cursor(reading.view, "line", byte, limit, limit, section=reading.nth)
         got = await self._read.of(reading, number, ask, cursor)
         total = got.total.lines
@@ -206,7 +206,7 @@ class ReadArtifact:
         known = got.tokens if shown.body == got.text else None
         return answer(reading, part + within(reading), shown.body, last, tokens=known)
 
-    async def _outlined(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
+    async def _outlined(self, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
         offset = asked.offset.line if asked.offset is not None and asked.offset.line > 1 else 0
         got = await self._outline.of(
             reading,
@@ -220,14 +220,14 @@ class ReadArtifact:
         last = [_reached(got), *clipped(asked.notes)]
         return answer(reading, "outline", got.text, last, tokens=got.tokens)  # safe to show already
 
-    async def _answering(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
+    async def _answering(self, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
         got = await self._passages.of(reading, asked.query or "", min(room, _QUERY_TOKENS), concise=True)
         on = ["Best first. Read around a passage with offset, or search with pattern."] if got.windows else []
         last = [*on, *clipped(asked.notes)]
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last, tokens=got.tokens)  # safe to show already, under lines of ours
 
-    async def _selected(self, number: int, reading: Reading, asked: ReadArguments, room: int) -> Answer:
+    async def _selected(self, number: int, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
         if self._values is None:
             raise absent_feature("path")
         got = await self._values.of(
@@ -260,7 +260,7 @@ def _reached(got: OutlineAnswer) -> str:
     return f"Read one with {', or with '.join(ways)}."
 
 
-async def _inside(reading: Reading, at: Position) -> tuple[Position, int]:
+async def _inside(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
     """A place inside a line, and its byte: where the character begins that it is in."""
     line = await place_of(reading.content, Span("line", at.line, None))
     end = reading.extent.end
@@ -277,10 +277,10 @@ async def _inside(reading: Reading, at: Position) -> tuple[Position, int]:
     data = await reading.content.read(low, byte + 1)
     while not separates(data, byte - low):
         byte -= 1
-    return Position(at.line, byte - line.byte), byte
+    return ReadStart(at.line, byte - line.byte), byte
 
 
-async def _going_on(reading: Reading, got: ReadAnswer) -> str:
+async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
     """The rest of the sentence about what was read: where it goes on, or that this is the end."""
     if got.next is None:
         return "; that is the end." if reading.section is None else _after(reading)
@@ -292,7 +292,7 @@ async def _going_on(reading: Reading, got: ReadAnswer) -> str:
     return f', line {last} not to its end. Next: offset="{last}+{inside}". Or pattern="…" to search.'
 
 
-def _after(reading: Reading) -> str:
+def _after(reading: ViewReading) -> str:
     """That a section ends, and which comes next."""
     section = reading.section
     following = [s for s in reading.sections if section is not None and s.start >= section.end]
@@ -300,7 +300,7 @@ def _after(reading: Reading) -> str:
     return f"; that is the end of section {section.name if section else ''}.{on}"
 
 
-def _named(reading: Reading) -> list[str]:
+def _named(reading: ViewReading) -> list[str]:
     """The first sections that there are, for a reader who did not ask for one."""
     sections = reading.sections
     if not sections:

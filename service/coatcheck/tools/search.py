@@ -12,12 +12,12 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.patterns import wants_line_feed
 from coatcheck.core.text.inert import inert
 from coatcheck.core.text.plural import plural
-from coatcheck.tools import readings
-from coatcheck.tools.answers import Answer, answer, clipped, counted, plain, show, within
+from coatcheck.tools import pattern_variants
+from coatcheck.tools.answers import AnswerText, answer, clipped, counted, plain, show, within
 from coatcheck.tools.arguments import ReadArguments
-from coatcheck.tools.values import Position
-from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, Search, SearchAnswer, SearchAsk
-from coatcheck.usecases.view import Reading
+from coatcheck.tools.values import ReadStart
+from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
+from coatcheck.usecases.view import ViewReading
 
 _SHOWN: Final = 80
 """Characters of a pattern that an answer repeats."""
@@ -25,17 +25,17 @@ _FOLDED: Final = "Nothing matches as written; these match without regard to case
 _COLOURED: Final = "Nothing matches as written; these match without regard to case and to the colour codes in the text."
 
 
-class Searching:
+class PatternSearch:
     """Searches for the tool."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    async def __call__(self, reading: Reading, asked: ReadArguments, room: int) -> Answer:
+    async def __call__(self, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
         """The matching lines as an answer, or a sentence when there is none."""
         lines = reading.measure.lines
-        at = counted(asked.offset or Position(1), reading)
-        ask = SearchAsk(
+        at = counted(asked.offset or ReadStart(1), reading)
+        ask = PatternSearchRequest(
             pattern=asked.pattern or "",
             literal=asked.literal,
             ignore_case=asked.ignore_case,
@@ -57,13 +57,13 @@ class Searching:
         known = got.tokens if shown.body == got.text else None
         return answer(reading, f"matches in lines {which}{inside}", shown.body, last, tokens=known)
 
-    async def _found(self, reading: Reading, ask: SearchAsk) -> tuple[SearchAnswer, list[str]]:
+    async def _found(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
         """What a pattern finds, read more generously until it finds something; and how it was read."""
-        if not ask.literal and readings.is_copied(ask.pattern):
+        if not ask.literal and pattern_variants.is_copied(ask.pattern):
             got = await self._search.of(reading, structs.replace(ask, literal=True))
             if got.shown or got.stopped == "deadline":
                 return got, ["The pattern was searched as plain text."]
-        either = ask if ask.literal else structs.replace(ask, pattern=readings.or_plain(ask.pattern))
+        either = ask if ask.literal else structs.replace(ask, pattern=pattern_variants.or_plain(ask.pattern))
         try:
             got = await self._search.of(reading, either)
         except CoatcheckError as error:
@@ -82,13 +82,13 @@ class Searching:
         return await self._generously(reading, ask, either) or (got, [])
 
     async def _generously(
-        self, reading: Reading, ask: SearchAsk, either: SearchAsk
+        self, reading: ViewReading, ask: PatternSearchRequest, either: PatternSearchRequest
     ) -> tuple[SearchAnswer, list[str]] | None:
         """What a pattern finds that finds nothing as it is written; None when that is nothing, too."""
-        tries: list[tuple[SearchAsk, str]] = []
+        tries: list[tuple[PatternSearchRequest, str]] = []
         if not ask.ignore_case:
             tries.append((structs.replace(either, ignore_case=True), _FOLDED))
-        through = readings.through_colours(ask.pattern, literal=ask.literal)
+        through = pattern_variants.through_colours(ask.pattern, literal=ask.literal)
         if through is not None:
             tries.append((structs.replace(ask, pattern=through, literal=False, ignore_case=True), _COLOURED))
         for variant, said in tries:
@@ -98,7 +98,7 @@ class Searching:
         return None
 
 
-def _count(got: SearchAnswer, at: Position, first: int) -> str:
+def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
     """How many matches these are of how many."""
     since = f" from line {at.line} on" if at.line > first or at.inside else ""
     if got.total is None:
@@ -111,11 +111,11 @@ def _count(got: SearchAnswer, at: Position, first: int) -> str:
 def _going_on(got: SearchAnswer) -> str:
     if got.next is None:
         return "."
-    on = Position(got.next.line, got.next.byte)
+    on = ReadStart(got.next.line, got.next.byte)
     return f'. Next: offset="{on}".' if on.inside else f". Next: offset={on}."
 
 
-def _nothing(reading: Reading, got: SearchAnswer, ask: SearchAsk, said: list[str]) -> str:
+def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, said: list[str]) -> str:
     """That nothing was found, and what else could be tried."""
     pattern = inert(ask.pattern[: _SHOWN * 2]).replace("\n", " ")
     pattern = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…"
@@ -125,7 +125,7 @@ def _nothing(reading: Reading, got: SearchAnswer, ask: SearchAsk, said: list[str
     elif not ask.literal and wants_line_feed(ask.pattern):
         first = f'No match for "{pattern}" {where}: a match stays within one line. Search for the text of one line.'
     elif ask.from_line > reading.lines.first or ask.from_byte:
-        on = Position(ask.from_line, ask.from_byte)
+        on = ReadStart(ask.from_line, ask.from_byte)
         first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'
     else:
         first = f'No match for "{pattern}" {where}, upper or lower case. Try fewer or other words, or part of a word.'

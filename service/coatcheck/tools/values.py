@@ -38,7 +38,7 @@ _ID_MEMBERS: Final = ("artifact_id", "id", "artifact", "key", "uri")
 """Where an object that stands for an artifact keeps its ID."""
 
 
-class Position(Struct, frozen=True):
+class ReadStart(Struct, frozen=True):
     """Where to read from."""
 
     line: int
@@ -111,18 +111,18 @@ def truth(value: object) -> bool:
     return bool(value)
 
 
-def position(value: object) -> Position | None:
+def position(value: object) -> ReadStart | None:
     """A line, a place inside one (`12+4000`), or a range of lines (`201-400`, a list of two)."""
     if isinstance(value, list | tuple):
         numbers = [integer(v) for v in value[:_PAIR]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         first = numbers[0] if numbers else None
-        return None if first is None else Position(first, 0, numbers[1] if len(numbers) == _PAIR else None)
+        return None if first is None else ReadStart(first, 0, numbers[1] if len(numbers) == _PAIR else None)
     if isinstance(value, str) and (found := _POSITION.fullmatch(value.strip())) is not None:
         first = _digits(found[1].lstrip("-")) * (-1 if found[1].startswith("-") else 1)
         inside = _digits(found[2]) if found[2] and first > 0 else 0
-        return Position(first, inside, _digits(found[3]) if found[3] else None)
+        return ReadStart(first, inside, _digits(found[3]) if found[3] else None)
     number = integer(value)
-    return None if number is None else Position(number)
+    return None if number is None else ReadStart(number)
 
 
 def named(value: object, *, lists: int = 2) -> Named | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coatcheck.core.artifact import Artifact, Caller
-from coatcheck.core.session_usage import SessionUsage, Spent
+from coatcheck.core.session_usage import SessionUsage, UsageDelta
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.session_accounts import AddSessionUsage, SessionAccounts
 
@@ -23,29 +23,29 @@ class Ledger:
     LIMIT = 100_000
 
     def __init__(self) -> None:
-        self._spent: dict[tuple[str, str], Spent] = {}
+        self._spent: dict[tuple[str, str], UsageDelta] = {}
 
     def took(self, namespace: str, session: str | None, raw: int, given: int) -> None:
         """A payload of so many tokens was taken in for the first time, and so many were answered in its place."""
-        self._add(namespace, session, Spent(artifacts=1, raw_tokens=raw, given_tokens=given))
+        self._add(namespace, session, UsageDelta(artifacts=1, raw_tokens=raw, given_tokens=given))
 
     def gave(self, namespace: str, session: str | None, more: int) -> None:
         """What was answered in a payload's place was so many tokens larger than its card; or smaller, below zero."""
-        self._add(namespace, session, Spent(given_tokens=more))
+        self._add(namespace, session, UsageDelta(given_tokens=more))
 
     def read(self, artifact: Artifact, tokens: int) -> None:
         """Something of an artifact was read back."""
-        self._add(artifact.namespace, artifact.said.session, Spent(reads=1, read_tokens=tokens))
+        self._add(artifact.namespace, artifact.said.session, UsageDelta(reads=1, read_tokens=tokens))
 
     def compacted(self, namespace: str, session: str | None, unsent: int) -> None:
         """A request was made so many tokens smaller."""
-        self._add(namespace, session, Spent(compactions=1, unsent_tokens=unsent))
+        self._add(namespace, session, UsageDelta(compactions=1, unsent_tokens=unsent))
 
     def measured(self, namespace: str, session: str | None, persisted: int, transient: int) -> None:
         """A context was measured."""
-        self._add(namespace, session, Spent(persisted_tokens=persisted, transient_tokens=transient))
+        self._add(namespace, session, UsageDelta(persisted_tokens=persisted, transient_tokens=transient))
 
-    def _add(self, namespace: str, session: str | None, spent: Spent) -> None:
+    def _add(self, namespace: str, session: str | None, spent: UsageDelta) -> None:
         if session is None:
             return
         held = self._spent.get((namespace, session))
@@ -54,7 +54,7 @@ class Ledger:
         elif len(self._spent) < self.LIMIT:
             self._spent[namespace, session] = spent
 
-    def drain(self) -> list[tuple[str, str, Spent]]:
+    def drain(self) -> list[tuple[str, str, UsageDelta]]:
         """Hand over what was counted, and start anew."""
         spent, self._spent = self._spent, {}
         return [(namespace, session, each) for (namespace, session), each in spent.items()]
@@ -89,7 +89,7 @@ class NoteAccounts:
                 del self._changes[0]
 
 
-class TellUsage:
+class ShowSessionUsage:
     """The verb: what a session's tokens came to, as of now in this process and as of a second ago in others."""
 
     def __init__(self, accounts: SessionAccounts, note: NoteAccounts) -> None:
@@ -104,4 +104,4 @@ class TellUsage:
         """
         await self._note()
         found = await self._accounts.session_usage(caller.namespace, session) if caller.sees(session) else None
-        return found or SessionUsage(spent=Spent(), since=None, at=None)
+        return found or SessionUsage(spent=UsageDelta(), since=None, at=None)

@@ -11,18 +11,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import By, Entry, Head
+from coatcheck.core.audit import By, Head, SealedAuditLine
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
-from coatcheck.core.retention import REMOVING, Job, JobState, Outcome, Plan, Run, Scope
+from coatcheck.core.retention import REMOVING, Job, JobScope, JobState, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
-from coatcheck.ports.watching import Accounts, Overdue
-from coatcheck.usecases.agenda import Agenda
+from coatcheck.ports.telemetry import Accounts, Overdue
+from coatcheck.usecases.audit_log import AuditLog, AuditVerification
+from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention, no_such_plan
-from coatcheck.usecases.trail import Trail, Verified
-from coatcheck.usecases.undo_removal import LIMIT, Undone, UndoRemoval
+from coatcheck.usecases.undo_removal import LIMIT, UndoRemoval, UndoResult
 
 MOST_WAIT = 30.0
 """Seconds for which a call may wait for the end of a run."""
@@ -36,7 +36,7 @@ class Status(Struct, frozen=True, kw_only=True):
     at: datetime
     overdue: Overdue
     jobs: tuple[JobState, ...]
-    running: tuple[Run, ...]
+    running: tuple[RetentionRun, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,10 @@ class AdministerRetention:
     planning: PlanRetention
     running: RunRetention
     undoing: UndoRemoval
-    trail: Trail
-    agenda: Agenda
+    trail: AuditLog
+    job_schedule: JobSchedule
 
-    async def plan(self, caller: Caller, job: Job, scope: Scope) -> Plan:
+    async def plan(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
         """Rehearse a job.
 
         Raises:
@@ -62,7 +62,7 @@ class AdministerRetention:
             require_everywhere(caller)  # about the whole store, whichever namespace is named
         return await self.planning(job, _allowed(caller, scope))
 
-    async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float) -> Run:
+    async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float) -> RetentionRun:
         """Apply a plan.
 
         Raises:
@@ -74,7 +74,7 @@ class AdministerRetention:
             raise no_such_plan()
         return await self.running.apply(digest, confirm=confirm, by=_by(caller), wait=min(wait, MOST_WAIT))
 
-    async def run(self, caller: Caller, run_id: str) -> Run:
+    async def run(self, caller: Caller, run_id: str) -> RetentionRun:
         """A run.
 
         Raises:
@@ -93,7 +93,7 @@ class AdministerRetention:
         limit: int,
         job: str | None,
         outcome: Outcome | None,
-    ) -> list[Run]:
+    ) -> list[RetentionRun]:
         """Runs, the latest first: of the caller's namespace, or all."""
         own = None if is_everywhere(caller) else caller.namespace
         return await self.retention.list_runs(before=before, limit=limit, job=job, outcome=outcome, namespace=own)
@@ -109,7 +109,7 @@ class AdministerRetention:
         return Status(
             at=now,
             overdue=await self.accounts.overdue(now, _MOST_OVERDUE),
-            jobs=tuple(await self.agenda.states()),
+            jobs=tuple(await self.job_schedule.states()),
             running=tuple(await self.retention.list_runs(limit=100, outcome=Outcome.RUNNING)),
         )
 
@@ -120,9 +120,9 @@ class AdministerRetention:
             CoatcheckError: `forbidden`, `invalid_request`.
         """
         require_everywhere(caller)
-        return await self.agenda.change(name, paused=paused, interval=interval, by=_by(caller))
+        return await self.job_schedule.change(name, paused=paused, interval=interval, by=_by(caller))
 
-    async def undo(self, caller: Caller, namespace: str | None, numbers: Sequence[int], ttl: int | None) -> Undone:
+    async def undo(self, caller: Caller, namespace: str | None, numbers: Sequence[int], ttl: int | None) -> UndoResult:
         """Bring back artifacts by their IDs.
 
         Raises:
@@ -133,7 +133,7 @@ class AdministerRetention:
         named = administered(caller, namespace)
         return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=_by(caller))
 
-    async def undo_run(self, caller: Caller, run_id: str, *, after: int, ttl: int | None) -> tuple[Undone, int]:
+    async def undo_run(self, caller: Caller, run_id: str, *, after: int, ttl: int | None) -> tuple[UndoResult, int]:
         """Bring back what a run has removed, a part of it; answers also where to go on.
 
         Raises:
@@ -151,7 +151,7 @@ class AdministerRetention:
         limit: int,
         run_id: str | None,
         action: str | None,
-    ) -> list[Entry]:
+    ) -> list[SealedAuditLine]:
         """Lines of the audit, the latest first: of a namespace, or of all.
 
         Raises:
@@ -160,7 +160,7 @@ class AdministerRetention:
         own = namespace if is_everywhere(caller) else administered(caller, namespace)
         return await self.trail.lines(before=before, limit=limit, namespace=own, run_id=run_id, action=action)
 
-    async def verify_audit(self, caller: Caller, kept: Head | None) -> Verified:
+    async def verify_audit(self, caller: Caller, kept: Head | None) -> AuditVerification:
         """Whether the audit is whole.
 
         Raises:
@@ -183,7 +183,7 @@ def _by(caller: Caller) -> By:
     return By(caller.name, caller.key_id)
 
 
-def _allowed(caller: Caller, scope: Scope) -> Scope:
+def _allowed(caller: Caller, scope: JobScope) -> JobScope:
     """The scope that a caller means, and may have: their own namespace where they administer only that."""
     if scope.namespace is None and is_everywhere(caller):
         return scope

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import query_keys
-from coatcheck.core.sealed import seal, unseal
-from coatcheck.ports.catalog import Catalog, Filter
+from coatcheck.core.position_seal import seal, unseal
+from coatcheck.ports.catalog import ArtifactFilter, Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.usecases.index import Index
-from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.redaction import RedactionPolicy
 from coatcheck.usecases.seal_key import SealKey
 
 MAX_PAGE = 200
@@ -38,7 +38,7 @@ class Browse:
         clock: Clock,
         seal_key: SealKey,
         index: Index | None = None,
-        redacting: Redacting | None = None,
+        redacting: RedactionPolicy | None = None,
     ) -> None:
         """Make the verb. Without an index, what waits for it is not found by a query."""
         self._seal_key = seal_key
@@ -48,7 +48,7 @@ class Browse:
         self._index = index
 
     async def __call__(
-        self, caller: Caller, where: Filter, cursor: str | None, limit: int, *, query: str | None = None
+        self, caller: Caller, where: ArtifactFilter, cursor: str | None, limit: int, *, query: str | None = None
     ) -> Listing:
         """A page of at most `limit` (1 to 200) artifacts that meet all conditions, continuing at `cursor`.
 

@@ -13,20 +13,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Artifact, Blob, Facts, Said, Sample
-from coatcheck.core.card import Text, may_show_text, shows_text, text_of
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, PayloadSample
+from coatcheck.core.card import CardSource, may_show_text, shows_text, text_of
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.intake import Intake, sample_ranges
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.payload_encoder import PayloadEncoder, sample_ranges
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.view_inputs import view_inputs
-from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
+from coatcheck.core.views import TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor
+from coatcheck.usecases.circuit_breaker import REFUSALS
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.outage import REFUSALS
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +36,11 @@ _DENSEST: Final = 8
 """Times that a text is hardly ever smaller when it is compressed."""
 
 
-class Made(Struct, frozen=True):
+class TextViewDraft(Struct, frozen=True):
     """A view that was made at ingest."""
 
-    extracted: Extracted
-    text: Text | None
+    extracted: ExtractedText
+    text: CardSource | None
     """What the card is cut from; None where it is cut from the payload all the same."""
     new: NewView | None
     """What the ingest's commit keeps; None where the view is too large for it and is kept after it."""
@@ -66,16 +66,18 @@ class CardText:
         self._new_blob_id = new_blob_id
         self._inline_bytes = inline_bytes
 
-    def wants(self, facts: Facts, sample: Sample, payload: bytes | None) -> bool:
+    def wants(self, facts: DetectedMetadata, sample: PayloadSample, payload: bytes | None) -> bool:
         """Whether the card of a payload may show its view; None of a payload that is too large to be held."""
         return payload is not None and _worth_making(facts, sample)
 
-    async def extracted(self, said: Said, facts: Facts, payload: bytes) -> Extracted | None:
+    async def extracted(self, said: DeclaredMetadata, facts: DetectedMetadata, payload: bytes) -> ExtractedText | None:
         """The text view of a payload whose card `wants` it. May take seconds: no worker thread must wait for it."""
         told = view_inputs(said, facts)
         return await self._extractor.extract(told.kind, told.media_type, told.source, payload)
 
-    def made(self, extracted: Extracted | None, facts: Facts, sample: Sample, *, carded: bool = True) -> Made | None:
+    def made(
+        self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, carded: bool = True
+    ) -> TextViewDraft | None:
         """What was extracted, measured and ready to be kept. For worker threads: it counts tokens.
 
         Without a card to be cut from it, what is surely too large for the ingest's commit is measured when it is kept.
@@ -83,11 +85,11 @@ class CardText:
         if extracted is None or extracted.text is None:
             return None
         if not carded and len(extracted.text) > _DENSEST * self._inline_bytes:
-            return Made(extracted, None, None)
+            return TextViewDraft(extracted, None, None)
         return self._measured(extracted, extracted.text, facts, sample.size)
 
-    def _measured(self, extracted: Extracted, view: bytes, facts: Facts, size: int) -> Made:
-        intake = Intake(self._tokenizer)
+    def _measured(self, extracted: ExtractedText, view: bytes, facts: DetectedMetadata, size: int) -> TextViewDraft:
+        intake = PayloadEncoder(self._tokenizer)
         stored = intake.end(view)
         intake.count()
         m = intake.measure()
@@ -95,7 +97,7 @@ class CardText:
         shown = shows_text(facts, size, extracted.extractor)
         text = text_of(intake.sample(), measure, extracted.sections, facts.kind) if shown else None
         if len(stored) > self._inline_bytes:
-            return Made(extracted, text, None)
+            return TextViewDraft(extracted, text, None)
         blob = Blob(
             id=self._new_blob_id(),
             placement="inline",
@@ -111,19 +113,19 @@ class CardText:
             sections=extracted.sections,
             measure=measure,
         )
-        return Made(extracted, text, NewView(view=kept, blob=blob, inline=stored))
+        return TextViewDraft(extracted, text, NewView(view=kept, blob=blob, inline=stored))
 
-    async def keep(self, artifact: Artifact, made: Made | None) -> None:
+    async def keep(self, artifact: Artifact, made: TextViewDraft | None) -> None:
         """Keep a view that was too large for the ingest's commit. What storage refuses is made again another time."""
         if made is None or made.new is not None:
             return
         try:
-            await self._keep_text.keep(Found(artifact), made.extracted)
+            await self._keep_text.keep(FoundArtifact(artifact), made.extracted)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
 
-    async def found(self, found: Found) -> Text | None:
+    async def found(self, found: FoundArtifact) -> CardSource | None:
         """What the card of an artifact that was found `with_bytes` and `with_view` is cut from; None: the payload.
 
         Raises:
@@ -140,21 +142,21 @@ class CardText:
             _, text = (False, None) if made is None else await self._read(a, made)
         return text
 
-    async def _read(self, a: Artifact, kept: FoundView) -> tuple[bool, Text | None]:
+    async def _read(self, a: Artifact, kept: FoundView) -> tuple[bool, CardSource | None]:
         """Whether a view's bytes are all there, and what the card is cut from."""
         if kept.blob is None or not shows_text(a.facts, a.measure.size, kept.view.extractor):
             return True, None
         try:
             content = await self._open.of_view(a.namespace, kept)
             head, tail = sample_ranges(content.size)
-            sample = Sample(await content.read(*head), await content.read(*tail), content.size)
+            sample = PayloadSample(await content.read(*head), await content.read(*tail), content.size)
         except CoatcheckError as error:
             if error.code is not Code.INTEGRITY:
                 raise
             return False, None
         return True, text_of(sample, kept.view.measure, kept.view.sections, a.facts.kind)
 
-    async def _remade(self, found: Found) -> FoundView | None:
+    async def _remade(self, found: FoundArtifact) -> FoundView | None:
         """The view made now, as it was at ingest; None where storage does not take it."""
         shows_view = spec_of(found.artifact.facts.kind).shows_view
         if shows_view is not None and not shows_view(await self._open(found).read(0, _LOOKED_AT)):
@@ -167,7 +169,7 @@ class CardText:
             return None
 
 
-def _worth_making(facts: Facts, sample: Sample) -> bool:
+def _worth_making(facts: DetectedMetadata, sample: PayloadSample) -> bool:
     if not may_show_text(facts, sample.size):
         return False
     shows_view = spec_of(facts.kind).shows_view

@@ -15,17 +15,17 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.context import (
-    Applied,
-    Ask,
+    CompactedBody,
+    CompactionPlan,
+    CompactionPolicy,
+    CountCache,
     Counter,
-    Counts,
-    Cut,
+    MeasureRequest,
     Meters,
-    Payload,
-    Plan,
-    Policy,
+    PlannedPayload,
     Report,
-    Stored,
+    Splice,
+    StoredPayload,
     carry_out,
     measure_both,
     plan,
@@ -36,15 +36,15 @@ from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.accounts import Ledger
-from coatcheck.usecases.carded import Carded, Keep, StoreAndCard
-from coatcheck.usecases.offer import Notice
+from coatcheck.usecases.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
+from coatcheck.usecases.ingest_request import Notice
 from coatcheck.usecases.pool import in_pool
 
 AT_ONCE: Final = 8
 """Payloads of one request that are looked up or stored at the same time."""
 
 
-class Body(Struct):
+class HistoryBody(Struct):
     """A request body as it came, and decoded."""
 
     data: bytes
@@ -56,14 +56,14 @@ class Body(Struct):
     """What was decoded of `data`, where that are other bytes of the same length."""
 
 
-class CompactAsk(Struct, frozen=True, kw_only=True):
+class CompactRequest(Struct, frozen=True, kw_only=True):
     """What a caller asks with a body."""
 
-    policy: Policy = Policy()
+    policy: CompactionPolicy = CompactionPolicy()
     format: str | None = None
     """The body's format, where it is known."""
-    keep: Keep = Keep()
-    ask: Ask = Ask()
+    keep: PayloadRetention = PayloadRetention()
+    ask: MeasureRequest = MeasureRequest()
     """What is known beside the body, for the accounts."""
     notices: tuple[Notice, ...] = ()
 
@@ -96,23 +96,23 @@ class Compacted(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactPlaces:
+class CompactDeps:
     """What the composition hands to this verb."""
 
-    store: StoreAndCard
+    store: FindOrIngest
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
-    counts: Counts = field(default_factory=Counts)
+    counts: CountCache = field(default_factory=CountCache)
 
 
 class Compact:
     """The verb."""
 
-    def __init__(self, places: CompactPlaces) -> None:
-        self._p = places
+    def __init__(self, deps: CompactDeps) -> None:
+        self._p = deps
 
-    async def __call__(self, caller: Caller, body: Body, ask: CompactAsk) -> Compacted:
+    async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> Compacted:
         """The body with cards and markers, and the report; payloads are stored before it answers.
 
         What cannot be stored is cut where it stands or stays, and the warnings say so.
@@ -134,7 +134,7 @@ class Compact:
             warnings=(*ask.notices, *decided.notices),
         )
 
-    async def _decided(self, caller: Caller, body: Body, ask: CompactAsk) -> "_Decided":
+    async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
         """What becomes of the body. When this is done nothing holds its values any more but who asked."""
         pool, counter = self._p.pool, Counter(self._p.tokenizer, self._p.counts)
         planned = await in_pool(pool, plan, body.value, ask.policy, counter, ask.format)
@@ -143,17 +143,17 @@ class Compact:
         self._account(caller, ask.keep, planned, kept, done, meters)
         return _Decided(
             edits=done.edits,
-            cut=Cut(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
+            cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
             report=done.report,
             meters=meters,
             payloads=tuple(_told(payload, kept[payload.key]) for payload in planned.payloads),
             notices=_notices(list(kept.values())),
         )
 
-    async def _kept(self, caller: Caller, planned: Plan, keep: Keep) -> dict[str, Carded]:
+    async def _kept(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
         """What became of each payload; several at a time."""
         waiting = iter(planned.payloads)
-        kept: dict[str, Carded] = {}
+        kept: dict[str, PayloadCard] = {}
 
         async def work() -> None:
             for payload in waiting:
@@ -165,7 +165,13 @@ class Compact:
         return kept
 
     def _account(
-        self, caller: Caller, keep: Keep, planned: Plan, kept: dict[str, Carded], done: Applied, meters: Meters
+        self,
+        caller: Caller,
+        keep: PayloadRetention,
+        planned: CompactionPlan,
+        kept: dict[str, PayloadCard],
+        done: CompactedBody,
+        meters: Meters,
     ) -> None:
         ledger, space, session = self._p.ledger, caller.namespace, keep.session
         shown = _shown(done)
@@ -182,14 +188,14 @@ class _Decided(Struct, frozen=True, kw_only=True):
     """What is to be done with a body, without the body."""
 
     edits: dict[Pointer, Value]
-    cut: Cut | None
+    cut: Splice | None
     report: Report
     meters: Meters
     payloads: tuple[KeptPayload, ...]
     notices: list[Notice]
 
 
-def _written(body: Body, decided: _Decided) -> bytes:
+def _written(body: HistoryBody, decided: _Decided) -> bytes:
     try:
         return spliced(body.data, decided.edits, decided.cut, inside=body.inside, decodable=body.decodable)
     except RecursionError as e:
@@ -197,9 +203,9 @@ def _written(body: Body, decided: _Decided) -> bytes:
 
 
 def _carried_out(
-    value: Value, planned: Plan, kept: dict[str, Carded], ask: Ask, counter: Counter
-) -> tuple[Applied, Meters]:
-    stored = {key: Stored(one.id, one.text, one.stored) for key, one in kept.items() if one.id is not None}
+    value: Value, planned: CompactionPlan, kept: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
+) -> tuple[CompactedBody, Meters]:
+    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in kept.items() if one.id is not None}
     try:
         done = carry_out(value, planned, stored, counter)
         return done, measure_both(planned, done, ask, counter)
@@ -207,7 +213,7 @@ def _carried_out(
         raise too_deep() from e
 
 
-def _shown(done: Applied) -> dict[str, int]:
+def _shown(done: CompactedBody) -> dict[str, int]:
     """Tokens of what stands in the body for each artifact."""
     shown: dict[str, int] = {}
     for change in done.report.changes:
@@ -216,7 +222,7 @@ def _shown(done: Applied) -> dict[str, int]:
     return shown
 
 
-def _told(payload: Payload, one: Carded) -> KeptPayload:
+def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
     return KeptPayload(
         pointer=payload.pointers[0],
         message=payload.message,
@@ -230,7 +236,7 @@ def _told(payload: Payload, one: Carded) -> KeptPayload:
     )
 
 
-def _notices(kept: list[Carded]) -> list[Notice]:
+def _notices(kept: list[PayloadCard]) -> list[Notice]:
     """What went wrong, each thing once, with how many payloads it met."""
     met: dict[tuple[str, str], int] = {}
     for one in kept:

@@ -6,26 +6,26 @@ Compares nothing itself: the engine does, from the two surveys. A store that ref
 from typing import Final
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, EarlierRun, Sample
+from coatcheck.core.artifact import Caller, EarlierRun, PayloadSample
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.intake import sample_ranges
-from coatcheck.ports.catalog import Found, Run
+from coatcheck.core.payload_encoder import sample_ranges
+from coatcheck.ports.catalog import FoundArtifact, RunKey
+from coatcheck.usecases.circuit_breaker import REFUSALS
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_places import IngestPlaces
-from coatcheck.usecases.offer import Offer
-from coatcheck.usecases.outage import REFUSALS
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.ingest_request import IngestRequest
 
 PREVIOUS: Final = "previous"
 """In the place of an ID: the last artifact of the same session, tool and command."""
 
 
 async def earlier_run(
-    places: IngestPlaces, caller: Caller, asked: Offer, identity: bytes, open_content: OpenContent
+    deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
     """Returns what `asked.compare_to` names; None where `previous` names nothing, or while storage does not answer.
 
     Args:
-        places: the catalogue, and what waits for it.
+        deps: the catalogue, and what waits for it.
         caller: who may not see every session.
         asked: the request; its session, tool and command say which run it is.
         identity: of the artifact to be compared, which is never its own earlier run.
@@ -35,8 +35,8 @@ async def earlier_run(
         CoatcheckError: `compared_not_found` for an artifact that is unknown or gone, or that the caller may not see.
     """
     try:
-        with places.catalog_outage.watched():
-            return await _found(places, caller, asked, identity, open_content)
+        with deps.catalog_breaker.watched():
+            return await _found(deps, caller, asked, identity, open_content)
     except CoatcheckError as error:
         if error.code not in REFUSALS:
             raise
@@ -44,18 +44,18 @@ async def earlier_run(
 
 
 async def _found(
-    places: IngestPlaces, caller: Caller, asked: Offer, identity: bytes, open_content: OpenContent
+    deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
-    wanted, now = asked.compare_to, places.clock.now()
-    number = await _previous(places, caller, asked, identity) if wanted == PREVIOUS else ids.parse(wanted or "")
+    wanted, now = asked.compare_to, deps.clock.now()
+    number = await _previous(deps, caller, asked, identity) if wanted == PREVIOUS else ids.parse(wanted or "")
     if number is None:
         return None
-    found = places.shelter.find(caller.namespace, number, now)
-    found = found or await places.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
-    if isinstance(found, Found) and caller.sees(found.artifact.said.session):
+    found = deps.fallback.find(caller.namespace, number, now)
+    found = found or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
+    if isinstance(found, FoundArtifact) and caller.sees(found.artifact.said.session):
         content, m = open_content(found), found.artifact.measure
         head, tail = sample_ranges(m.size)
-        sample = Sample(await content.read(*head), await content.read(*tail), m.size)
+        sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
         return EarlierRun(id=found.artifact.id, sha256=m.sha256, sample=sample, lines=m.lines, survey=found.survey)
     if wanted == PREVIOUS:
         return None  # it went between the two questions
@@ -67,15 +67,15 @@ async def _found(
     )
 
 
-async def _previous(places: IngestPlaces, caller: Caller, asked: Offer, identity: bytes) -> int | None:
+async def _previous(deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes) -> int | None:
     said = asked.said
     if said.session is None or (said.tool_name is None and said.command is None):
         return None  # nothing says what it would be another run of
-    run = Run(
+    run = RunKey(
         namespace=caller.namespace,
         session=said.session,
         tool_name=said.tool_name,
         command=said.command,
         but=identity,
     )
-    return await places.catalog.latest_run(run, places.clock.now())
+    return await deps.catalog.latest_run(run, deps.clock.now())

@@ -18,9 +18,9 @@ from coatcheck.core.frames import FrameIndex
 from coatcheck.core.seekable import decode_frames
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.blobs import BlobStore
-from coatcheck.ports.catalog import Found, InlineBytes
+from coatcheck.ports.catalog import FoundArtifact, InlineBytes
+from coatcheck.usecases.blob_routing import not_opened, store_of
 from coatcheck.usecases.lru import Lru
-from coatcheck.usecases.placed import not_opened, store_of
 from coatcheck.usecases.pool import in_pool
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class OpenContent:
         """The same opener for whoever reaches the same store through something else, with caches of its own."""
         return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
-    def __call__(self, found: Found) -> "Content":
+    def __call__(self, found: FoundArtifact) -> "Content":
         """The content of an artifact that was found `with_bytes`.
 
         Raises:
@@ -140,7 +140,7 @@ class Content:
     ) -> None:
         self._watch = watch
         self._id = blob.id
-        self._veil: Veil | None = None
+        self._veil: ContentMask | None = None
         self.blob = blob
         self.index = index
         self.frames_read = 0
@@ -154,7 +154,7 @@ class Content:
         """Bytes of content."""
         return self.index.size
 
-    def seen_through(self, veil: "Veil") -> "Content":
+    def seen_through(self, veil: "ContentMask") -> "Content":
         """The same, read through something that hides parts of it. Its blob has a name of its own, for caches."""
         twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
         twin._veil = veil
@@ -260,7 +260,7 @@ def _ignore(namespace: str, blob_id: str, why: str) -> None:
     """For readers that have nobody to tell."""
 
 
-class Veil(Protocol):
+class ContentMask(Protocol):
     """Hides parts of what is read."""
 
     @property

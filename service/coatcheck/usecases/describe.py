@@ -5,18 +5,18 @@ from concurrent.futures import Executor
 
 from msgspec import Struct, structs
 
-from coatcheck.core.artifact import Artifact, Caller, Sample
+from coatcheck.core.artifact import Artifact, Caller, PayloadSample
 from coatcheck.core.card import Card
-from coatcheck.core.intake import sample_ranges
+from coatcheck.core.payload_encoder import sample_ranges
 from coatcheck.core.policy import NO_RULES, Rules, said
 from coatcheck.core.survey.survey import unpack_survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.usecases.card_text import CardText
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.draft import Cut, cut, redrafted
+from coatcheck.usecases.draft import RenderedCard, cut, redrafted
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.redaction import RedactionPolicy
 
 
 class Described(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Describe:
         card_tokens: int,
         card_text: CardText | None = None,
         rules: Callable[[], Rules] = lambda: NO_RULES,
-        redacting: Redacting | None = None,
+        redacting: RedactionPolicy | None = None,
     ) -> None:
         """Make the verb; `card_tokens` is the budget where neither the caller nor a policy names one."""
         self._rules = rules
@@ -81,12 +81,12 @@ class Describe:
         a = found.artifact
         content = self._open(found)
         head, tail = sample_ranges(a.measure.size)
-        sample = Sample(await content.read(*head), await content.read(*tail), a.measure.size)
+        sample = PayloadSample(await content.read(*head), await content.read(*tail), a.measure.size)
         text = None if self._card_text is None else await self._card_text.found(found)
         survey = None if found.survey is None else unpack_survey(found.survey)
         mask = None if self._redacting is None else self._redacting.mask_of(a)
 
-        def work() -> Cut:
+        def work() -> RenderedCard:
             tokens = self._budget(a) if budget is None else budget
             draft = redrafted(a, sample, text, survey)
             return cut(draft, budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask, tools=tools)

@@ -11,19 +11,27 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from coatcheck.core import card, ids
-from coatcheck.core.artifact import ENGINE, Artifact, EarlierRun, Facts, Measure, Said, Sample
-from coatcheck.core.card import Card, Text
+from coatcheck.core.artifact import (
+    ENGINE,
+    Artifact,
+    DeclaredMetadata,
+    DetectedMetadata,
+    EarlierRun,
+    Measure,
+    PayloadSample,
+)
+from coatcheck.core.card import Card, CardSource
 from coatcheck.core.card.compare import compared
-from coatcheck.core.intake import Intake
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.veil import noted, veiled
+from coatcheck.core.redact.masked_artifact import noted, veiled
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
-Seen = tuple[Facts, Sample, Survey | None]
+Seen = tuple[DetectedMetadata, PayloadSample, Survey | None]
 """What `look` sees."""
 
 
@@ -33,21 +41,21 @@ class Draft:
 
     id: str
     identity: bytes
-    said: Said
+    said: DeclaredMetadata
     measure: Measure
-    facts: Facts
-    sample: Sample
+    facts: DetectedMetadata
+    sample: PayloadSample
     survey: Survey | None = None
     """What lies between the ends of a payload that the sample does not hold."""
-    text: Text | None = None
+    text: CardSource | None = None
     """The text view that the card is cut from."""
     namespace: str = ""
-    veil: "Behind | None" = None
+    veil: "MaskedDraft | None" = None
     """The same as a model may see it, where that is known."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class RenderedCard:
     """A card, its text and that text's tokens."""
 
     card: Card
@@ -56,11 +64,11 @@ class Cut:
     inline: str | None = None
     """The payload itself with its secrets masked, where there are any and all of it is at hand."""
     inline_tokens: int = 0
-    facts: Facts | None = None
+    facts: DetectedMetadata | None = None
     """What was recognised, as a model may see it; None: as it is."""
 
 
-def look(intake: Intake, said: Said, earlier: EarlierRun | None = None) -> Seen:
+def look(intake: PayloadEncoder, said: DeclaredMetadata, earlier: EarlierRun | None = None) -> Seen:
     """Everything a card needs; after the intake's `end`. Compares it with an `earlier` run, if there is one."""
     intake.count()
     sample = intake.sample()
@@ -73,13 +81,17 @@ def look(intake: Intake, said: Said, earlier: EarlierRun | None = None) -> Seen:
     return facts, sample, survey
 
 
-def drafted(namespace: str, said: Said, measure: Measure, seen: Seen, text: Text | None = None) -> Draft:
+def drafted(
+    namespace: str, said: DeclaredMetadata, measure: Measure, seen: Seen, text: CardSource | None = None
+) -> Draft:
     """The draft of a payload, with the ID that it will have unless another payload has it already."""
     identity = ids.identity(namespace, said.session, said.tool_call_id, measure.sha256)
     return Draft(ids.render(ids.number(identity)), identity, said, measure, *seen, text, namespace)
 
 
-def redrafted(artifact: Artifact, sample: Sample, text: Text | None = None, survey: Survey | None = None) -> Draft:
+def redrafted(
+    artifact: Artifact, sample: PayloadSample, text: CardSource | None = None, survey: Survey | None = None
+) -> Draft:
     """What is there already, as a draft: as it is declared now."""
     a = artifact
     identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
@@ -96,10 +108,10 @@ def cut(
     stored: bool = True,
     tools: bool = True,
     mask: Mask | None = None,
-) -> Cut:
+) -> RenderedCard:
     """The card of a draft; not `stored`, it says that nothing more can be read; without `tools` it names no tool."""
     d = draft
-    veil = None if mask is None else d.veil or behind(mask, d.said, d.facts, d.sample, d.survey, d.text)
+    veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
     made = card.cut(
         d.id,
         d.said if veil is None else veil.said,
@@ -116,48 +128,55 @@ def cut(
     )
     inline = None if veil is None or mask is None else _inline(mask, veil)
     count = 0 if inline is None else tokenizer.count(inline)
-    return Cut(*made, inline, count, None if veil is None else veil.plain)
+    return RenderedCard(*made, inline, count, None if veil is None else veil.plain)
 
 
 @dataclass(frozen=True)
-class Behind:
+class MaskedDraft:
     """What a card is cut from where secrets are masked."""
 
-    said: Said
-    facts: Facts
+    said: DeclaredMetadata
+    facts: DetectedMetadata
     """With a line for the card that says what is masked."""
-    plain: Facts
+    plain: DetectedMetadata
     """Without it."""
-    sample: Sample
+    sample: PayloadSample
     survey: Survey | None
-    text: Text | None
+    text: CardSource | None
     secrets: bool
     """Whether there are any in the sample."""
 
 
-def behind(mask: Mask, said: Said, facts: Facts, sample: Sample, survey: Survey | None, text: Text | None) -> Behind:
+def masked_draft(
+    mask: Mask,
+    said: DeclaredMetadata,
+    facts: DetectedMetadata,
+    sample: PayloadSample,
+    survey: Survey | None,
+    text: CardSource | None,
+) -> MaskedDraft:
     """The same of a payload as a model may see it; a line of the card says what is masked."""
     v = veiled(mask, said, facts, sample, survey)
     masked = v.masked
     if text is not None:
         shown, masked, _ = mask.sample(text.sample)
         text = replace(text, sample=shown)
-    return Behind(v.said, noted(v.facts, masked), v.facts, v.sample, v.survey, text, bool(v.masked.count))
+    return MaskedDraft(v.said, noted(v.facts, masked), v.facts, v.sample, v.survey, text, bool(v.masked.count))
 
 
-def _inline(mask: Mask, veil: Behind) -> str | None:
+def _inline(mask: Mask, veil: MaskedDraft) -> str | None:
     if not veil.secrets or not veil.sample.whole:
         return None
     return mask.reveal(veil.sample.head.decode("utf-8", "replace"))
 
 
-def uncut(draft: Draft) -> Cut:
+def uncut(draft: Draft) -> RenderedCard:
     """In the place of a card that nobody reads: the numbers alone, without a text."""
     m = draft.measure
     made = Card(
         id=draft.id, kind=draft.facts.kind, size=m.size, chars=m.chars, lines=m.lines, tokens=m.tokens, engine=ENGINE
     )
-    return Cut(made, "", 0)
+    return RenderedCard(made, "", 0)
 
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import Held, held
+from coatcheck.core.holds import HoldConflict, held
 from coatcheck.core.keys import check_namespace, require_everywhere
 from coatcheck.core.quota import Usage
 from coatcheck.ports.clock import Clock
@@ -28,7 +28,7 @@ BATCH: Final = 200
 """Artifacts that go in one transaction."""
 
 
-class Emptied(Struct, frozen=True, kw_only=True):
+class EmptyRound(Struct, frozen=True, kw_only=True):
     """What a round did."""
 
     artifacts: int = 0
@@ -60,11 +60,11 @@ class EmptyNamespace:
         marked = await self._decisions.mark_namespace(
             MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=True, by=by)
         )
-        if isinstance(marked, Held):
+        if isinstance(marked, HoldConflict):
             raise held(marked)
         return (await self._decisions.usages(namespace))[0]
 
-    async def __call__(self) -> Emptied:
+    async def __call__(self) -> EmptyRound:
         """Do what there is to do for every namespace that is being deleted.
 
         Raises:
@@ -74,7 +74,7 @@ class EmptyNamespace:
         for usage in await self._decisions.marked_namespaces():
             artifacts += await self._drain(usage.namespace)
             namespaces += await self._end(usage.namespace)
-        return Emptied(artifacts=artifacts, namespaces=namespaces)
+        return EmptyRound(artifacts=artifacts, namespaces=namespaces)
 
     async def _drain(self, namespace: str) -> int:
         total = 0

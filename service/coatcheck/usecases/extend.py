@@ -11,11 +11,11 @@ from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.keys import ADMIN
 from coatcheck.core.policy import NO_RULES, Rules, kept
 from coatcheck.ports.artifacts import PatchArtifact
-from coatcheck.ports.catalog import Catalog, Found
+from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.find import gone, not_found, require_seen
-from coatcheck.usecases.redaction import Redacting
-from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.redaction import RedactionPolicy
 
 
 class Extend:
@@ -25,15 +25,15 @@ class Extend:
         self,
         catalog: Catalog,
         clock: Clock,
-        shelter: Shelter | None = None,
+        fallback: FallbackBuffer | None = None,
         rules: Callable[[], Rules] = lambda: NO_RULES,
-        redacting: Redacting | None = None,
+        redacting: RedactionPolicy | None = None,
     ) -> None:
         """Make the verb; `rules` are the policies as they are now."""
         self._redacting = redacting
         self._rules = rules
         self._catalog = catalog
-        self._shelter = shelter
+        self._shelter = fallback
         self._clock = clock
 
     async def __call__(
@@ -88,7 +88,7 @@ class Extend:
         if ttl is UNSET or not rules:
             return ttl
         found = await self._catalog.find(caller.namespace, number, now)
-        if not isinstance(found, Found):
+        if not isinstance(found, FoundArtifact):
             policy = rules.effective(caller.namespace)
         else:
             a = found.artifact

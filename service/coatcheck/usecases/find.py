@@ -12,12 +12,12 @@ import msgspec
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import expiry
-from coatcheck.ports.catalog import Catalog, Found
+from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.reads import ReadLog
-from coatcheck.usecases.redaction import Redacting
-from coatcheck.usecases.shelter import Shelter
+from coatcheck.usecases.redaction import RedactionPolicy
 
 _LATELY = 10_000
 """Artifacts of which it is remembered that a read was noted lately."""
@@ -32,9 +32,9 @@ class Find:
         catalog: Catalog,
         clock: Clock,
         reads: ReadLog,
-        shelter: Shelter | None = None,
+        fallback: FallbackBuffer | None = None,
         evicts: Callable[[str], bool] = lambda _: False,
-        redacting: Redacting | None = None,
+        redacting: RedactionPolicy | None = None,
     ) -> None:
         """Make it; `evicts` says whether a namespace, when it is full, lets go of what was read longest ago.
 
@@ -44,7 +44,7 @@ class Find:
         self._evicts = evicts
         self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
         self._catalog = catalog
-        self._shelter = shelter
+        self._shelter = fallback
         self._clock = clock
         self._reads = reads
 
@@ -56,7 +56,7 @@ class Find:
         with_bytes: bool = False,
         with_view: bool = False,
         with_survey: bool = False,
-    ) -> Found:
+    ) -> FoundArtifact:
         """The artifact, live at this moment; with its stored bytes, its kept text view and its survey as asked for.
 
         Raises:
@@ -104,26 +104,26 @@ class Find:
         namespace: str,
         number: int,
         now: datetime,
-        find: Callable[[datetime], Awaitable[Found | Gone | None]],
-    ) -> Found | Gone | None:
+        find: Callable[[datetime], Awaitable[FoundArtifact | Gone | None]],
+    ) -> FoundArtifact | Gone | None:
         """What the row says, unless reads that it does not show yet have kept the artifact alive until now."""
         pending = self._reads.pending(namespace, number)  # first: by the row's answer they may be in the row
         found = await find(now)
         if pending is None:
             return found
-        if isinstance(found, Found):
+        if isinstance(found, FoundArtifact):
             return _later(found, pending[1])
         if found is None or found.reason != "expired":
             return found
         then = await find(pending[0])
-        if not isinstance(then, Found):
+        if not isinstance(then, FoundArtifact):
             return found
         then = _later(then, pending[1])
         at = then.artifact.expires_at
         return then if at is None or at > now else msgspec.structs.replace(found, at=at)
 
 
-def _later(found: Found, read_at: datetime) -> Found:
+def _later(found: FoundArtifact, read_at: datetime) -> FoundArtifact:
     """What was found, with the expiry that this read of it gives. Reads of what it has replaced do not count."""
     a = found.artifact
     if a.expires_at is None or a.idle_ttl is None or a.created_at > read_at:
@@ -134,7 +134,9 @@ def _later(found: Found, read_at: datetime) -> Found:
     return msgspec.structs.replace(found, artifact=msgspec.structs.replace(a, expires_at=expires_at))
 
 
-async def require_seen(catalog: Catalog, shelter: Shelter | None, caller: Caller, number: int, now: datetime) -> None:
+async def require_seen(
+    catalog: Catalog, fallback: FallbackBuffer | None, caller: Caller, number: int, now: datetime
+) -> None:
     """Before a change: what is in a session that does not exist for the caller does not exist either.
 
     An artifact's session never changes, so that this holds until the change.
@@ -144,7 +146,7 @@ async def require_seen(catalog: Catalog, shelter: Shelter | None, caller: Caller
     """
     if caller.session_prefix is None:
         return
-    found = None if shelter is None else shelter.find(caller.namespace, number, now)
+    found = None if fallback is None else fallback.find(caller.namespace, number, now)
     known = found or await catalog.find(caller.namespace, number, now)
     if known is None or not caller.sees(known.session if isinstance(known, Gone) else known.artifact.said.session):
         raise not_found()

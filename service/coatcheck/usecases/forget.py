@@ -9,13 +9,13 @@ from typing import Protocol
 
 from coatcheck.core.artifact import Caller, Gone
 from coatcheck.core.audit import By
-from coatcheck.core.holds import Held, held
+from coatcheck.core.holds import HoldConflict, held
 from coatcheck.core.keys import require_session
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.find import gone, not_found, require_seen
-from coatcheck.usecases.shelter import Shelter
 
 BATCH = 200
 """Artifacts deleted in one transaction, so that others wait milliseconds at most."""
@@ -41,12 +41,12 @@ class Forget:
         catalog: Catalog,
         clock: Clock,
         tombstone_life: timedelta,
-        shelter: Shelter | None = None,
+        fallback: FallbackBuffer | None = None,
         policies: TombstoneLife | None = None,
     ) -> None:
         """Make the verb. `policies` say how long a namespace's tombstones last, where it is not `tombstone_life`."""
         self._policies = policies
-        self._shelter = shelter
+        self._shelter = fallback
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
@@ -68,7 +68,7 @@ class Forget:
             self._shelter.forget(caller.namespace, number)
         self._answer(answer, waited=waited)
 
-    async def _delete(self, caller: Caller, number: int) -> bool | Gone | Held | None:
+    async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
         now = self._clock.now()
         return await self._catalog.delete_artifact(
             DeleteArtifact(
@@ -81,8 +81,8 @@ class Forget:
         )
 
     @staticmethod
-    def _answer(answer: bool | Gone | Held | None, *, waited: bool) -> None:
-        if isinstance(answer, Held):
+    def _answer(answer: bool | Gone | HoldConflict | None, *, waited: bool) -> None:
+        if isinstance(answer, HoldConflict):
             raise held(answer)
         if waited and answer is not True:
             return  # it was nowhere but in memory
@@ -100,12 +100,12 @@ class ForgetSession:
         catalog: Catalog,
         clock: Clock,
         tombstone_life: timedelta,
-        shelter: Shelter | None = None,
+        fallback: FallbackBuffer | None = None,
         policies: TombstoneLife | None = None,
     ) -> None:
         """Make the verb, as Forget's."""
         self._policies = policies
-        self._shelter = shelter
+        self._shelter = fallback
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
@@ -131,7 +131,7 @@ class ForgetSession:
                     by=By(caller.name, caller.key_id),
                 )
             )
-            if isinstance(done, Held):
+            if isinstance(done, HoldConflict):
                 raise held(done, deleted=total)
             total += done
             if done < BATCH:

@@ -13,10 +13,10 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core import hooks, parts
-from coatcheck.core.artifact import Caller, Said
+from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.offer import Offer
+from coatcheck.usecases.ingest_request import IngestRequest
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PIECE: Final = 512 * 1024
 
 
-class HookAsk(Struct, frozen=True, kw_only=True):
+class HookRequest(Struct, frozen=True, kw_only=True):
     """What the hook's address says beside the event."""
 
     card_tokens: int | None = None
@@ -38,7 +38,7 @@ class HookAsk(Struct, frozen=True, kw_only=True):
 
 
 async def answer_hook(
-    ingest: Ingest, caller: Caller, said: object, asked: HookAsk, seconds: float = SECONDS
+    ingest: Ingest, caller: Caller, said: object, asked: HookRequest, seconds: float = SECONDS
 ) -> dict[str, Any]:
     """The hook's output; an empty object where nothing changes. Raises nothing of storing."""
     event = hooks.event_of(said)
@@ -58,13 +58,13 @@ async def answer_hook(
     return hooks.answer(event, hooks.replaced(event.response, cards))
 
 
-async def _card(ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, asked: HookAsk) -> str | None:
+async def _card(ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, asked: HookRequest) -> str | None:
     """The card of a slot; None where its text stays."""
     if slot.size <= max(SMALL, asked.inline_tokens or 0):  # a token has at least one byte
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
-    offer = Offer(
-        said=Said(
+    offer = IngestRequest(
+        said=DeclaredMetadata(
             tool_name=_plain(event.tool_name, 256),
             tool_call_id=_plain(event.call_id, 512),
             session=_plain(event.session, 256),

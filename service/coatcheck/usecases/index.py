@@ -23,9 +23,9 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import (
     ENDS,
     MAX_DOCUMENTS,
-    Document,
-    Packed,
-    Size,
+    IndexedDocument,
+    PackedSegment,
+    SegmentSize,
     built,
     documents_of,
     is_whole,
@@ -34,13 +34,13 @@ from coatcheck.core.fulltext import (
     to_merge,
 )
 from coatcheck.core.media.documents import is_document
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, TextIndex, Unindexed
-from coatcheck.usecases.asking import is_binary
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.keep_text import KeepText
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.read_bounds import is_binary
+from coatcheck.usecases.redaction import RedactionPolicy
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ _GONE = 4
 """A segment is written anew when one document in so many is gone."""
 
 
-class Indexed(Struct, frozen=True):
+class IndexRound(Struct, frozen=True):
     """What a round did."""
 
     documents: int = 0
@@ -90,7 +90,7 @@ class Index:
         new_id: Callable[[], int],
         lead: Callable[[], Awaitable[bool]] | None = None,
         keep_text: KeepText | None = None,
-        redacting: Redacting | None = None,
+        redacting: RedactionPolicy | None = None,
     ) -> None:
         """Make the verb.
 
@@ -113,7 +113,7 @@ class Index:
         self._looked = 0
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def __call__(self) -> Indexed:
+    async def __call__(self) -> IndexRound:
         """Index all that waits, merge what has grown many, and look at a few segments for what is gone.
 
         Raises:
@@ -123,7 +123,7 @@ class Index:
         failed: CoatcheckError | None = None
         namespace = await self._texts.next_unindexed("")
         if self._lead is not None and not await self._lead():
-            return Indexed()
+            return IndexRound()
         while namespace is not None:
             try:
                 documents += await self._all_of(namespace)
@@ -135,7 +135,7 @@ class Index:
             merges += await self._clean_next()
         if failed is not None:
             raise failed
-        return Indexed(documents, merges)
+        return IndexRound(documents, merges)
 
     async def drop(self, namespace: str, damaged: Sequence[int]) -> None:
         """Give up segments that cannot be read, and have what they held read again. What storage refuses is logged."""
@@ -208,7 +208,7 @@ class Index:
         first = next((n for n, each in enumerate(waiting, 1) if each.found and self._is_to_make(each.found)), BATCH)
         return waiting[:first], len(waiting) >= first
 
-    def _is_to_make(self, found: Found) -> bool:
+    def _is_to_make(self, found: FoundArtifact) -> bool:
         a = found.artifact
         if self._keep_text is None or found.text_view is not None:
             return False
@@ -220,7 +220,7 @@ class Index:
         Raises:
             CoatcheckError: what keeps all of them from being read.
         """
-        documents: list[Document] = []
+        documents: list[IndexedDocument] = []
         read: list[tuple[int, int | None]] = []
         failed: CoatcheckError | None = None
         for each in batch:
@@ -235,15 +235,15 @@ class Index:
         change = IndexDocuments(namespace=namespace, read=tuple(read), segment_id=self._new_id(), segment=segment)
         return _Done(await self._texts.index_documents(change), failed is None)
 
-    async def _document(self, each: Unindexed) -> Document:
+    async def _document(self, each: Unindexed) -> IndexedDocument:
         assert each.found is not None  # noqa: S101 - the caller has looked
         assert each.fingerprint is not None  # noqa: S101 - goes with it
         found = each.found if self._redacting is None else self._redacting.found(each.found)
         texts = await self._texts_of(found)
         keys = await in_pool(self._pool, keys_of, found.artifact, texts)
-        return Document(each.row, each.fingerprint, keys)
+        return IndexedDocument(each.row, each.fingerprint, keys)
 
-    async def _texts_of(self, found: Found) -> tuple[bytes, ...]:
+    async def _texts_of(self, found: FoundArtifact) -> tuple[bytes, ...]:
         """The text view where one is kept, else the payload; of long ones the two ends."""
         try:
             content = await self._content(found)
@@ -260,7 +260,7 @@ class Index:
                 raise
             return ()
 
-    async def _content(self, found: Found) -> Content | None:
+    async def _content(self, found: FoundArtifact) -> Content | None:
         a, view = found.artifact, found.text_view
         if self._keep_text is not None and self._is_to_make(found):
             view = await self._keep_text(found)
@@ -287,7 +287,7 @@ class Index:
         self._looked = size.id
         return await self._rewrite(namespace, [size.id], worth=size)
 
-    async def _rewrite(self, namespace: str, ids: list[int], worth: Size | None = None) -> int:
+    async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
         """Make one of some segments; answers how many went. 0: somebody else was faster, or it is not worth it."""
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
@@ -303,12 +303,12 @@ class Index:
         change = MergeSegments(namespace=namespace, old=tuple(ids), segment_id=self._new_id(), segment=segment)
         return len(ids) if await self._texts.merge_segments(change) else 0
 
-    async def _live(self, namespace: str, segment: Packed) -> NDArray[np.bool_]:
+    async def _live(self, namespace: str, segment: PackedSegment) -> NDArray[np.bool_]:
         rows, prints = documents_of(segment.listed)
         now = await self._texts.fingerprints(namespace, rows.tolist())
         pairs = zip(rows.tolist(), prints.tolist(), strict=True)
         return np.fromiter((now.get(row) == mark for row, mark in pairs), dtype=np.bool_, count=len(rows))
 
 
-def _damaged_of(ids: Sequence[int], segments: Sequence[Packed]) -> list[int]:
+def _damaged_of(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list[int]:
     return [each for each, segment in zip(ids, segments, strict=True) if not is_whole(segment)]

@@ -16,46 +16,46 @@ import msgspec
 from msgspec import UNSET
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone, Said
-from coatcheck.core.card import Text
+from coatcheck.core.artifact import ENGINE, Artifact, Caller, DeclaredMetadata, Gone
+from coatcheck.core.card import CardSource
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import check_idle_ttl
-from coatcheck.core.intake import Intake
 from coatcheck.core.keys import own_key, require_session
+from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.policy import Policy, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import pack_survey
 from coatcheck.core.view_inputs import is_plain, view_inputs
-from coatcheck.core.views import Extracted
-from coatcheck.ports.artifacts import Fenced, IdempotencyKey, KeyReused, StoreArtifact, Stored
-from coatcheck.ports.catalog import Found
-from coatcheck.usecases.card_text import CardText, Made
+from coatcheck.core.views import ExtractedText
+from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, StoreArtifact, UploadFenced
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.usecases.blob_health import BlobHealth
+from coatcheck.usecases.card_text import CardText, TextViewDraft
+from coatcheck.usecases.circuit_breaker import REFUSALS
+from coatcheck.usecases.commit_artifact import CommitArtifact
 from coatcheck.usecases.compare import earlier_run
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.draft import (
-    Cut,
     Draft,
+    RenderedCard,
     Seen,
-    behind,
     cut,
     drafted,
     look,
+    masked_draft,
     policy_of,
     redrafted,
     uncut,
 )
+from coatcheck.usecases.fallback_buffer import unstored
 from coatcheck.usecases.find import gone, not_found
-from coatcheck.usecases.ingest_places import IngestPlaces
-from coatcheck.usecases.offer import Notice, Offer, Receipt, fingerprint
-from coatcheck.usecases.outage import REFUSALS
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.ingest_request import IngestRequest, Notice, Receipt, fingerprint
 from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.receipts import Receipts, not_stored
-from coatcheck.usecases.receive import WORTH_ASKING, Oversize, Reception, blocks, fenced, too_large
-from coatcheck.usecases.settle import Settle
-from coatcheck.usecases.shelter import unstored
-from coatcheck.usecases.sieve import Incoming
-from coatcheck.usecases.trust import Trust
+from coatcheck.usecases.redacted_ingest import RedactedIngest
+from coatcheck.usecases.upload_session import WORTH_ASKING, OversizeGuard, UploadSession, blocks, fenced, too_large
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
 
 
-_Kept = tuple[Stored | CoatcheckError, Draft, Made | None, Cut]
+_Kept = tuple[IngestResult | CoatcheckError, Draft, TextViewDraft | None, RenderedCard]
 """What became of a draft, and the card of it."""
 
 
@@ -82,25 +82,25 @@ class Ingest:
     """The verb."""
 
     def __init__(
-        self, places: IngestPlaces, card_text: CardText | None = None, open_content: OpenContent | None = None
+        self, deps: IngestDeps, card_text: CardText | None = None, open_content: OpenContent | None = None
     ) -> None:
         """Make the verb; without `card_text` no text views are made, and every card is cut from its payload."""
-        self._p = places
+        self._p = deps
         self._card_text = card_text
         self._running = 0
-        self._open = open_content or OpenContent(places.catalog, places.blobs, places.pool)
-        self._receipts = Receipts(places)
-        self._trust = Trust(places.catalog, places.blobs, places.clock)
-        self._settle = Settle(places.catalog, self._trust, places.catalog_outage, places.blobs_outage, places.rooms)
+        self._open = open_content or OpenContent(deps.catalog, deps.blobs, deps.pool)
+        self._receipts = Receipts(deps)
+        self._trust = BlobHealth(deps.catalog, deps.blobs, deps.clock)
+        self._settle = CommitArtifact(deps.catalog, self._trust, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
 
     async def __call__(
         self,
         caller: Caller,
         source: AsyncIterator[bytes],
-        offer: Callable[[], Offer],
+        offer: Callable[[], IngestRequest],
         *,
         keep_ends: bool = False,
-        before: Said | None = None,
+        before: DeclaredMetadata | None = None,
     ) -> Receipt:
         """Store a payload and answer its receipt; return only when it is durable, or say that it is not stored.
 
@@ -124,7 +124,7 @@ class Ingest:
             try:
                 redacting = self._p.redacting
                 known = None if redacting is None else before or offer().said
-                incoming = Incoming(redacting, caller.namespace, known, self._p.pool)
+                incoming = RedactedIngest(redacting, caller.namespace, known, self._p.pool)
                 receipt = await self._taken(caller, incoming, source, offer, keep_ends=keep_ends)
             finally:
                 self._running -= 1
@@ -144,14 +144,14 @@ class Ingest:
     async def _taken(
         self,
         caller: Caller,
-        incoming: Incoming,
+        incoming: RedactedIngest,
         source: AsyncIterator[bytes],
-        offer: Callable[[], Offer],
+        offer: Callable[[], IngestRequest],
         *,
         keep_ends: bool,
     ) -> Receipt:
-        oversize = Oversize(self.limit(caller), keep_ends=keep_ends)
-        async with Reception(self._p, caller, Intake(self._p.tokenizer)) as reception:
+        oversize = OversizeGuard(self.limit(caller), keep_ends=keep_ends)
+        async with UploadSession(self._p, caller, PayloadEncoder(self._p.tokenizer)) as reception:
             with self._p.tracer.stage("receive"):
                 last = await _received(reception, oversize.within(incoming.through(source)))
             asked = _masked(offer(), incoming)
@@ -170,7 +170,14 @@ class Ingest:
             return await self._store_and_cut(caller, reception, oversize, asked, last, ended=ended)
 
     async def _store_and_cut(
-        self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
+        self,
+        caller: Caller,
+        reception: UploadSession,
+        oversize: OversizeGuard,
+        asked: IngestRequest,
+        last: bytes,
+        *,
+        ended: bool,
     ) -> Receipt:
         with self._p.tracer.stage("draft"):
             if ended or self._running > 1:
@@ -195,28 +202,35 @@ class Ingest:
         return receipt
 
     async def _apart(
-        self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes, *, ended: bool
+        self,
+        caller: Caller,
+        reception: UploadSession,
+        oversize: OversizeGuard,
+        asked: IngestRequest,
+        last: bytes,
+        *,
+        ended: bool,
     ) -> _Kept:
         """Draft in a worker thread, which cuts the card while this one commits: neither needs the other.
 
         While a view is being made no worker thread waits for it: a few slow pages would take all of them.
         """
         intake, loop = reception.intake, asyncio.get_running_loop()
-        drafting: asyncio.Future[tuple[bytes, Draft, Made | None]] = loop.create_future()
+        drafting: asyncio.Future[tuple[bytes, Draft, TextViewDraft | None]] = loop.create_future()
 
-        def work() -> Cut | _Looked:
+        def work() -> RenderedCard | _Looked:
             looked = _Looked(b"" if ended else intake.end(last), look(intake, asked.said, asked.earlier))
             return looked if self._wants(looked.seen, intake, oversize) else finish(looked, None)
 
-        def finish(looked: _Looked, extracted: Extracted | None) -> Cut:
+        def finish(looked: _Looked, extracted: ExtractedText | None) -> RenderedCard:
             made = self._made(asked, extracted, looked.seen)
             draft = self._veiled(_draft_of(caller, asked, intake, oversize, looked.seen, made))
             loop.call_soon_threadsafe(_announce, drafting, (looked.stored, draft, made))
             return self._cut(draft, asked)
 
-        async def worked() -> Cut:
+        async def worked() -> RenderedCard:
             done = await in_pool(self._p.pool, work)
-            if isinstance(done, Cut):
+            if isinstance(done, RenderedCard):
                 return done
             extracted = await self._extracted(asked, done.seen, intake)
             return await in_pool(self._p.pool, finish, done, extracted)
@@ -237,14 +251,16 @@ class Ingest:
             await _at_its_end(cutting)
         return stored, draft, made, cutting.result()
 
-    async def _here(self, caller: Caller, reception: Reception, oversize: Oversize, asked: Offer, last: bytes) -> _Kept:
+    async def _here(
+        self, caller: Caller, reception: UploadSession, oversize: OversizeGuard, asked: IngestRequest, last: bytes
+    ) -> _Kept:
         """The same for a small payload while no other is being taken in: only what others can do meanwhile is theirs.
 
         Waking another thread and being woken by it takes longer than a part of the work itself. The loop is held for
         about as long as a worker thread would keep the interpreter from it.
         """
         intake = reception.intake
-        made: Made | None = None
+        made: TextViewDraft | None = None
         stored_bytes = intake.end(last)
         seen = look(intake, asked.said, asked.earlier)
         if self._wants(seen, intake, oversize):
@@ -261,7 +277,7 @@ class Ingest:
         finally:
             await _at_its_end(keeping)
 
-    def _wants(self, seen: Seen, intake: Intake, oversize: Oversize) -> bool:
+    def _wants(self, seen: Seen, intake: PayloadEncoder, oversize: OversizeGuard) -> bool:
         """Whether the card may show a text view."""
         facts, sample, _ = seen
         return (
@@ -270,20 +286,20 @@ class Ingest:
             and self._card_text.wants(facts, sample, intake.payload)
         )
 
-    async def _extracted(self, asked: Offer, seen: Seen, intake: Intake) -> Extracted | None:
+    async def _extracted(self, asked: IngestRequest, seen: Seen, intake: PayloadEncoder) -> ExtractedText | None:
         if self._card_text is None or intake.payload is None or asked.extracted is not None:
             return asked.extracted
         return await self._card_text.extracted(asked.said, seen[0], intake.payload)
 
-    def _made(self, asked: Offer, extracted: Extracted | None, seen: Seen) -> Made | None:
+    def _made(self, asked: IngestRequest, extracted: ExtractedText | None, seen: Seen) -> TextViewDraft | None:
         if self._card_text is None:
             return None
         return self._card_text.made(extracted, seen[0], seen[1], carded=asked.carded)
 
-    async def _kept_of(self, caller: Caller, artifact: Artifact, text: Text | None) -> Text | None:
+    async def _kept_of(self, caller: Caller, artifact: Artifact, text: CardSource | None) -> CardSource | None:
         """The view that the card of what was there already is cut from: the one that is kept, or the one made now."""
         try:
-            with self._p.catalog_outage.watched():
+            with self._p.catalog_breaker.watched():
                 found = await self._p.catalog.find(
                     caller.namespace,
                     ids.parse(artifact.id),
@@ -291,7 +307,7 @@ class Ingest:
                     with_bytes=True,
                     with_view=True,
                 )
-            if not isinstance(found, Found):
+            if not isinstance(found, FoundArtifact):
                 return text
             return None if self._card_text is None else await self._card_text.found(found)
         except CoatcheckError as error:
@@ -300,8 +316,8 @@ class Ingest:
             return text
 
     async def _kept(
-        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, made: Made | None
-    ) -> Stored | CoatcheckError:
+        self, caller: Caller, reception: UploadSession, asked: IngestRequest, draft: Draft, made: TextViewDraft | None
+    ) -> IngestResult | CoatcheckError:
         """What the commit answers, or why storage does not take it."""
         try:
             await reception.durable()
@@ -311,57 +327,57 @@ class Ingest:
                 raise
             reception.refusal = error
             return error
-        self._p.shelter.forget(caller.namespace, ids.number(draft.identity))  # it waits no more, if it did
+        self._p.fallback.forget(caller.namespace, ids.number(draft.identity))  # it waits no more, if it did
         return stored
 
     async def _refused(
         self,
         caller: Caller,
-        reception: Reception,
-        asked: Offer,
+        reception: UploadSession,
+        asked: IngestRequest,
         draft: Draft,
-        made: Made | None,
+        made: TextViewDraft | None,
         why: CoatcheckError,
     ) -> Receipt:
         """The receipt of what could not be stored. It may still be, later: the shelter keeps what it has room for."""
         held = reception.held()
         change = self._change(caller, reception, asked, draft, made, None)
-        waits = held is not None and self._p.shelter.keep(draft.id, change, held)
+        waits = held is not None and self._p.fallback.keep(draft.id, change, held)
         del held
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
         cut = await in_pool(self._p.pool, self._cut, draft, asked, stored=False)
         asked = msgspec.structs.replace(asked, notices=(*asked.notices, Notice(str(why.code), not_stored(why))))
-        artifact = Stored(unstored(draft.id, change), created=True, blob_used=False)
+        artifact = IngestResult(unstored(draft.id, change), created=True, blob_used=False)
         return msgspec.structs.replace(self._receipts.of(artifact, asked, draft, cut), stored=False, expires_at=None)
 
-    async def _before(self, caller: Caller, intake: Intake, asked: Offer) -> Artifact | None:
+    async def _before(self, caller: Caller, intake: PayloadEncoder, asked: IngestRequest) -> Artifact | None:
         """This very artifact, if it is there already."""
         said = asked.said
         wanted = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
         try:
-            with self._p.catalog_outage.watched():
+            with self._p.catalog_breaker.watched():
                 found = await self._p.catalog.find(caller.namespace, ids.number(wanted), self._p.clock.now())
-            if not isinstance(found, Found):
+            if not isinstance(found, FoundArtifact):
                 return None
             a = found.artifact
             known = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
             if known != wanted:
                 return None
-            with self._p.blobs_outage.watched():
+            with self._p.blobs_breaker.watched():
                 return a if await self._trust.holds(a.namespace, a.blob) else None
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
             return None  # asking was only to spare work; storing will say what is wrong
 
-    async def _again(self, caller: Caller, artifact: Artifact, intake: Intake, asked: Offer) -> Receipt:
+    async def _again(self, caller: Caller, artifact: Artifact, intake: PayloadEncoder, asked: IngestRequest) -> Receipt:
         """The receipt of what was there already."""
-        stored = Stored(artifact, created=False, blob_used=False)
+        stored = IngestResult(artifact, created=False, blob_used=False)
         text = await self._kept_of(caller, artifact, None) if asked.carded else None
         draft = redrafted(artifact, intake.sample(), text, intake.survey())
         return self._receipts.of(stored, asked, draft, await in_pool(self._p.pool, self._cut, draft, asked))
 
-    async def _compared(self, caller: Caller, intake: Intake, asked: Offer) -> Offer:
+    async def _compared(self, caller: Caller, intake: PayloadEncoder, asked: IngestRequest) -> IngestRequest:
         """The offer with what the payload is compared with, if there is anything."""
         said = asked.said
         identity = ids.identity(caller.namespace, said.session, said.tool_call_id, intake.sha256)
@@ -372,13 +388,13 @@ class Ingest:
         return msgspec.structs.replace(asked, said=said, earlier=earlier)
 
     @staticmethod
-    def _final(artifact: Artifact, draft: Draft, text: Text | None) -> Draft:
+    def _final(artifact: Artifact, draft: Draft, text: CardSource | None) -> Draft:
         """The draft, unless its ID had to be probed, or it was there already and keeps something of its own."""
         a, d = artifact, draft
         same = (a.id, a.said, a.measure, a.facts, text) == (d.id, d.said, d.measure, d.facts, d.text)
         return draft if same else redrafted(a, draft.sample, text, draft.survey)
 
-    def _cut(self, draft: Draft, asked: Offer, *, stored: bool = True) -> Cut:
+    def _cut(self, draft: Draft, asked: IngestRequest, *, stored: bool = True) -> RenderedCard:
         """The card, at the budget and query asked now."""
         if not asked.carded:
             return uncut(draft)
@@ -400,7 +416,7 @@ class Ingest:
         mask = self._mask(draft)
         if mask is None:
             return draft
-        veil = behind(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
+        veil = masked_draft(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
         return replace(draft, facts=veil.plain, veil=veil)
 
     def _mask(self, draft: Draft) -> Mask | None:
@@ -408,15 +424,15 @@ class Ingest:
         return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
 
     async def _commit(
-        self, caller: Caller, reception: Reception, asked: Offer, draft: Draft, made: Made | None
-    ) -> Stored:
+        self, caller: Caller, reception: UploadSession, asked: IngestRequest, draft: Draft, made: TextViewDraft | None
+    ) -> IngestResult:
         key = None
         if asked.key is not None:
             expires_at = self._p.clock.now() + KEY_LIFE
             key = IdempotencyKey(
                 key=own_key(caller, asked.key), fingerprint=fingerprint(draft.identity, asked), expires_at=expires_at
             )
-            with self._p.catalog_outage.watched():
+            with self._p.catalog_breaker.watched():
                 replay = await self._replay(caller, key)
             if replay is not None:
                 return replay
@@ -425,10 +441,10 @@ class Ingest:
     def _change(
         self,
         caller: Caller,
-        reception: Reception,
-        asked: Offer,
+        reception: UploadSession,
+        asked: IngestRequest,
         draft: Draft,
-        made: Made | None,
+        made: TextViewDraft | None,
         key: IdempotencyKey | None,
     ) -> StoreArtifact:
         policy = policy_of(self._p.rules(), draft)
@@ -453,7 +469,7 @@ class Ingest:
             text_view=None if made is None else made.new,
         )
 
-    async def _replay(self, caller: Caller, key: IdempotencyKey) -> Stored | None:
+    async def _replay(self, caller: Caller, key: IdempotencyKey) -> IngestResult | None:
         """The answer that this key had before. A repeated request never revives what was deleted since."""
         now = self._p.clock.now()
         record = await self._p.catalog.find_key(caller.namespace, key.key, now)
@@ -462,16 +478,16 @@ class Ingest:
         if record.fingerprint != key.fingerprint:
             raise _reused()
         found = await self._p.catalog.find(caller.namespace, record.number, now)
-        if isinstance(found, Found):
+        if isinstance(found, FoundArtifact):
             # Its bytes are lost: ours may take their place, which the commit answers as it would this.
             whole = await self._trust.holds(caller.namespace, found.artifact.blob)
             if not whole:
                 return None
-            return Stored(found.artifact, created=record.created, blob_used=False, replayed=True)
+            return IngestResult(found.artifact, created=record.created, blob_used=False, replayed=True)
         raise gone(found) if isinstance(found, Gone) else not_found()
 
 
-def _answered(stored: Stored, draft: Draft) -> Artifact:
+def _answered(stored: IngestResult, draft: Draft) -> Artifact:
     """The artifact as the answer shows it: by what this request declares, also where that is not what is stored.
 
     It is not where the request declares nothing, or is a replay of one before the last. Its card would then cite places
@@ -488,7 +504,7 @@ def _answered(stored: Stored, draft: Draft) -> Artifact:
     return msgspec.structs.replace(a, said=said, facts=facts)
 
 
-async def _received(reception: Reception, source: AsyncIterator[bytes]) -> bytes:
+async def _received(reception: UploadSession, source: AsyncIterator[bytes]) -> bytes:
     """Take all blocks but the last, which is answered."""
     last = b""
     async for block in blocks(source):
@@ -498,7 +514,7 @@ async def _received(reception: Reception, source: AsyncIterator[bytes]) -> bytes
     return last
 
 
-def _masked(asked: Offer, incoming: Incoming) -> Offer:
+def _masked(asked: IngestRequest, incoming: RedactedIngest) -> IngestRequest:
     """The offer as it is to be stored, with a notice where secrets of the payload are not."""
     said = incoming.said(asked.said)
     if incoming.notice is not None:
@@ -508,7 +524,14 @@ def _masked(asked: Offer, incoming: Incoming) -> Offer:
     return asked if said is asked.said else msgspec.structs.replace(asked, said=said)
 
 
-def _draft_of(caller: Caller, asked: Offer, intake: Intake, oversize: Oversize, seen: Seen, made: Made | None) -> Draft:
+def _draft_of(
+    caller: Caller,
+    asked: IngestRequest,
+    intake: PayloadEncoder,
+    oversize: OversizeGuard,
+    seen: Seen,
+    made: TextViewDraft | None,
+) -> Draft:
     measure = intake.measure(dropped=oversize.dropped, dropped_at=oversize.dropped_at)
     if asked.redacted:
         seen = (msgspec.structs.replace(seen[0], redacted=asked.redacted), *seen[1:])
@@ -530,18 +553,19 @@ async def _at_its_end(task: "asyncio.Future[Any]") -> None:
 
 
 def _announce(
-    drafting: "asyncio.Future[tuple[bytes, Draft, Made | None]]", draft: tuple[bytes, Draft, Made | None]
+    drafting: "asyncio.Future[tuple[bytes, Draft, TextViewDraft | None]]",
+    draft: tuple[bytes, Draft, TextViewDraft | None],
 ) -> None:
     if not drafting.done():  # cancelled, when nobody waits any more
         drafting.set_result(draft)
 
 
-def _settled(answer: Stored | Gone | Fenced | KeyReused | None) -> Stored:
-    if isinstance(answer, Stored):
+def _settled(answer: IngestResult | Gone | UploadFenced | KeyConflict | None) -> IngestResult:
+    if isinstance(answer, IngestResult):
         return answer
-    if isinstance(answer, Fenced):
+    if isinstance(answer, UploadFenced):
         raise fenced()
-    if isinstance(answer, KeyReused):
+    if isinstance(answer, KeyConflict):
         raise _reused()
     raise not_found() if answer is None else gone(answer)
 

@@ -15,26 +15,26 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import cursor as cursors
 from coatcheck.core.jsonpath.collect import collect
 from coatcheck.core.jsonpath.contents import contents, heading
-from coatcheck.core.jsonpath.cursor import Inside
+from coatcheck.core.jsonpath.cursor import ValueCursor
 from coatcheck.core.jsonpath.decode import ODD
 from coatcheck.core.jsonpath.descend import not_json
-from coatcheck.core.jsonpath.hits import Hit, Kind, Page, Resume, compact
+from coatcheck.core.jsonpath.hits import Kind, Resume, ValueHit, ValuePage, compact
 from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.page_builder import PATIENCE_SECONDS, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
-from coatcheck.core.jsonpath.part import Part, part_of
-from coatcheck.core.jsonpath.plan import Plan, plan_of
-from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, Rendered, render, said, sentence, title
-from coatcheck.core.jsonpath.tally import PATIENCE_SECONDS, Ask
+from coatcheck.core.jsonpath.part import TextPart, part_of
+from coatcheck.core.jsonpath.plan import QueryPlan, plan_of
+from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, said, sentence, title
 from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.text.inert import MARK
 from coatcheck.core.text.plural import plural
 from coatcheck.core.window import Extent
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, check_budget
 from coatcheck.usecases.content import Content
 from coatcheck.usecases.json_path_walk import walk_over
 from coatcheck.usecases.pool import aside, count_aside, in_pool
+from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, check_budget
 from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import Reading
+from coatcheck.usecases.view import ViewReading
 
 MAX_LIMIT = 1_000
 """Values on a page; the budget usually holds fewer."""
@@ -129,7 +129,7 @@ class ReadJson(Reader):
         return answer
 
     async def of(
-        self, reading: Reading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
+        self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
     ) -> JsonAnswer:
         """The same of a payload that is open, for who reads the text alone: `values` is empty.
 
@@ -148,15 +148,15 @@ class ReadJson(Reader):
         at = None if asked.cursor is None else cursors.read(asked.cursor, number, question)
         return _Wanted(asked, plan, question, at)
 
-    async def _of(self, reading: Reading, number: int, wanted: "_Wanted") -> JsonAnswer:
+    async def _of(self, reading: ViewReading, number: int, wanted: "_Wanted") -> JsonAnswer:
         at, fields, max_tokens = wanted.at, wanted.asked.fields, wanted.asked.max_tokens
         if reading.binary:
             raise not_json("it is binary")
         content = reading.content
         asking = _Asking(reading.artifact, number, wanted.question, content, max_tokens)
-        if isinstance(at, Inside):
+        if isinstance(at, ValueCursor):
             return await self._inside(asking, at)
-        ask = Ask(
+        ask = PageRequest(
             plan=wanted.plan,
             size=content.size,
             limit=wanted.asked.limit or MAX_LIMIT,
@@ -176,7 +176,9 @@ class ReadJson(Reader):
             shown = await in_pool(self._pool, render, page, 1, fields, max_tokens, MAX_CHARS, self._tokenizer)
         return _answer(asking, page, shown, _values(page, shown, fields) if wanted.asked.values else [])
 
-    def _found(self, ask: Ask, max_tokens: int, *, first: bool) -> Walk[tuple[Page, Rendered | None]]:
+    def _found(
+        self, ask: PageRequest, max_tokens: int, *, first: bool
+    ) -> Walk[tuple[ValuePage, RenderedValues | None]]:
         """What there is, and as text unless it is one value alone: in one walk, to spare a hand-over to a thread."""
         page = yield from collect(ask, self._clock)
         alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
@@ -185,7 +187,7 @@ class ReadJson(Reader):
         seen = ask.resume.seen if ask.resume else 0
         return page, render(page, seen + 1, ask.fields, max_tokens, MAX_CHARS, self._tokenizer)
 
-    async def _alone(self, asking: "_Asking", page: Page) -> JsonAnswer | None:
+    async def _alone(self, asking: "_Asking", page: ValuePage) -> JsonAnswer | None:
         """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
         hit = page.hits[0]
         fits = hit.whole and len(hit.text) <= LONGEST
@@ -196,9 +198,9 @@ class ReadJson(Reader):
         text = hit.kind == "string"
         partial = hit.state != "sound"
         if text:  # without its quotes; one that is cut off has but the first
-            at = Inside(start + 1, end if hit.state == "cut" else end - 1, text=True, partial=partial)
+            at = ValueCursor(start + 1, end if hit.state == "cut" else end - 1, text=True, partial=partial)
         else:
-            at = Inside(start, end, text=False, partial=partial)
+            at = ValueCursor(start, end, text=False, partial=partial)
         first = [title(hit, f"({hit.kind}, {plural(end - start, 'byte')})")]
         if hit.state == "sound" and hit.kind in {"object", "array"}:
             first = await self._contents(asking, hit, start, end)
@@ -214,22 +216,22 @@ class ReadJson(Reader):
         )
         return _part_answer(asking, at, part, [shown], page.notices, partial=page.partial)
 
-    async def _contents(self, asking: "_Asking", hit: Hit, start: int, end: int) -> list[str]:
+    async def _contents(self, asking: "_Asking", hit: ValueHit, start: int, end: int) -> list[str]:
         """What is in an object or array that is too long to be shown whole, as lines."""
         deadline = self._clock() + self._patience
         inside = await walk_over(asking.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
         tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_CHARS // 3
         return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
 
-    async def _none(self, asking: "_Asking", page: Page) -> JsonAnswer:
+    async def _none(self, asking: "_Asking", page: ValuePage) -> JsonAnswer:
         """No values, in a sentence."""
         message = page.message or ("No match." if page.next is None else _NOT_YET)
         whole = " ".join((message, *page.notices))
         text, tokens = await in_pool(self._pool, sentence, whole, asking.max_tokens, self._tokenizer)
-        answer = _answer(asking, page, Rendered(text, tokens, 0, 0, None), [])
+        answer = _answer(asking, page, RenderedValues(text, tokens, 0, 0, None), [])
         return structs.replace(answer, message=message)
 
-    async def _inside(self, asking: "_Asking", at: Inside) -> JsonAnswer:
+    async def _inside(self, asking: "_Asking", at: ValueCursor) -> JsonAnswer:
         """The next part of one long value."""
         if not 0 <= at.byte <= at.end <= asking.content.size:
             raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
@@ -238,7 +240,7 @@ class ReadJson(Reader):
         part = await self._part(asking, at, "\n".join([heading, *said(notices)]))
         return _part_answer(asking, at, part, [], notices, partial=at.partial)
 
-    async def _part(self, asking: "_Asking", at: Inside, heading: str) -> Part:
+    async def _part(self, asking: "_Asking", at: ValueCursor, heading: str) -> TextPart:
         heading_tokens = self._tokenizer.count(heading) + 2
         if heading_tokens > asking.max_tokens // 2:  # a place of many rare characters
             heading, heading_tokens = MARK, 4
@@ -256,7 +258,7 @@ class ReadJson(Reader):
             tokenizer=self._tokenizer,
         )
         text = f"{heading}\n{part.text}"
-        return Part(text, self._tokenizer.count(text), part.used)
+        return TextPart(text, self._tokenizer.count(text), part.used)
 
 
 class _Asked(Struct, frozen=True):
@@ -275,9 +277,9 @@ class _Wanted(Struct, frozen=True):
     """The same, understood."""
 
     asked: _Asked
-    plan: Plan
+    plan: QueryPlan
     question: str
-    at: Inside | Resume | None
+    at: ValueCursor | Resume | None
 
 
 class _Asking(Struct, frozen=True):
@@ -290,7 +292,7 @@ class _Asking(Struct, frozen=True):
     max_tokens: int
 
 
-def _planned(path: str) -> Plan:
+def _planned(path: str) -> QueryPlan:
     return plan_of(parse_path(path))
 
 
@@ -304,7 +306,7 @@ def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
         )
 
 
-def _location(hit: Hit) -> str | None:
+def _location(hit: ValueHit) -> str | None:
     if len(hit.path) > _LOCATION_LIMIT:
         return None
     location = normalized(hit.path)
@@ -322,7 +324,7 @@ def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
     return msgspec.Raw(data)
 
 
-def _value(hit: Hit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonValue:
+def _value(hit: ValueHit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonValue:
     if hit.cells is None:
         whole = hit.whole and len(hit.text) <= clip
         text = hit.text
@@ -341,12 +343,12 @@ def _value(hit: Hit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonVa
     )
 
 
-def _values(page: Page, shown: Rendered, fields: tuple[str, ...]) -> list[JsonValue]:
+def _values(page: ValuePage, shown: RenderedValues, fields: tuple[str, ...]) -> list[JsonValue]:
     odd = ODD in page.notices
     return [_value(hit, shown.clip, fields, odd=odd) for hit in page.hits[: shown.shown]]
 
 
-def _answer(asking: _Asking, page: Page, shown: Rendered, values: list[JsonValue]) -> JsonAnswer:
+def _answer(asking: _Asking, page: ValuePage, shown: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
     following: Resume | None = page.next
     stopped: Stop = page.stopped
     if shown.shown < len(page.hits):
@@ -369,7 +371,7 @@ def _answer(asking: _Asking, page: Page, shown: Rendered, values: list[JsonValue
 
 
 def _part_answer(
-    asking: _Asking, at: Inside, part: Part, values: list[JsonValue], notices: list[str], *, partial: bool
+    asking: _Asking, at: ValueCursor, part: TextPart, values: list[JsonValue], notices: list[str], *, partial: bool
 ) -> JsonAnswer:
     end = at.byte + part.used
     left = end < at.end

@@ -18,21 +18,21 @@ from msgspec import structs
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.intake import Intake
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.view_inputs import ViewInputs, is_plain, view_inputs
-from coatcheck.core.views import TEXT, Extracted, View, ViewMeasure
-from coatcheck.ports.artifacts import Fenced, FoundView, NewView, StoredView, StoreView
-from coatcheck.ports.catalog import Found
+from coatcheck.core.views import TEXT, ExtractedText, View, ViewMeasure
+from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView, UploadFenced
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor
-from coatcheck.usecases import receive
+from coatcheck.usecases import upload_session
+from coatcheck.usecases.circuit_breaker import REFUSALS
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import not_found
 from coatcheck.usecases.lru import Lru
-from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.receive import BLOCK, Reception, fenced
+from coatcheck.usecases.upload_session import BLOCK, UploadSession, fenced
 
 _AT_ONCE: Final = 2
 """Views made at a time, each of which holds a payload and a view in memory."""
@@ -44,7 +44,7 @@ _Key = tuple[str, str, bytes, ViewInputs]
 """An artifact as it is declared: namespace, ID, digest, and what an extractor is told of it."""
 
 
-class Places(receive.Places, Protocol):
+class KeepTextDeps(upload_session.UploadSessionDeps, Protocol):
     """What making a view needs from the composition: what an ingest needs."""
 
     @property
@@ -56,15 +56,15 @@ class Places(receive.Places, Protocol):
 class KeepText:
     """The step."""
 
-    def __init__(self, places: Places, open_content: OpenContent, extractor: Extractor) -> None:
-        self._p = places
+    def __init__(self, deps: KeepTextDeps, open_content: OpenContent, extractor: Extractor) -> None:
+        self._p = deps
         self._open = open_content
         self._extractor = extractor
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
         self._without: Lru[_Key, bool] = Lru(_WITHOUT)
 
-    async def __call__(self, found: Found) -> FoundView | None:
+    async def __call__(self, found: FoundArtifact) -> FoundView | None:
         """The text view of an artifact that was found `with_bytes`, now kept; None where there is none to be had.
 
         Raises:
@@ -81,7 +81,7 @@ class KeepText:
             making.add_done_callback(lambda done: self._made(key, done))
         return await asyncio.shield(making)
 
-    async def keep(self, found: Found, made: Extracted) -> FoundView:
+    async def keep(self, found: FoundArtifact, made: ExtractedText) -> FoundView:
         """Keep a view that was made already.
 
         Raises:
@@ -105,7 +105,7 @@ class KeepText:
         if not done.cancelled() and done.exception() is None and done.result() is None:
             self._without.put(key, value=True, cost=1)
 
-    async def _make(self, found: Found) -> FoundView | None:
+    async def _make(self, found: FoundArtifact) -> FoundView | None:
         a = found.artifact
         content = self._open(found)
         spec = spec_of(a.facts.kind)
@@ -119,7 +119,7 @@ class KeepText:
             with _explained(a.id):
                 return await self._keep(found, made)
 
-    async def _extracted(self, found: Found, content: Content, cap: int) -> Extracted | None:
+    async def _extracted(self, found: FoundArtifact, content: Content, cap: int) -> ExtractedText | None:
         a = found.artifact
         payload = await content.read(0, cap)
         told = view_inputs(a.said, a.facts)
@@ -132,15 +132,15 @@ class KeepText:
             return None  # what is plain text is read as it is, before a view is made and after
         return structs.replace(made, partial=made.partial or content.size > cap)
 
-    async def _keep(self, found: Found, made: Extracted) -> FoundView:
+    async def _keep(self, found: FoundArtifact, made: ExtractedText) -> FoundView:
         a = found.artifact
         if made.text is None:
             m = a.measure
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
             return (await self._commit(found, NewView(view=_view(made, measure), blob=None))).found
-        intake = Intake(self._p.tokenizer)
+        intake = PayloadEncoder(self._p.tokenizer)
         # A full namespace is no reason not to read what is in it.
-        async with Reception(self._p, Caller(namespace=a.namespace), intake, limited=False) as reception:
+        async with UploadSession(self._p, Caller(namespace=a.namespace), intake, limited=False) as reception:
             last = max(0, (len(made.text) - 1) // BLOCK * BLOCK)
             for at in range(0, last, BLOCK):
                 await reception.take(made.text[at : at + BLOCK])
@@ -154,21 +154,21 @@ class KeepText:
             new = NewView(view=_view(made, measure), blob=blob, inline=inline)
             return (await reception.settled(self._commit(found, new))).found
 
-    async def _commit(self, found: Found, new: NewView) -> StoredView:
+    async def _commit(self, found: FoundArtifact, new: NewView) -> StoredView:
         a, now = found.artifact, self._p.clock.now()
         number = ids.parse(a.id)
         change = StoreView(namespace=a.namespace, number=number, now=now, new=new, inputs=view_inputs(a.said, a.facts))
-        with self._p.catalog_outage.watched():
+        with self._p.catalog_breaker.watched():
             answer = await self._p.catalog.store_view(change)
-        if isinstance(answer, Fenced):
+        if isinstance(answer, UploadFenced):
             raise fenced()
         if answer is None:
-            waits = self._p.shelter.find(a.namespace, number, now) is not None
+            waits = self._p.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
 
 
-def _view(made: Extracted, measure: ViewMeasure) -> View:
+def _view(made: ExtractedText, measure: ViewMeasure) -> View:
     return View(name=TEXT, extractor=made.extractor, partial=made.partial, sections=made.sections, measure=measure)
 
 

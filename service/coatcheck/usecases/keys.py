@@ -17,8 +17,8 @@ from coatcheck.core.keys import (
     KEY_ID,
     SECRET_BYTES,
     KeyInfo,
+    KeySecret,
     NamespaceInfo,
-    Secret,
     administered,
     check_namespace,
     check_rates,
@@ -80,7 +80,7 @@ class AdministerKeys:
         session_prefix: str | None = None,
         life: timedelta | None = None,
         rates: Rates = UNSAID,
-    ) -> tuple[KeyInfo, Secret]:
+    ) -> tuple[KeyInfo, KeySecret]:
         """Make a key, and its namespace where there is none of that name.
 
         Args:

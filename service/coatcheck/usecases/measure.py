@@ -4,7 +4,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.context import Ask, Counter, Counts, Measured, Policy, measure
+from coatcheck.core.context import CompactionPolicy, CountCache, Counter, Measured, MeasureRequest, measure
 from coatcheck.core.context.shape import Value
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
@@ -13,23 +13,30 @@ from coatcheck.usecases.pool import in_pool
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasurePlaces:
+class MeasureDeps:
     """What the composition hands to this verb."""
 
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
-    counts: Counts = field(default_factory=Counts)
+    counts: CountCache = field(default_factory=CountCache)
 
 
 class MeasureContext:
     """The verb."""
 
-    def __init__(self, places: MeasurePlaces) -> None:
-        self._p = places
+    def __init__(self, deps: MeasureDeps) -> None:
+        self._p = deps
 
     async def __call__(
-        self, caller: Caller, body: Value, ask: Ask, policy: Policy, *, named: str | None, session: str | None
+        self,
+        caller: Caller,
+        body: Value,
+        ask: MeasureRequest,
+        policy: CompactionPolicy,
+        *,
+        named: str | None,
+        session: str | None,
     ) -> Measured:
         """The account of a request body; its two gauges are noted in the session's account.
 

@@ -10,24 +10,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller, Kind
-from coatcheck.core.clip import Budget
+from coatcheck.core.clip import ClipBudget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.outline.model import Entry, Found, Landmarks, Scanner, Structure
+from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineReader, OutlineScanner
 from coatcheck.core.outline.narrow import chosen, section_of
 from coatcheck.core.outline.output import Phases, times
-from coatcheck.core.outline.render import MIN_TOKENS, Rendered, render
+from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, render
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views import Section
-from coatcheck.core.window import NUMBER_LIMIT, Place
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.core.window import NUMBER_LIMIT, Position
+from coatcheck.usecases.byte_positions import at_byte
 from coatcheck.usecases.content import BLOCK_BYTES
-from coatcheck.usecases.places import at_byte
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import Reading
+from coatcheck.usecases.view import ViewReading
 
 MAX_LIMIT: Final = 1_000
 """Entries of one answer; the budget usually holds fewer."""
@@ -112,7 +112,7 @@ class Outline(Reader):
         return answer
 
     async def of(
-        self, reading: Reading, *, offset: int, limit: int | None, max_tokens: int, ways: Ways
+        self, reading: ViewReading, *, offset: int, limit: int | None, max_tokens: int, ways: Ways
     ) -> OutlineAnswer:
         """The same of a view that is open; `ways` say how to go on.
 
@@ -131,8 +131,8 @@ class Outline(Reader):
             notices.insert(0, message or "")
         elif offset >= len(found.entries):
             raise _past_end(reading, offset, len(found.entries))
-        budget, most, more = Budget(max_tokens, MAX_CHARS), limit or MAX_LIMIT, ways.more
-        shown: Rendered = await in_pool(
+        budget, most, more = ClipBudget(max_tokens, MAX_CHARS), limit or MAX_LIMIT, ways.more
+        shown: RenderedOutline = await in_pool(
             self._pool, render, found.entries, offset, most, budget, self._tokenizer, notices, more=more
         )
         end = offset + shown.shown
@@ -154,7 +154,7 @@ class Outline(Reader):
         )
         return await self.shown(reading, answer, max_tokens)
 
-    async def entry(self, reading: Reading, wanted: str) -> tuple[Reading, Entry]:
+    async def entry(self, reading: ViewReading, wanted: str) -> tuple[ViewReading, Entry]:
         """Returns the entry of a view's outline that `wanted` means, and the view narrowed to it, if it has lines.
 
         Raises:
@@ -165,25 +165,27 @@ class Outline(Reader):
         sections, nth = section_of(found.entries, number)
         return (reading if nth is None else replace(reading, sections=sections, nth=nth)), found.entries[number]
 
-    async def _found(self, reading: Reading) -> tuple[Found, int]:
+    async def _found(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
         """The entries, and how many bytes were looked at for them."""
         extent = reading.extent
         size = extent.end - extent.start
         sections = _within(reading)
         if reading.binary or not size:
-            return Found([]), size
+            return OutlineEntries([]), size
         marks: Landmarks = spec_of(reading.artifact.facts.kind).landmarks
         if sections and not marks.beside_sections:
             lacking = () if reading.sections_end else ("Only the beginning was looked through for sections.",)
-            return Found(of_sections(sections), reading.sections_end, lacking), size
+            return OutlineEntries(of_sections(sections), reading.sections_end, lacking), size
         if marks.structure is not None:
             shape, looked = await self._structure(reading, marks.structure, marks.whole_bytes)
-            return Found([*of_sections(sections), *shape.entries], shape.exact, shape.notices), looked
+            return OutlineEntries([*of_sections(sections), *shape.entries], shape.exact, shape.notices), looked
         head = await reading.read(extent.start, extent.start + _HEAD)
         scanner = marks.scanner(_names(reading.artifact), head)
-        return (Found([]), size) if scanner is None else await self._scan(reading, scanner)
+        return (OutlineEntries([]), size) if scanner is None else await self._scan(reading, scanner)
 
-    async def _structure(self, reading: Reading, read: Structure, whole_bytes: int | None) -> tuple[Found, int]:
+    async def _structure(
+        self, reading: ViewReading, read: OutlineReader, whole_bytes: int | None
+    ) -> tuple[OutlineEntries, int]:
         """The entries of a structure, and how many bytes they speak of."""
         extent = reading.extent
         size = extent.end - extent.start
@@ -193,7 +195,7 @@ class Outline(Reader):
         found = await in_pool(self._pool, read, head, lines, whole=whole)
         return found, size if whole_bytes is None else len(head)
 
-    async def _scan(self, reading: Reading, scanner: Scanner) -> tuple[Found, int]:
+    async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
         """Feed the lines, until their end, the deadline, or more than is looked at."""
         extent = reading.extent
         deadline = self._clock() + self._patience
@@ -220,10 +222,10 @@ class Outline(Reader):
             head = await reading.read(extent.start, extent.start + _HEAD)
             said = times(head, await reading.read(extent.end - _HEAD, extent.end))
             notices += [said] if said else []
-        return Found(entries, whole, tuple(notices)), at - extent.start
+        return OutlineEntries(entries, whole, tuple(notices)), at - extent.start
 
 
-def _fed(scanner: Scanner, data: bytes, place: Place) -> Place:
+def _fed(scanner: OutlineScanner, data: bytes, place: Position) -> Position:
     scanner.feed(data, place)
     return place.after(data)
 
@@ -232,7 +234,7 @@ def _names(artifact: Artifact) -> tuple[str | None, ...]:
     return artifact.said.title, artifact.facts.title, artifact.said.url, artifact.facts.url
 
 
-def _within(reading: Reading) -> tuple[Section, ...]:
+def _within(reading: ViewReading) -> tuple[Section, ...]:
     """The sections of what is read; of a section, those inside it."""
     outer = reading.section
     if outer is None:
@@ -240,7 +242,7 @@ def _within(reading: Reading) -> tuple[Section, ...]:
     return tuple(s for s in reading.sections if outer.start <= s.start and s.end <= outer.end and s.level > outer.level)
 
 
-def _nothing(reading: Reading) -> str:
+def _nothing(reading: ViewReading) -> str:
     if reading.binary:
         what = (
             reading.artifact.said.media_type or reading.artifact.facts.media_type or reading.artifact.facts.kind.value
@@ -253,7 +255,7 @@ def _nothing(reading: Reading) -> str:
     )
 
 
-def _past_end(reading: Reading, offset: int, total: int) -> CoatcheckError:
+def _past_end(reading: ViewReading, offset: int, total: int) -> CoatcheckError:
     asked = f"Offset {offset} is past" if offset < NUMBER_LIMIT else "The offset is far past"
     last = f"from 0 to {total - 1}" if total > 1 else "of 0"
     return CoatcheckError(

@@ -14,19 +14,19 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.clip import Budget
+from coatcheck.core.clip import ClipBudget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
-    Composed,
-    Part,
+    DocumentPart,
     Passage,
+    PassageScanner,
+    PassageText,
     Ranking,
-    Scanner,
     Terms,
-    Weights,
+    TermWeights,
     compose,
     earlier_first,
     regions,
@@ -41,12 +41,12 @@ from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, Place
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.window import Extent, Position
 from coatcheck.usecases.content import BLOCK_BYTES
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import OpenView, Reading
+from coatcheck.usecases.view import OpenView, ViewReading
 
 MIN_TOKENS = 128
 """What one window needs."""
@@ -110,7 +110,7 @@ class FindPassages(Reader):
         patience: float | None = None,
     ) -> None:
         super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
-        self._paused: dict[_Question, Scanner] = {}
+        self._paused: dict[_Question, PassageScanner] = {}
 
     async def __call__(
         self,
@@ -135,7 +135,7 @@ class FindPassages(Reader):
         self._view.told(reading, answer.tokens)
         return answer
 
-    async def of(self, reading: Reading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
+    async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
         """The same of a view that is open. `concise`: leave out passages that answer far less well than the best.
 
         Raises:
@@ -154,7 +154,7 @@ class FindPassages(Reader):
                 Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
             )
         kept = _Kept(reading)
-        looking = _Looking(kept, asked, Budget(max_tokens, MAX_CHARS), self._tokenizer, concise=concise)
+        looking = _Looking(kept, asked, ClipBudget(max_tokens, MAX_CHARS), self._tokenizer, concise=concise)
         scanner, made = await self._scan(kept, query, looking)
         if made is None:
             made = await in_pool(self._pool, looking.made, await _parts(kept, looking.places))
@@ -163,7 +163,7 @@ class FindPassages(Reader):
         answer = _answer(reading, asked, looking.weights, scanner, kept.size, made, looking.notices)
         return await self.shown(reading, answer, max_tokens)
 
-    async def _scan(self, kept: "_Kept", query: str, looking: "_Looking") -> tuple[Scanner, Composed | None]:
+    async def _scan(self, kept: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
         """Look at the content until its end or the deadline; the next block is read while one is looked at.
 
         Answers what is shown as well, where all that it needs is at hand.
@@ -183,7 +183,7 @@ class FindPassages(Reader):
             if not block or scanner.full or self._clock() >= deadline:
                 return scanner, await in_pool(self._pool, looking.at_hand, scanner)
 
-    def _pause(self, key: "_Question", scanner: Scanner) -> None:
+    def _pause(self, key: "_Question", scanner: PassageScanner) -> None:
         self._paused[key] = scanner
         while len(self._paused) > _PAUSED:
             del self._paused[next(iter(self._paused))]
@@ -195,7 +195,7 @@ _Question = tuple[str, int, int, str]
 class _Kept:
     """The part that is looked at, counted from its own beginning; the blocks of a small one stay at hand."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ViewReading) -> None:
         self.reading = reading
         self._start = reading.extent.start
         self.size = reading.extent.end - reading.extent.start
@@ -213,26 +213,26 @@ class _Kept:
             self._blocks[at] = data
         return data
 
-    async def part(self, extent: Extent) -> Part:
+    async def part(self, extent: Extent) -> DocumentPart:
         """A range of the part, and where in the view it begins."""
         begin = self._begin(extent)
         return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
 
-    def at_hand(self, extent: Extent) -> Part | None:
+    def at_hand(self, extent: Extent) -> DocumentPart | None:
         """The same, where its blocks are at hand."""
         begin = self._begin(extent)
         held = self._held(begin.byte - self._start, extent.end)
         return None if held is None else self._after(begin, extent, held)
 
-    def _begin(self, extent: Extent) -> Place:
+    def _begin(self, extent: Extent) -> Position:
         """The beginning of the frame in which a range begins."""
         index = self.reading.content.index
         frame = (self._start + extent.start) // index.frame_size
-        return Place(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
+        return Position(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
 
-    def _after(self, begin: Place, extent: Extent, data: bytes) -> Part:
+    def _after(self, begin: Position, extent: Extent, data: bytes) -> DocumentPart:
         skip = self._start + extent.start - begin.byte
-        return Part(begin.after(data[:skip]), data[skip:])
+        return DocumentPart(begin.after(data[:skip]), data[skip:])
 
     def _held(self, start: int, end: int) -> bytes | None:
         """These bytes of the part, where all of them are at hand."""
@@ -245,8 +245,8 @@ class _Kept:
         return b"".join(block for block in held if block)[start - first : end - first]
 
 
-async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
-    out: list[Part] = []
+async def _parts(kept: _Kept, places: list[Extent]) -> list[DocumentPart]:
+    out: list[DocumentPart] = []
     for at in range(0, len(places), _AT_ONCE):
         out += await asyncio.gather(*(kept.part(place) for place in places[at : at + _AT_ONCE]))
     return out
@@ -255,26 +255,28 @@ async def _parts(kept: _Kept, places: list[Extent]) -> list[Part]:
 class _Looking:
     """The closer look at what a scan found, in worker threads: in one go where all of it is at hand."""
 
-    def __init__(self, kept: _Kept, asked: Terms, budget: Budget, tokenizer: Tokenizer, *, concise: bool) -> None:
+    def __init__(self, kept: _Kept, asked: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
         self._kept = kept
         self._concise = concise
         self._asked = asked
         self._budget = budget
         self._tokenizer = tokenizer
-        self.weights = Weights((), ())
+        self.weights = TermWeights((), ())
         self.places: list[Extent] = []
         self.notices: list[str] = []
 
-    def fed(self, scanner: Scanner | None, block: bytes, *, last: bool) -> tuple[Scanner, Composed | None]:
+    def fed(
+        self, scanner: PassageScanner | None, block: bytes, *, last: bool
+    ) -> tuple[PassageScanner, PassageText | None]:
         """A scanner that has seen the block as well, and after the `last` one what is shown, if that is `at_hand`.
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or Scanner(self._asked.looked_for)
+        scanner = scanner or PassageScanner(self._asked.looked_for)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 
-    def at_hand(self, scanner: Scanner) -> Composed | None:
+    def at_hand(self, scanner: PassageScanner) -> PassageText | None:
         """What is shown; None where parts of it must be read first, at `places`."""
         hits = scanner.hits()
         self.weights = weigh(hits, self._asked.looked_for)
@@ -284,7 +286,7 @@ class _Looking:
         whole = [part for part in parts if part is not None]
         return self.made(whole) if len(whole) == len(parts) else None
 
-    def made(self, parts: list[Part]) -> Composed:
+    def made(self, parts: list[DocumentPart]) -> PassageText:
         """What is shown of the parts."""
         reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
         missing = _named(asked, self.weights.missing, grams=False)
@@ -306,19 +308,19 @@ class _Looking:
         )
         return made if made.passages else self._nothing()
 
-    def _nothing(self) -> Composed:
+    def _nothing(self) -> PassageText:
         """A sentence that says so, and what to try instead."""
         reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
         if not self._kept.size:
             text = fit_text(f"{MARK} No passage: {reading.name} is empty.", self._budget.tokens, tokenizer)
-            return Composed(text, tokenizer.count(text), [])
+            return PassageText(text, tokenizer.count(text), [])
         lines = plural(reading.lines.last - reading.lines.first + 1, "line")
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
         every = _named(asked, tuple(range(len(asked.terms))), grams=True)
         advice = " ".join(self.notices) or 'Try other words, or pattern="…" to search it.'
         text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", self._budget.tokens, tokenizer)
-        return Composed(text, tokenizer.count(text), [])
+        return PassageText(text, tokenizer.count(text), [])
 
 
 def _named(asked: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
@@ -349,12 +351,12 @@ def _notices(asked: Terms, end: int, size: int, *, full: bool) -> list[str]:
 
 
 def _answer(
-    reading: Reading,
+    reading: ViewReading,
     asked: Terms,
-    weights: Weights,
-    scanner: Scanner,
+    weights: TermWeights,
+    scanner: PassageScanner,
     size: int,
-    made: Composed,
+    made: PassageText,
     notices: list[str],
 ) -> PassagesAnswer:
     missing = set(weights.missing)

@@ -12,15 +12,15 @@ from coatcheck.core.retention import (
     PLAN_LIFE,
     REMOVING,
     Criteria,
-    Drafting,
     Job,
-    Plan,
+    JobScope,
+    PlanBuilder,
     PlanPart,
+    RetentionPlan,
     Sample,
-    Scope,
     check_scope,
 )
-from coatcheck.core.retention.changes import ClosePlan, KeepParts, Live, OpenPlan
+from coatcheck.core.retention.changes import ClosePlan, KeepParts, LiveTotals, OpenPlan
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 
@@ -60,7 +60,7 @@ class PlanRetention:
         self._grace = grace
         self._settled = settled
 
-    async def __call__(self, job: Job, scope: Scope) -> Plan:
+    async def __call__(self, job: Job, scope: JobScope) -> RetentionPlan:
         """Plan it.
 
         Raises:
@@ -69,7 +69,7 @@ class PlanRetention:
         check_scope(job, scope)
         moment = await self._settled() if job is Job.EXPIRE else self._clock.now()
         plan_id = self._new_id()
-        drafting = Drafting(job, scope, moment)
+        drafting = PlanBuilder(job, scope, moment)
         criteria = await self._criteria(job, scope, moment)
         await self._retention.open_plan(
             OpenPlan(plan_id=plan_id, job=job, scope=scope, criteria=criteria, until=moment + PLAN_LIFE)
@@ -83,9 +83,9 @@ class PlanRetention:
         await self._retention.close_plan(ClosePlan(plan_id=plan_id, plan=plan))
         return plan
 
-    async def live(self, scope: Scope) -> Live:
+    async def live(self, scope: JobScope) -> LiveTotals:
         """What there is where a scope points."""
-        total = Live()
+        total = LiveTotals()
         async for namespace in self._namespaces(scope):
             total = _sum(total, await self._live_of(namespace))
         return total
@@ -93,13 +93,13 @@ class PlanRetention:
     def _before(self, job: Job, moment: datetime) -> datetime:
         return moment - self._grace if job is Job.SWEEP else moment
 
-    async def _criteria(self, job: Job, scope: Scope, moment: datetime) -> Criteria:
+    async def _criteria(self, job: Job, scope: JobScope, moment: datetime) -> Criteria:
         if job is not Job.EVICT:
             return Criteria(job=job, moment=moment, namespace=scope.namespace, session=scope.session)
         read_until, seq = await self._cut(scope, moment)
         return Criteria(job=job, moment=moment, namespace=scope.namespace, read_until=read_until, read_until_seq=seq)
 
-    async def _cut(self, scope: Scope, moment: datetime) -> tuple[datetime, int]:
+    async def _cut(self, scope: JobScope, moment: datetime) -> tuple[datetime, int]:
         """The last read and the row up to which artifacts have to go for the rest to fit."""
         namespace = scope.namespace or ""
         live = await self._live_of(namespace)
@@ -118,11 +118,11 @@ class PlanRetention:
                 break
         return last
 
-    async def _draft(self, plan_id: str, drafting: Drafting, criteria: Criteria) -> Live:
+    async def _draft(self, plan_id: str, drafting: PlanBuilder, criteria: Criteria) -> LiveTotals:
         """Take every candidate, and keep the parts as they fill; answers what there is where they are."""
-        total = Live()
+        total = LiveTotals()
         waiting: list[PlanPart] = []
-        scope = Scope(namespace=criteria.namespace)
+        scope = JobScope(namespace=criteria.namespace)
         async for namespace in self._namespaces(scope):
             total = _sum(total, await self._live_of(namespace))
             drafting.held += await self._retention.held_back(namespace, criteria, criteria.moment)
@@ -142,7 +142,7 @@ class PlanRetention:
         await self._keep(plan_id, waiting)
         return total
 
-    async def _samples(self, drafting: Drafting) -> list[Sample]:
+    async def _samples(self, drafting: PlanBuilder) -> list[Sample]:
         by_namespace: dict[str, list[int]] = {}
         for namespace, number in drafting.largest:
             by_namespace.setdefault(namespace, []).append(number)
@@ -158,8 +158,8 @@ class PlanRetention:
             await self._retention.keep_parts(KeepParts(plan_id=plan_id, parts=tuple(waiting)))
             waiting.clear()
 
-    async def _live_of(self, namespace: str) -> Live:
-        total, after = Live(), 0
+    async def _live_of(self, namespace: str) -> LiveTotals:
+        total, after = LiveTotals(), 0
         while True:
             live, last = await self._retention.live(namespace, after=after, limit=_COUNTED)
             total = _sum(total, live)
@@ -167,7 +167,7 @@ class PlanRetention:
                 return total
             after = last
 
-    async def _namespaces(self, scope: Scope) -> AsyncGenerator[str]:
+    async def _namespaces(self, scope: JobScope) -> AsyncGenerator[str]:
         if scope.namespace is not None:
             yield scope.namespace
             return
@@ -177,5 +177,5 @@ class PlanRetention:
             yield namespace
 
 
-def _sum(one: Live, other: Live) -> Live:
-    return Live(one.artifacts + other.artifacts, one.bytes + other.bytes)
+def _sum(one: LiveTotals, other: LiveTotals) -> LiveTotals:
+    return LiveTotals(one.artifacts + other.artifacts, one.bytes + other.bytes)

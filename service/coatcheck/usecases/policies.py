@@ -14,8 +14,8 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
-from coatcheck.core.policy import EVERYWHERE, NO_RULES, Policy, Rules, Scope, Source, check, said
-from coatcheck.core.quota import Room, room_of
+from coatcheck.core.policy import EVERYWHERE, NO_RULES, Policy, PolicyScope, PolicySource, Rules, check, said
+from coatcheck.core.quota import QuotaLimits, room_of
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, PolicyVersion, SetPolicy
 
@@ -27,11 +27,11 @@ HISTORY: Final = 100
 """Versions of one scope that are listed."""
 
 
-class Explained(NamedTuple):
+class EffectivePolicy(NamedTuple):
     """What holds for a payload, and which scope says so."""
 
     policy: Policy
-    sources: dict[str, Source]
+    sources: dict[str, PolicySource]
 
 
 class Policies:
@@ -70,7 +70,7 @@ class Policies:
         """What holds for a payload that is described so far; see `Rules.effective`. Never waits."""
         return self.rules.effective(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
 
-    def room(self, namespace: str) -> Room | None:
+    def room(self, namespace: str) -> QuotaLimits | None:
         """The most that a namespace may hold; None: without a limit."""
         return room_of(self.rules.effective(namespace)) if self.rules else None
 
@@ -94,7 +94,7 @@ class Policies:
         own = {space: self.tombstone_life(space, otherwise) for space in spaces}
         return own.pop(EVERYWHERE, otherwise), own
 
-    async def set(self, caller: Caller, scope: Scope, policy: Policy) -> int:
+    async def set(self, caller: Caller, scope: PolicyScope, policy: Policy) -> int:
         """Have this policy hold for a scope, in the place of the one that it has; answers the new version.
 
         Raises:
@@ -109,7 +109,7 @@ class Policies:
         await self.refresh()
         return version or 0
 
-    async def remove(self, caller: Caller, scope: Scope) -> int:
+    async def remove(self, caller: Caller, scope: PolicyScope) -> int:
         """Have no policy hold for a scope any more; answers the version that says so.
 
         Raises:
@@ -124,7 +124,7 @@ class Policies:
         await self.refresh()
         return version
 
-    async def current(self, caller: Caller, namespace: str | None) -> tuple[int, list[tuple[Scope, Policy]]]:
+    async def current(self, caller: Caller, namespace: str | None) -> tuple[int, list[tuple[PolicyScope, Policy]]]:
         """The last version, and all policies that may concern a namespace: its own, and those of all namespaces.
 
         Who administers every namespace and names none gets them all.
@@ -136,7 +136,7 @@ class Policies:
         version, rules = await self._decisions.policies()
         return version, [each for each in rules.all() if only is None or each[0].namespace in {only, EVERYWHERE}]
 
-    async def show(self, caller: Caller, scope: Scope) -> list[PolicyVersion]:
+    async def show(self, caller: Caller, scope: PolicyScope) -> list[PolicyVersion]:
         """The versions of a scope's policy, newest first.
 
         Raises:
@@ -158,7 +158,7 @@ class Policies:
         kind: str | None = None,
         tool_name: str | None = None,
         labels: tuple[str, ...] = (),
-    ) -> Explained:
+    ) -> EffectivePolicy:
         """What would hold for such a payload, and which scope says each part of it.
 
         Raises:
@@ -168,17 +168,17 @@ class Policies:
         _, rules = await self._decisions.policies()
         policy = rules.effective(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
         sources = rules.explain(space, session=session, kind=kind, tool_name=tool_name, labels=labels)
-        return Explained(policy, sources)
+        return EffectivePolicy(policy, sources)
 
 
-def not_found(scope: Scope) -> CoatcheckError:
+def not_found(scope: PolicyScope) -> CoatcheckError:
     """There is no policy to be had."""
     return CoatcheckError(
         Code.POLICY_NOT_FOUND, f"There is no policy for {scope}. List the policies to see which scopes have one."
     )
 
 
-def _allow(caller: Caller, scope: Scope) -> None:
+def _allow(caller: Caller, scope: PolicyScope) -> None:
     if scope.namespace == EVERYWHERE:
         require_everywhere(caller)
     else:

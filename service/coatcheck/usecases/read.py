@@ -15,33 +15,22 @@ from msgspec import Struct
 
 from coatcheck.core import cursor as cursors
 from coatcheck.core.artifact import Caller
-from coatcheck.core.clip import Budget, Verbatim, clip
+from coatcheck.core.clip import ClipBudget, Verbatim, clip
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
 from coatcheck.core.hexdump import ROW, clip_dump
 from coatcheck.core.sections import SectionPart, nth_section
-from coatcheck.core.text.seen import Seen, has_hidden, settled
+from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
 from coatcheck.core.token_clip import clip_tokens
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import (
-    Extent,
-    Place,
-    Span,
-    Unit,
-    Window,
-    nth_char,
-    nth_newline,
-    past_end,
-    span,
-    window,
-)
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
-from coatcheck.usecases.places import at_byte, past_end_of, place_of
+from coatcheck.core.window import Extent, Position, Span, Unit, Window, nth_char, nth_newline, past_end, span, window
+from coatcheck.usecases.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.token_places import TokenPlaces
-from coatcheck.usecases.view import OpenView, Reading, writes_over_lines
+from coatcheck.usecases.token_positions import TokenPositions
+from coatcheck.usecases.view import OpenView, ViewReading, writes_over_lines
 
 _SEEN_LIMIT = 1024 * 1024
 """The same where most bytes are hidden: a longer line of frames is shown in several answers."""
@@ -55,7 +44,7 @@ _TOKEN_UNIT_LEAST = 16
 Stop = Literal["limit", "max_tokens", "max_characters", "end"]
 
 
-class ReadAsk(Struct, frozen=True, kw_only=True):
+class ReadRequest(Struct, frozen=True, kw_only=True):
     """What a caller asks for. With a cursor, neither offset nor unit."""
 
     unit: Unit | None = None
@@ -128,7 +117,7 @@ class _Piece(Struct, frozen=True):
 
     text: str
     tokens: int
-    end: Place
+    end: Position
     cut: Stop
     ends_line: bool
     extent: Extent | None = None
@@ -148,9 +137,9 @@ class Read(Reader):
         patience: float | None = None,
     ) -> None:
         super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
-        self._tokens = TokenPlaces(tokenizer, pool, clock, self._patience)
+        self._tokens = TokenPositions(tokenizer, pool, clock, self._patience)
 
-    async def __call__(self, caller: Caller, number: int, ask: ReadAsk) -> ReadAnswer:
+    async def __call__(self, caller: Caller, number: int, ask: ReadRequest) -> ReadAnswer:
         """The text of a span of lines, characters, bytes or tokens, cut to the budget.
 
         Raises:
@@ -167,7 +156,7 @@ class Read(Reader):
         self._view.told(reading, answer.tokens)
         return answer
 
-    async def of(self, reading: Reading, number: int, ask: ReadAsk, at: Cursor | None = None) -> ReadAnswer:
+    async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:
         """The same of a view that is open: `at` is the cursor of `ask`, whose view and section are not looked at.
 
         Raises:
@@ -182,7 +171,7 @@ class Read(Reader):
             _check_cursor(at, ask, reading)
         asked = span(unit, None if at else ask.offset, ask.limit)
         page, left = (at.page, at.left) if at and ask.limit is None else (asked.limit, asked.limit)
-        budget = Budget(ask.max_tokens, MAX_CHARS)
+        budget = ClipBudget(ask.max_tokens, MAX_CHARS)
         if unit == "token":
             start, piece = await self._by_token(reading, asked, at, left, budget)
         else:
@@ -192,7 +181,9 @@ class Read(Reader):
         after = Cursor(reading.view, unit, 0, page, section=reading.nth)
         return await self.shown(reading, _answer(reading, number, after, start, piece, extent), ask.max_tokens)
 
-    async def _by_text(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+    async def _by_text(
+        self, reading: ViewReading, start: Position, unit: Unit, left: int | None, budget: ClipBudget
+    ) -> _Piece:
         stop = reading.extent.end
         as_seen = unit == "line" and reading.view == "text"
         frames = as_seen and await writes_over_lines(reading)
@@ -217,7 +208,9 @@ class Read(Reader):
         cut: Stop = got.cut or ("end" if end.byte == stop else "limit" if whole else "max_characters")
         return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
 
-    async def _hex(self, reading: Reading, start: Place, unit: Unit, left: int | None, budget: Budget) -> _Piece:
+    async def _hex(
+        self, reading: ViewReading, start: Position, unit: Unit, left: int | None, budget: ClipBudget
+    ) -> _Piece:
         most = min(budget.tokens, MAX_CHARS // ROW) * ROW
         data = await reading.read(start.byte, start.byte + (most if left is None else min(left, most)))
         shown, text, tokens, cut = await in_pool(self._pool, clip_dump, data, start.byte, budget, self._tokenizer)
@@ -228,8 +221,8 @@ class Read(Reader):
         return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _left(unit, left, start, end))
 
     async def _by_token(
-        self, reading: Reading, asked: Span, at: Cursor | None, left: int | None, budget: Budget
-    ) -> tuple[Place, _Piece]:
+        self, reading: ViewReading, asked: Span, at: Cursor | None, left: int | None, budget: ClipBudget
+    ) -> tuple[Position, _Piece]:
         part = _Part(reading)
         first = at.token if at else asked.offset
         if part.size == 0 and first == 0:
@@ -260,7 +253,7 @@ class Read(Reader):
 class _Part:
     """The part that is read as a text by itself, whose tokens are counted from its own beginning."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ViewReading) -> None:
         self._reading = reading
         extent = reading.extent
         self.start = extent.start
@@ -279,7 +272,7 @@ class _Part:
         return await self._reading.read(self.start + start, self.start + end)
 
 
-async def _start(reading: Reading, asked: Span) -> Place:
+async def _start(reading: ViewReading, asked: Span) -> Position:
     """Where a span begins. One that would begin before the section begins with it."""
     extent = reading.extent
     place = await place_of(reading.content, asked)
@@ -290,7 +283,7 @@ async def _start(reading: Reading, asked: Span) -> Place:
     return place
 
 
-def _check_binary(reading: Reading, unit: Unit, max_tokens: int) -> None:
+def _check_binary(reading: ViewReading, unit: Unit, max_tokens: int) -> None:
     if unit != "byte":
         raise CoatcheckError(
             Code.NOT_TEXT,
@@ -301,7 +294,7 @@ def _check_binary(reading: Reading, unit: Unit, max_tokens: int) -> None:
     check_budget(max_tokens, HEX_MIN_TOKENS)
 
 
-def _from_cursor(ask: ReadAsk, number: int) -> Cursor:
+def _from_cursor(ask: ReadRequest, number: int) -> Cursor:
     at = cursors.read(ask.cursor or "", number)
     if ask.offset is not None or (ask.unit is not None and ask.unit != at.unit):
         raise CoatcheckError(
@@ -310,7 +303,7 @@ def _from_cursor(ask: ReadAsk, number: int) -> Cursor:
     return at
 
 
-def _check_cursor(at: Cursor, ask: ReadAsk, reading: Reading) -> None:
+def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
     """Refuse a cursor of another view or section than is asked for, and one that points elsewhere."""
     section = reading.section.name if reading.section else None
     named = at.section if ask.section is None else nth_section(reading.sections, ask.section)
@@ -323,8 +316,8 @@ def _check_cursor(at: Cursor, ask: ReadAsk, reading: Reading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, frames: bool, ends: bool) -> Seen:
-    return Seen(data if ends else data[: settled(data)], frames=frames)
+def _seen(data: bytes, *, frames: bool, ends: bool) -> VisibleText:
+    return VisibleText(data if ends else data[: settled(data)], frames=frames)
 
 
 def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
@@ -340,14 +333,16 @@ def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
     return at if at >= 0 else None
 
 
-def _left(unit: Unit, left: int | None, start: Place, end: Place) -> int | None:
+def _left(unit: Unit, left: int | None, start: Position, end: Position) -> int | None:
     if left is None:
         return None
     given = {"line": end.newlines - start.newlines, "char": end.chars - start.chars}
     return max(0, left - given.get(unit, end.byte - start.byte))
 
 
-def _answer(reading: Reading, number: int, after: Cursor, start: Place, piece: _Piece, extent: Extent) -> ReadAnswer:
+def _answer(
+    reading: ViewReading, number: int, after: Cursor, start: Position, piece: _Piece, extent: Extent
+) -> ReadAnswer:
     m = reading.measure
     end = piece.end
     complete = piece.cut in {"limit", "end"}
@@ -375,7 +370,7 @@ def _answer(reading: Reading, number: int, after: Cursor, start: Place, piece: _
     )
 
 
-def _offset(unit: Unit, end: Place, token: int, *, ends_line: bool) -> tuple[Unit, int]:
+def _offset(unit: Unit, end: Position, token: int, *, ends_line: bool) -> tuple[Unit, int]:
     if unit == "token":
         return unit, token
     if unit == "line" and ends_line:

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from coatcheck.core.redact.answers import revealed
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.usecases.asking import MAX_CHARS
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.view import OpenView, Reading
+from coatcheck.usecases.read_bounds import MAX_CHARS
+from coatcheck.usecases.view import OpenView, ViewReading
 
 A = TypeVar("A", bound=Struct)
 
@@ -41,7 +41,7 @@ class Reader:
         self._clock = clock
         self._patience = self.PATIENCE_SECONDS if patience is None else patience
 
-    async def shown(self, reading: Reading, answer: A, tokens: int) -> A:
+    async def shown(self, reading: ViewReading, answer: A, tokens: int) -> A:
         """An answer as it is given: where secrets are hidden in what was read, with markers in their place."""
         if reading.mask is None or reading.binary:
             return answer

@@ -7,24 +7,24 @@ from msgspec import UNSET
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.policy import Kept, kept
+from coatcheck.core.policy import RetentionTerms, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.read_answer import is_read_answer
-from coatcheck.ports.artifacts import Stored
-from coatcheck.usecases.asking import MAX_TOKENS
+from coatcheck.ports.artifacts import IngestResult
 from coatcheck.usecases.compare import PREVIOUS
-from coatcheck.usecases.draft import Cut, Draft, policy_of
-from coatcheck.usecases.ingest_places import IngestPlaces
-from coatcheck.usecases.offer import Notice, Offer, Receipt
+from coatcheck.usecases.draft import Draft, RenderedCard, policy_of
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.ingest_request import IngestRequest, Notice, Receipt
+from coatcheck.usecases.read_bounds import MAX_TOKENS
 
 
 class Receipts:
     """Writes them."""
 
-    def __init__(self, places: IngestPlaces) -> None:
-        self._p = places
+    def __init__(self, deps: IngestDeps) -> None:
+        self._p = deps
 
-    def of(self, stored: Stored, asked: Offer, draft: Draft, cut: Cut) -> Receipt:
+    def of(self, stored: IngestResult, asked: IngestRequest, draft: Draft, cut: RenderedCard) -> Receipt:
         """The receipt of a payload that is stored, or that stands as if it were."""
         inline = self._inline(draft, asked, cut)
         notices = list(asked.notices)
@@ -54,7 +54,7 @@ class Receipts:
             warnings=tuple(notices),
         )
 
-    def _inline(self, draft: Draft, asked: Offer, cut: Cut) -> str | None:
+    def _inline(self, draft: Draft, asked: IngestRequest, cut: RenderedCard) -> str | None:
         """The payload itself, when it is whole, text, and either small enough or an answer that was read from here."""
         m = draft.measure
         limit = asked.inline_tokens
@@ -76,7 +76,7 @@ _CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
 """What a PATCH changes."""
 
 
-def _not_taken(artifact: Artifact, asked: Offer, life: Kept) -> list[Notice]:
+def _not_taken(artifact: Artifact, asked: IngestRequest, life: RetentionTerms) -> list[Notice]:
     """What is asked now of a payload that was there already, where something else was asked first: that stays."""
     lost = {
         "labels": not set(asked.said.labels) <= set(artifact.said.labels),
@@ -100,5 +100,5 @@ def not_stored(why: CoatcheckError) -> str:
     return f"{first}: the payload is not stored, and the card says so. The card itself is complete."
 
 
-def _inline_tokens(draft: Draft, cut: Cut) -> int:
+def _inline_tokens(draft: Draft, cut: RenderedCard) -> int:
     return draft.measure.tokens.count if cut.inline is None else cut.inline_tokens

@@ -10,13 +10,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Artifact, Said
+from coatcheck.core.artifact import Artifact, DeclaredMetadata
 from coatcheck.core.policy import NO_RULES, Redaction, Rules, said
-from coatcheck.core.redact.filler import Secret, fill
+from coatcheck.core.redact.filler import SecretRange, fill
 from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.veil import artifact_of
-from coatcheck.ports.catalog import Found
+from coatcheck.core.redact.masked_artifact import artifact_of
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.usecases.content import Content
 from coatcheck.usecases.lru import Lru
 from coatcheck.usecases.pool import in_pool
@@ -28,7 +28,7 @@ _HERE: Final = 16 * 1024
 """Bytes that are looked through on the event loop (some 200 us); a thread's hand-over costs as much."""
 
 
-class Redacting:
+class RedactionPolicy:
     """The step."""
 
     def __init__(
@@ -43,14 +43,14 @@ class Redacting:
         self._masks = masks
         self._pool = pool
         self._rules = rules
-        self._known: Lru[tuple[str, int], list[Secret]] = Lru(_KNOWN_BYTES)
+        self._known: Lru[tuple[str, int], list[SecretRange]] = Lru(_KNOWN_BYTES)
 
     @property
     def never(self) -> bool:
         """Whether nothing is masked, whatever the payload."""
         return self._default == "off" and not self._rules()
 
-    def mode(self, namespace: str, about: Said, kind: str | None = None) -> Redaction:
+    def mode(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Redaction:
         """What a namespace's policies say of a payload."""
         rules = self._rules()
         if not rules:
@@ -64,7 +64,7 @@ class Redacting:
         )
         return said(policy.redaction, self._default)
 
-    def mask(self, namespace: str, about: Said, kind: str | None = None) -> Mask | None:
+    def mask(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Mask | None:
         """What is shown of a payload is masked by this; None: nothing is."""
         return None if self.mode(namespace, about, kind) == "off" else self._masks()
 
@@ -77,7 +77,7 @@ class Redacting:
         mask = self.mask_of(artifact)
         return artifact if mask is None else artifact_of(mask, artifact)
 
-    def found(self, found: Found) -> Found:
+    def found(self, found: FoundArtifact) -> FoundArtifact:
         """The same of one that was found."""
         shown = self.artifact(found.artifact)
         return found if shown is found.artifact else replace(found, artifact=shown)
@@ -95,7 +95,9 @@ class _Veil:
 
     suffix = "~masked"
 
-    def __init__(self, mask: Mask, known: Lru[tuple[str, int], list[Secret]], pool: Executor, *, text: bool) -> None:
+    def __init__(
+        self, mask: Mask, known: Lru[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
+    ) -> None:
         self._mask = mask
         self._known = known
         self._pool = pool
@@ -117,21 +119,21 @@ class _Veil:
         shown = data[start - at : end - at]
         return fill(shown, hidden, start, text=self._text)
 
-    async def _looked(self, content: Content, data: bytes, at: int, frames: range) -> list[list[Secret] | None]:
+    async def _looked(self, content: Content, data: bytes, at: int, frames: range) -> list[list[SecretRange] | None]:
         if len(data) <= _HERE:
             made = self._find(content, data, at, frames)
         else:
             made = await in_pool(self._pool, self._find, content, data, at, frames)
         return made
 
-    def _find(self, content: Content, data: bytes, at: int, frames: range) -> list[list[Secret] | None]:
+    def _find(self, content: Content, data: bytes, at: int, frames: range) -> list[list[SecretRange] | None]:
         width, size = content.index.frame_size, content.size
-        out: list[list[Secret] | None] = []
+        out: list[list[SecretRange] | None] = []
         for frame in frames:
             low, high = max(0, frame * width - MARGIN), min(size, (frame + 1) * width + MARGIN)
             found = self._mask.find(data[low - at : high - at], begins=low == 0, ends=high == size)
             mine = [
-                Secret(each.start + low, each.end + low, each.rule)
+                SecretRange(each.start + low, each.end + low, each.rule)
                 for each in found
                 if each.start + low < (frame + 1) * width and each.end + low > frame * width
             ]

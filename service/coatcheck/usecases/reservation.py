@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from coatcheck.core.artifact import Placement
-from coatcheck.core.quota import Full, Room
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.uploads import BeginUpload, ReserveMore
-from coatcheck.usecases.make_room import Rooms
+from coatcheck.usecases.evict import QuotaEnforcer
 
 _AHEAD: Final = 1024 * 1024
 """Bytes reserved beyond what has arrived, at least: so that not every block is a transaction."""
 
 
-class Places(Protocol):
+class ReservationDeps(Protocol):
     """What reserving needs from the composition."""
 
     @property
@@ -26,7 +26,7 @@ class Places(Protocol):
         ...
 
     @property
-    def rooms(self) -> Rooms:
+    def rooms(self) -> QuotaEnforcer:
         """What knows the limits, and makes room."""
         ...
 
@@ -34,9 +34,9 @@ class Places(Protocol):
 class Reservation:
     """The room of one upload."""
 
-    def __init__(self, places: Places, namespace: str, blob_id: str, *, limited: bool) -> None:
+    def __init__(self, deps: ReservationDeps, namespace: str, blob_id: str, *, limited: bool) -> None:
         """Take nothing yet; `limited` is false for what is stored whether or not there is room."""
-        self._p = places
+        self._p = deps
         self._namespace = namespace
         self._blob_id = blob_id
         self._limited = limited
@@ -50,7 +50,7 @@ class Reservation:
             CoatcheckError: `quota_exceeded`; then there is no intent.
         """
 
-        async def asked(reserve: int, room: Room | None) -> Full | None:
+        async def asked(reserve: int, room: QuotaLimits | None) -> QuotaExceeded | None:
             return await self._p.catalog.begin_upload(
                 BeginUpload(
                     namespace=self._namespace,
@@ -67,15 +67,15 @@ class Reservation:
             return
         steps = iter((_ahead(size),))
 
-        async def change(room: Room | None) -> Full | None:
+        async def change(room: QuotaLimits | None) -> QuotaExceeded | None:
             self._reserved = None if room is None or room.max_bytes is None else next(steps, size)
             answer = await asked(self._reserved or 0, room)
-            if isinstance(answer, Full) and self._reserved != size:
+            if isinstance(answer, QuotaExceeded) and self._reserved != size:
                 self._reserved = next(steps, size)
                 answer = await asked(self._reserved, room)
             return answer
 
-        await self._p.rooms.fitted(self._namespace, change)
+        await self._p.rooms.within_quota(self._namespace, change)
 
     async def cover(self, size: int) -> bool:
         """Have room for so many bytes in all; false when the upload was reaped.
@@ -87,13 +87,13 @@ class Reservation:
             return True
         steps = iter((_ahead(size),))
 
-        async def change(room: Room | None) -> bool | Full:
+        async def change(room: QuotaLimits | None) -> bool | QuotaExceeded:
             answer = await self._more(next(steps, size), room)
-            return await self._more(size, room) if isinstance(answer, Full) else answer
+            return await self._more(size, room) if isinstance(answer, QuotaExceeded) else answer
 
-        return await self._p.rooms.fitted(self._namespace, change)
+        return await self._p.rooms.within_quota(self._namespace, change)
 
-    async def _more(self, reserve: int, room: Room | None) -> bool | Full:
+    async def _more(self, reserve: int, room: QuotaLimits | None) -> bool | QuotaExceeded:
         change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=room)
         answer = await self._p.catalog.reserve_more(change)
         if answer is True:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, Run, check_share, check_still, run_id
+from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, RetentionRun, check_share, check_still, run_id
 from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
@@ -34,7 +34,7 @@ _PARTS: Final = 20
 _PAGE: Final = 5_000
 
 
-class Chore(Struct, frozen=True, kw_only=True):
+class MaintenanceJobResult(Struct, frozen=True, kw_only=True):
     """What a job that removes no artifacts has done."""
 
     items: int
@@ -42,7 +42,7 @@ class Chore(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-Chores = Mapping[Job, Callable[[], Awaitable[Chore]]]
+Chores = Mapping[Job, Callable[[], Awaitable[MaintenanceJobResult]]]
 Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
 
 
@@ -86,7 +86,7 @@ class RunRetention:
         self._chores = chores or {}
         self._working: dict[str, asyncio.Task[None]] = {}
 
-    async def apply(self, digest: str, *, confirm: bool, by: By, wait: float = 0.0) -> Run:
+    async def apply(self, digest: str, *, confirm: bool, by: By, wait: float = 0.0) -> RetentionRun:
         """Begin to carry out a plan, or answer the run that is at it; waits so many seconds for its end.
 
         Raises:
@@ -100,7 +100,7 @@ class RunRetention:
         if kept.plan.job in REMOVING:
             check_still(kept.plan, *await self._still(kept))
             check_share(kept.plan, (await self._plan.live(kept.plan.scope)).bytes, confirm=confirm)
-        run = Run(
+        run = RetentionRun(
             id=run_id(self._new_id()),
             job=kept.plan.job.value,
             scope=kept.plan.scope,
@@ -139,7 +139,7 @@ class RunRetention:
                 return taken
             taken += self._take_up(run)
 
-    def _take_up(self, run: Run) -> bool:
+    def _take_up(self, run: RetentionRun) -> bool:
         """Go on with a run, unless we are at it."""
         if run.id in self._working:
             return False
@@ -147,7 +147,7 @@ class RunRetention:
         self._start(run)
         return True
 
-    async def carry_on(self, run: Run) -> None:
+    async def carry_on(self, run: RetentionRun) -> None:
         """Carry a run to its end.
 
         Raises:
@@ -158,7 +158,7 @@ class RunRetention:
         if job not in REMOVING:
             await self._do(run, self._chores.get(job), began)
             return
-        now: Run | None = run
+        now: RetentionRun | None = run
         while now is not None and now.outcome is Outcome.RUNNING and now.next_part < now.parts:
             now = await self._part(now)
         if now is None or now.outcome is not Outcome.RUNNING:
@@ -176,7 +176,7 @@ class RunRetention:
         if left:
             await asyncio.wait(left)
 
-    async def _part(self, run: Run) -> Run | None:
+    async def _part(self, run: RetentionRun) -> RetentionRun | None:
         now = self._clock.now()
         life, own = self._lives(self._life)
         return await self._retention.remove_batch(
@@ -191,14 +191,18 @@ class RunRetention:
             )
         )
 
-    async def _do(self, run: Run, chore: Callable[[], Awaitable[Chore]] | None, began: float) -> None:
+    async def _do(
+        self, run: RetentionRun, chore: Callable[[], Awaitable[MaintenanceJobResult]] | None, began: float
+    ) -> None:
         if chore is None:
             await self._end(run, Outcome.FAILED, "This service cannot do it.", began)
             return
         done = await chore()
         await self._end(run, Outcome.FINISHED, done.detail, began, done)
 
-    async def _end(self, run: Run, outcome: Outcome, detail: str, began: float, done: Chore | None = None) -> None:
+    async def _end(
+        self, run: RetentionRun, outcome: Outcome, detail: str, began: float, done: MaintenanceJobResult | None = None
+    ) -> None:
         await self._retention.end_run(
             EndRun(
                 run_id=run.id,
@@ -211,12 +215,12 @@ class RunRetention:
             )
         )
 
-    def _start(self, run: Run) -> None:
+    def _start(self, run: RetentionRun) -> None:
         task = asyncio.create_task(self._watched(run), name=f"retention {run.id}")
         self._working[run.id] = task
         task.add_done_callback(lambda _: self._working.pop(run.id, None))
 
-    async def _watched(self, run: Run) -> None:
+    async def _watched(self, run: RetentionRun) -> None:
         try:
             await self.carry_on(run)
         except CoatcheckError as error:
@@ -228,7 +232,7 @@ class RunRetention:
             except CoatcheckError as error:
                 log.warning("run %s could not be ended: %s", run.id, error.detail)
 
-    async def _ended(self, run: Run, wait: float) -> Run:
+    async def _ended(self, run: RetentionRun, wait: float) -> RetentionRun:
         task = self._working.get(run.id)
         if task is not None and wait > 0:
             await asyncio.wait([task], timeout=wait)

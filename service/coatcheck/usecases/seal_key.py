@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from coatcheck.ports.clock import Clock
-from coatcheck.ports.tidying import Upkeep
-from coatcheck.usecases.endless import kept_word
+from coatcheck.ports.maintenance import Upkeep
+from coatcheck.usecases.write_once import write_once
 
 _NAME: Final = "cursors"
 _LONGEST: Final = 64
@@ -31,6 +31,6 @@ class SealKey:
         if self._key is None:
             known = await self._upkeep.lease_holder(_NAME)
             if known is None:
-                known = await kept_word(self._upkeep, self._clock, _NAME, self._new())
+                known = await write_once(self._upkeep, self._clock, _NAME, self._new())
             self._key = known.encode()[:_LONGEST]
         return self._key

@@ -13,22 +13,22 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.clip import Budget
+from coatcheck.core.clip import ClipBudget
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.grep import PIECE, Hit, Mark, Scan
-from coatcheck.core.grep_text import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, Shown, compose
+from coatcheck.core.grep import PIECE, LineHit, PatternScan, ScanPosition
+from coatcheck.core.grep_text import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
 from coatcheck.core.patterns import Pattern, compile_pattern, wants_line_feed
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, span
-from coatcheck.usecases.asking import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.usecases.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.usecases.content import BLOCK_BYTES
 from coatcheck.usecases.lru import Lru
-from coatcheck.usecases.places import at_byte, past_end_of, place_of
 from coatcheck.usecases.pool import in_pool
+from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import OpenView, Reading, writes_over_lines
+from coatcheck.usecases.view import OpenView, ViewReading, writes_over_lines
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 200
@@ -50,7 +50,7 @@ _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?
 """Letters of a pattern that stand for no letter."""
 
 
-class SearchAsk(Struct, frozen=True, kw_only=True):
+class PatternSearchRequest(Struct, frozen=True, kw_only=True):
     """What a caller looks for."""
 
     pattern: str
@@ -143,9 +143,9 @@ class Search(Reader):
     ) -> None:
         super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
         self._patterns: Lru[tuple[str, bool, bool], Pattern] = Lru(_PATTERNS)
-        self._marks: Lru[_Question, list[Mark]] = Lru(_MARKS)
+        self._marks: Lru[_Question, list[ScanPosition]] = Lru(_MARKS)
 
-    async def __call__(self, caller: Caller, number: int, ask: SearchAsk) -> SearchAnswer:
+    async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
         """The hits from `ask.offset` on.
 
         Raises:
@@ -159,7 +159,7 @@ class Search(Reader):
         self._view.told(reading, answer.tokens)
         return answer
 
-    async def of(self, reading: Reading, ask: SearchAsk) -> SearchAnswer:
+    async def of(self, reading: ViewReading, ask: PatternSearchRequest) -> SearchAnswer:
         """The same of a view that is open; those that `ask` names are not looked at.
 
         Raises:
@@ -170,11 +170,11 @@ class Search(Reader):
         scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
         frames = reading.view == "text" and bool(scan.hits) and await writes_over_lines(reading)
         around = await _fetch(reading, scan.hits, ask.context, frames=frames)
-        budget = Budget(ask.max_tokens, MAX_CHARS)
+        budget = ClipBudget(ask.max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
         return await self.shown(reading, _answer(reading, ask, scan, shown), ask.max_tokens)
 
-    async def _compiled(self, ask: SearchAsk) -> Pattern:
+    async def _compiled(self, ask: PatternSearchRequest) -> Pattern:
         key = (ask.pattern, ask.literal, ask.ignore_case)
         pattern = self._patterns.get(key)
         if pattern is None:
@@ -184,12 +184,14 @@ class Search(Reader):
             self._patterns.put(key, pattern, 1)
         return pattern
 
-    async def _scan(self, reading: Reading, pattern: Pattern, ask: SearchAsk, begin: Mark) -> Scan:
+    async def _scan(
+        self, reading: ViewReading, pattern: Pattern, ask: PatternSearchRequest, begin: ScanPosition
+    ) -> PatternScan:
         content, stop = reading.content, reading.extent.end
         question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case)
         marks = self._marks.get(question) or [begin]
         mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
-        scan = Scan(
+        scan = PatternScan(
             pattern,
             stop,
             mark,
@@ -206,7 +208,7 @@ class Search(Reader):
         self._remember(question, marks, scan)
         return scan
 
-    def _remember(self, question: "_Question", marks: list[Mark], scan: Scan) -> None:
+    def _remember(self, question: "_Question", marks: list[ScanPosition], scan: PatternScan) -> None:
         new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
         if new:
             self._marks.put(question, [*marks[-6:], *new], 1)
@@ -215,27 +217,27 @@ class Search(Reader):
 _Question = tuple[str, int, int, str, bool, bool]
 
 
-async def _begin(reading: Reading, ask: SearchAsk) -> Mark:
+async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
     """Where the search begins: at a line, or inside it."""
     content, extent = reading.content, reading.extent
     if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
         first = await at_byte(content, extent.start)
-        return Mark(0, first.byte, first.newlines, first.byte)
+        return ScanPosition(0, first.byte, first.newlines, first.byte)
     asked = span("line", ask.from_line, None)
     line = await place_of(content, asked)
     if line is None or line.byte >= max(extent.end, 1):
         raise await past_end_of(reading, asked)
     if ask.from_byte == 0:
-        return Mark(0, line.byte, line.newlines, line.byte)
+        return ScanPosition(0, line.byte, line.newlines, line.byte)
     inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
     if inside.newlines == line.newlines:
-        return Mark(0, inside.byte, line.newlines, line.byte)
+        return ScanPosition(0, inside.byte, line.newlines, line.byte)
     following = await place_of(content, span("line", ask.from_line + 1, None))
     end = following.byte if following else content.size
-    return Mark(0, end, line.newlines + 1, end)
+    return ScanPosition(0, end, line.newlines + 1, end)
 
 
-def _check(ask: SearchAsk) -> None:
+def _check(ask: PatternSearchRequest) -> None:
     check_budget(ask.max_tokens, MIN_TOKENS)
     bounds = (("limit", ask.limit, 1, MAX_LIMIT), ("context", ask.context, 0, MAX_CONTEXT))
     for name, value, least, most in bounds:
@@ -249,7 +251,7 @@ def _check(ask: SearchAsk) -> None:
         )
 
 
-async def _fetch(reading: Reading, hits: list[Hit], context: int, *, frames: bool) -> list[Around]:
+async def _fetch(reading: ViewReading, hits: list[LineHit], context: int, *, frames: bool) -> list[Around]:
     """The bytes around each hit, for as many hits as the longest answer could show."""
     reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
     out: list[Around] = []
@@ -268,7 +270,7 @@ async def _fetch(reading: Reading, hits: list[Hit], context: int, *, frames: boo
     return out
 
 
-def _answer(reading: Reading, ask: SearchAsk, scan: Scan, shown: Shown) -> SearchAnswer:
+def _answer(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, shown: ShownHits) -> SearchAnswer:
     over = not scan.expired
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
     if len(shown.hits) < len(scan.hits):
@@ -296,7 +298,7 @@ def _answer(reading: Reading, ask: SearchAsk, scan: Scan, shown: Shown) -> Searc
     )
 
 
-def _next(ask: SearchAsk, scan: Scan, shown: int) -> SearchNext:
+def _next(ask: PatternSearchRequest, scan: PatternScan, shown: int) -> SearchNext:
     """Where the first hit that is not shown begins, or where the scan stopped."""
     if shown < len(scan.hits):
         hit = scan.hits[shown]
@@ -306,7 +308,7 @@ def _next(ask: SearchAsk, scan: Scan, shown: int) -> SearchNext:
     return SearchNext(ask.offset + shown, at.newlines + 1, at.byte - at.line_start)
 
 
-def _nothing(reading: Reading, ask: SearchAsk, scan: Scan) -> str:
+def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan) -> str:
     lines = plural(reading.lines.last - reading.lines.first + 1, "line")
     if reading.section is not None:
         lines += f" of section {reading.section.name}"
@@ -322,7 +324,7 @@ def _nothing(reading: Reading, ask: SearchAsk, scan: Scan) -> str:
     return f'No match for "{shown}" in {lines}{_hint(ask, scan)}.'
 
 
-def _hint(ask: SearchAsk, scan: Scan) -> str:
+def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
     """What may be tried, and what a match in a very long line would have to be for this to be true."""
     sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
     folded = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)

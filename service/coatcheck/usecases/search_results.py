@@ -16,20 +16,20 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller, Said
+from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
 from coatcheck.core.redact.answers import revealed, revealed_strings
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.searched import laid_of
+from coatcheck.core.redact.search_results import laid_of
 from coatcheck.core.search import (
     Budgeted,
     Counts,
-    Earlier,
+    EarlierSource,
     Fold,
-    Laid,
     Limits,
     Quote,
+    ResponseLayout,
     ToolSummary,
     anthropic_result,
     budget_search,
@@ -42,18 +42,18 @@ from coatcheck.core.search import (
 from coatcheck.core.search.limits import checked
 from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views import Extracted
-from coatcheck.ports.catalog import Found
+from coatcheck.core.views import ExtractedText
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.usecases.accounts import Ledger
+from coatcheck.usecases.circuit_breaker import REFUSALS
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_request import IngestRequest, Notice, Receipt
 from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.offer import Notice, Offer, Receipt
-from coatcheck.usecases.outage import REFUSALS
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.redaction import Redacting
-from coatcheck.usecases.sieve import Incoming
-from coatcheck.usecases.sources import Known, Sources, sources_of
+from coatcheck.usecases.redacted_ingest import RedactedIngest
+from coatcheck.usecases.redaction import RedactionPolicy
+from coatcheck.usecases.sources import SessionSources, Sources, sources_of
 
 Form = Literal["text", "anthropic", "openai"]
 TOOL: Final = "web_search"
@@ -63,10 +63,10 @@ _DENSEST: Final = 64
 """Characters that a token may stand for."""
 
 
-class SearchAsk(Struct, frozen=True, kw_only=True):
+class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     """What a caller asks with a response."""
 
-    said: Said = Said()
+    said: DeclaredMetadata = DeclaredMetadata()
     query: str = ""
     """What was searched for; empty: what the provider says that it was."""
     limits: Limits = Limits()
@@ -163,7 +163,7 @@ class BudgetedSearch(Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchPlaces:
+class SearchResultsDeps:
     """What the composition hands to this verb."""
 
     ingest: Ingest
@@ -173,16 +173,16 @@ class SearchPlaces:
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
-    redacting: Redacting | None = None
+    redacting: RedactionPolicy | None = None
 
 
 class SearchResults:
     """The verb."""
 
-    def __init__(self, places: SearchPlaces) -> None:
-        self._p = places
+    def __init__(self, deps: SearchResultsDeps) -> None:
+        self._p = deps
 
-    async def __call__(self, caller: Caller, payload: bytes, ask: SearchAsk) -> BudgetedSearch:
+    async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
         """Store a response and answer what to read of it; when storage does not take it, the answer says so.
 
         Args:
@@ -195,7 +195,7 @@ class SearchResults:
         """
         checked(ask.limits)
         said = replace(ask.said, kind=SEARCH_RESPONSE)
-        incoming = Incoming(self._p.redacting, caller.namespace, said, self._p.pool)
+        incoming = RedactedIngest(self._p.redacting, caller.namespace, said, self._p.pool)
         payload = await incoming.whole(payload)
         read = await in_pool(self._p.pool, _read, payload)
         receipt = await self._p.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
@@ -203,7 +203,7 @@ class SearchResults:
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))
         mask = None if self._p.redacting is None else self._p.redacting.mask(caller.namespace, said)
-        known = Known(())
+        known = SessionSources(())
         if receipt.stored:
             artifact = await self._kept(caller, receipt, read, notices)
             known = await self._known(caller, ask, artifact, notices)
@@ -226,7 +226,7 @@ class SearchResults:
             return None
         return found.artifact
 
-    async def _view_kept(self, found: Found, view: Extracted, notices: list[Notice]) -> None:
+    async def _view_kept(self, found: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
         """Keep the view; what is stored as another kind, or has a view of another release, keeps that."""
         kept, kind = found.text_view, found.artifact.facts.kind
         laid_out = spec_of(kind).text_view == "search_results"
@@ -242,16 +242,18 @@ class SearchResults:
                 )
             )
 
-    async def _known(self, caller: Caller, ask: SearchAsk, artifact: Artifact | None, notices: list[Notice]) -> Known:
+    async def _known(
+        self, caller: Caller, ask: SearchResultsRequest, artifact: Artifact | None, notices: list[Notice]
+    ) -> SessionSources:
         session = ask.said.session
         if session is None or not ask.across_session or artifact is None:
-            return Known(())
+            return SessionSources(())
         try:
             known = await self._p.sources(caller, session, artifact)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
-            known = Known((), partial=True)
+            known = SessionSources((), partial=True)
         if known.partial:
             notices.append(
                 Notice(
@@ -263,10 +265,10 @@ class SearchResults:
 
     def _answered(
         self,
-        ask: SearchAsk,
+        ask: SearchResultsRequest,
         read: "_Read",
         receipt: Receipt,
-        earlier: tuple[Earlier, ...],
+        earlier: tuple[EarlierSource, ...],
         notices: list[Notice],
         mask: Mask | None,
     ) -> SearchResultsAnswer:
@@ -309,8 +311,8 @@ class SearchResults:
 class _Read(Struct, frozen=True):
     """A response as it was read, once for everything that is done with it."""
 
-    laid: Laid
-    view: Extracted | None
+    laid: ResponseLayout
+    view: ExtractedText | None
     """None where nothing was found: it is recognised like any other payload."""
     prints: tuple[bytes, ...]
 
@@ -319,13 +321,13 @@ def _read(payload: bytes) -> _Read:
     laid = lay_out(normalise(payload))
     if not (laid.response.results or laid.response.answers):
         return _Read(laid, None, ())
-    view = Extracted(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
+    view = ExtractedText(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
     return _Read(laid, view, fingerprints(laid))
 
 
-def _offer(ask: SearchAsk, read: _Read) -> Offer:
+def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
     """An ingest's words. Nobody reads its card."""
-    return Offer(
+    return IngestRequest(
         said=replace(ask.said, kind=None if read.view is None else SEARCH_RESPONSE),
         extracted=read.view,
         carded=False,
@@ -338,7 +340,7 @@ def _offer(ask: SearchAsk, read: _Read) -> Offer:
     )
 
 
-def _said(laid: Laid) -> list[Notice]:
+def _said(laid: ResponseLayout) -> list[Notice]:
     """What went wrong with the search, or with reading its response."""
     out = [Notice("search_response", each) for each in laid.response.warnings]
     if not laid.response.results:

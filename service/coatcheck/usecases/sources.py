@@ -17,9 +17,17 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SPECS, spec_of
-from coatcheck.core.search import Earlier, Laid, canonical, fingerprint, fingerprints, lay_out, normalise
+from coatcheck.core.search import (
+    EarlierSource,
+    ResponseLayout,
+    canonical,
+    fingerprint,
+    fingerprints,
+    lay_out,
+    normalise,
+)
 from coatcheck.core.window import decode
-from coatcheck.ports.catalog import Catalog, Filter, Found
+from coatcheck.ports.catalog import ArtifactFilter, Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.lru import Lru
@@ -42,10 +50,10 @@ _COST: Final = 200
 _Key = tuple[str, str, bytes]
 
 
-class Known(Struct, frozen=True):
+class SessionSources(Struct, frozen=True):
     """The sources of a session, oldest first."""
 
-    sources: tuple[Earlier, ...]
+    sources: tuple[EarlierSource, ...]
     partial: bool = False
     """Some were not looked at: they were too large, could not be read, or took too long."""
 
@@ -68,9 +76,9 @@ class Sources:
         self._open = open_content
         self._pool = pool
         self._ticks = ticks
-        self._remembered: Lru[_Key, tuple[Earlier, ...]] = Lru(_REMEMBERED)
+        self._remembered: Lru[_Key, tuple[EarlierSource, ...]] = Lru(_REMEMBERED)
 
-    async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> Known:
+    async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
         """What the session had when an artifact was stored.
 
         Raises:
@@ -78,10 +86,10 @@ class Sources:
         """
         ends = self._ticks() + _PATIENCE
         now = self._clock.now()
-        found: list[tuple[datetime, str, tuple[Earlier, ...]]] = []
+        found: list[tuple[datetime, str, tuple[EarlierSource, ...]]] = []
         partial = False
         for kind in (kind for kind, spec in SPECS.items() if spec.source is not None):
-            where = Filter(session=session, kind=kind)
+            where = ArtifactFilter(session=session, kind=kind)
             page = await self._catalog.list_artifacts(caller.namespace, where, now, before=None, limit=_LISTED)
             older = [
                 each for each in page.artifacts if each.created_at < artifact.created_at and each.id != artifact.id
@@ -96,14 +104,14 @@ class Sources:
                     continue
                 found.append((each.created_at, each.id, sources))
         found.sort(key=lambda each: each[:2])
-        return Known(tuple(source for _, _, sources in found for source in sources), partial)
+        return SessionSources(tuple(source for _, _, sources in found for source in sources), partial)
 
-    def remember(self, artifact: Artifact, sources: tuple[Earlier, ...]) -> None:
+    def remember(self, artifact: Artifact, sources: tuple[EarlierSource, ...]) -> None:
         """Spare reading a response again that was read just now."""
         cost = sum(len(each.canonical_url or "") + len(each.fingerprint) + _COST for each in sources)
         self._remembered.put(_key(artifact), sources, cost + _COST)
 
-    async def _read(self, artifact: Artifact, now: datetime) -> tuple[Earlier, ...] | None:
+    async def _read(self, artifact: Artifact, now: datetime) -> tuple[EarlierSource, ...] | None:
         """The sources of an artifact; None where it could not be looked at."""
         is_page = spec_of(artifact.facts.kind).source == "page"
         if not is_page and artifact.measure.size > _SEARCH_BYTES:
@@ -111,7 +119,7 @@ class Sources:
         try:
             number = ids.parse(artifact.id)
             found = await self._catalog.find(artifact.namespace, number, now, with_bytes=True, with_view=is_page)
-            if not isinstance(found, Found):
+            if not isinstance(found, FoundArtifact):
                 return ()  # it went away meanwhile
             if is_page:
                 made = await self._page(found)
@@ -123,7 +131,7 @@ class Sources:
         self.remember(artifact, made)
         return made
 
-    async def _page(self, found: Found) -> tuple[Earlier, ...]:
+    async def _page(self, found: FoundArtifact) -> tuple[EarlierSource, ...]:
         """A page under the addresses that it has: an equal text is folded into it, another one names it."""
         a, kept = found.artifact, found.text_view
         urls = [canonical(url) or url for url in (a.said.url, a.facts.url) if url]
@@ -133,18 +141,18 @@ class Sources:
         content = await self._open.of_view(a.namespace, kept) if kept is not None and own else self._open(found)
         text = decode(await content.read(0, min(content.size, _PAGE_BYTES)))
         printed = await in_pool(self._pool, fingerprint, text)
-        return tuple(Earlier(a.id, url, printed) for url in dict.fromkeys(urls)) if printed else ()
+        return tuple(EarlierSource(a.id, url, printed) for url in dict.fromkeys(urls)) if printed else ()
 
 
-def sources_of(artifact_id: str, laid: Laid, prints: tuple[bytes, ...]) -> tuple[Earlier, ...]:
+def sources_of(artifact_id: str, laid: ResponseLayout, prints: tuple[bytes, ...]) -> tuple[EarlierSource, ...]:
     """The sources that a response is, for later searches of its session."""
     return tuple(
-        Earlier(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed)
+        EarlierSource(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed)
         for result, section, printed in zip(laid.response.results, laid.sections, prints, strict=False)
     )
 
 
-def _of_response(artifact_id: str, data: bytes) -> tuple[Earlier, ...]:
+def _of_response(artifact_id: str, data: bytes) -> tuple[EarlierSource, ...]:
     laid = lay_out(normalise(data))
     return sources_of(artifact_id, laid, fingerprints(laid))
 

@@ -17,33 +17,33 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Caller
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.intake import Intake
-from coatcheck.core.retention.changes import Removed, RestoreArtifact, RestoredView
-from coatcheck.ports.artifacts import Fenced, Stored
-from coatcheck.ports.catalog import Found
+from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.core.retention.changes import RemovedArtifact, RestoreArtifact, RestoredView
+from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.retention import Retention
 from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_places import IngestPlaces
-from coatcheck.usecases.receive import BLOCK, Reception, fenced
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.upload_session import BLOCK, UploadSession, fenced
 
 LIMIT: Final = 500
 """Artifacts that one call brings back at most."""
 _AT_ONCE: Final = 8
 
 
-class Undone(Struct, frozen=True, kw_only=True):
+class UndoResult(Struct, frozen=True, kw_only=True):
     """What an undo did."""
 
     restored: tuple[str, ...] = ()
     """Artifact IDs that are back."""
     there: tuple[str, ...] = ()
     """That were there already: posted again meanwhile, or brought back before."""
-    failed: tuple["Failure", ...] = ()
+    failed: tuple["UndoFailure", ...] = ()
     more: bool = False
     """Whether the run has removed more than this call dealt with: call again."""
 
 
-class Failure(Struct, frozen=True):
+class UndoFailure(Struct, frozen=True):
     """An artifact that could not be brought back."""
 
     id: str
@@ -54,15 +54,13 @@ class Failure(Struct, frozen=True):
 class UndoRemoval:
     """The verb."""
 
-    def __init__(
-        self, retention: Retention, places: IngestPlaces, open_content: OpenContent, *, grace: timedelta
-    ) -> None:
+    def __init__(self, retention: Retention, deps: IngestDeps, open_content: OpenContent, *, grace: timedelta) -> None:
         self._retention = retention
-        self._places = places
+        self._deps = deps
         self._open = open_content
         self._grace = grace
 
-    async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> Undone:
+    async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> UndoResult:
         """Bring back artifacts by their IDs, at most LIMIT.
 
         Args:
@@ -77,16 +75,16 @@ class UndoRemoval:
         since = self._since()
         found = [(number, await self._retention.removed_artifact(namespace, number, since)) for number in numbers]
         there: list[str] = []
-        lost: list[Failure] = []
+        lost: list[UndoFailure] = []
         for number in (number for number, removed in found if removed is None):
             if await self._is_live(namespace, number):
                 there.append(ids.render(number))
             else:
-                lost.append(Failure(ids.render(number), *_too_late(self._grace)))
+                lost.append(UndoFailure(ids.render(number), *_too_late(self._grace)))
         removals = [removed for _, removed in found if removed is not None]
         return await self._all(removals, lost, there, ttl=ttl, by=by)
 
-    async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[Undone, int]:
+    async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
         """Bring back what a run removed, LIMIT at a time; answers also where to go on.
 
         Raises:
@@ -98,44 +96,44 @@ class UndoRemoval:
         undone = await self._all(found[:LIMIT], [], [], ttl=ttl, by=by)
         more = len(found) > LIMIT
         last = found[LIMIT - 1].seq if more else 0
-        return Undone(restored=undone.restored, there=undone.there, failed=undone.failed, more=more), last
+        return UndoResult(restored=undone.restored, there=undone.there, failed=undone.failed, more=more), last
 
     def _since(self) -> datetime:
-        return self._places.clock.now() - self._grace
+        return self._deps.clock.now() - self._grace
 
     async def _is_live(self, namespace: str, number: int) -> bool:
         """Whether an artifact of which no removal is known is there, as one is that was brought back before."""
-        found = await self._places.catalog.find(namespace, number, self._places.clock.now())
-        return isinstance(found, Found)
+        found = await self._deps.catalog.find(namespace, number, self._deps.clock.now())
+        return isinstance(found, FoundArtifact)
 
     async def _all(
-        self, found: Sequence[Removed], failed: list[Failure], there: list[str], *, ttl: int | None, by: By
-    ) -> Undone:
+        self, found: Sequence[RemovedArtifact], failed: list[UndoFailure], there: list[str], *, ttl: int | None, by: By
+    ) -> UndoResult:
         """Bring these back; answers them beside those that are known to have failed and to be there."""
         room = asyncio.Semaphore(_AT_ONCE)
         restored: list[str] = []
 
-        async def one(removed: Removed) -> None:
+        async def one(removed: RemovedArtifact) -> None:
             async with room:
                 name = ids.render(removed.number)
                 try:
                     answer = await self._one(removed, ttl, by)
                 except CoatcheckError as error:
-                    failed.append(Failure(name, error.code.value, error.detail))
+                    failed.append(UndoFailure(name, error.code.value, error.detail))
                 else:
                     (restored if answer.created else there).append(name)
 
         # Never cut off half-way: the fate of the copies depends on the commit.
         await asyncio.shield(asyncio.gather(*(one(removed) for removed in found)))
-        return Undone(
+        return UndoResult(
             restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(sorted(failed, key=_by_id))
         )
 
-    async def _one(self, removed: Removed, ttl: int | None, by: By) -> Stored:
+    async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> IngestResult:
         artifact = removed.artifact
         if artifact is None:
             raise CoatcheckError(*_too_late(self._grace))
-        now = self._places.clock.now()
+        now = self._deps.clock.now()
         over = artifact.expires_at is not None and artifact.expires_at <= now
         if over and ttl is None:
             raise CoatcheckError(
@@ -165,30 +163,32 @@ class UndoRemoval:
             )
             return await self._commit(receptions, change, artifact)
 
-    async def _commit(self, receptions: list[Reception], change: RestoreArtifact, artifact: Artifact) -> Stored:
-        async def restored() -> Stored:
+    async def _commit(
+        self, receptions: list[UploadSession], change: RestoreArtifact, artifact: Artifact
+    ) -> IngestResult:
+        async def restored() -> IngestResult:
             answer = await self._retention.restore_artifact(change)
-            if isinstance(answer, Fenced):
+            if isinstance(answer, UploadFenced):
                 raise fenced()
             if answer is None:
                 raise CoatcheckError(*_too_late(self._grace), id=artifact.id)
             # A copy that was not needed is a dead blob's now, and the sweep's: nobody else removes it.
-            return Stored(answer.artifact, created=answer.created, blob_used=True)
+            return IngestResult(answer.artifact, created=answer.created, blob_used=True)
 
         commit = restored()
         for reception in receptions:
             commit = reception.settled(commit)
         return await commit
 
-    async def _copied(self, stack: AsyncExitStack, namespace: str, blob: Blob | None) -> Reception | None:
+    async def _copied(self, stack: AsyncExitStack, namespace: str, blob: Blob | None) -> UploadSession | None:
         return None if blob is None else await self._copy(stack, namespace, blob)
 
-    async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> Reception:
+    async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
         """Store a blob's content again, durably; what differs from what was stored is refused."""
         content = await self._open.of_blob(namespace, blob)
-        intake = Intake(self._places.tokenizer)
+        intake = PayloadEncoder(self._deps.tokenizer)
         caller = Caller(namespace=namespace)
-        reception = await stack.enter_async_context(Reception(self._places, caller, intake, limited=False))
+        reception = await stack.enter_async_context(UploadSession(self._deps, caller, intake, limited=False))
         last = max(0, (content.size - 1) // BLOCK * BLOCK)
         for at in range(0, last, BLOCK):
             await reception.take(await content.read(at, at + BLOCK))
@@ -209,5 +209,5 @@ def _too_late(grace: timedelta) -> tuple[Code, str]:
     return Code.ARTIFACT_GONE, detail
 
 
-def _by_id(failure: Failure) -> str:
+def _by_id(failure: UndoFailure) -> str:
     return failure.id

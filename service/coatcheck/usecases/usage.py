@@ -6,25 +6,25 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere
 from coatcheck.core.policy import said
-from coatcheck.core.quota import Room, Usage
+from coatcheck.core.quota import QuotaLimits, Usage
 from coatcheck.ports.decisions import Decisions
 from coatcheck.usecases.policies import Policies
 
 MAX_PAGE = 200
 
 
-class Line(NamedTuple):
+class NamespaceUsage(NamedTuple):
     """One namespace."""
 
     usage: Usage
-    room: Room
+    room: QuotaLimits
     evict: str
 
 
 class UsagePage(NamedTuple):
     """Part of the list; `after` continues it."""
 
-    items: list[Line]
+    items: list[NamespaceUsage]
     after: str | None
 
 
@@ -50,7 +50,7 @@ class ShowUsage:
         items = [self._line(usage) for usage in found[:limit]]
         return UsagePage(items, found[limit - 1].namespace if len(found) > limit else None)
 
-    def _line(self, usage: Usage) -> Line:
+    def _line(self, usage: Usage) -> NamespaceUsage:
         policy = self._policies.effective(usage.namespace)
-        room = Room(said(policy.max_bytes, None), said(policy.max_artifacts, None))
-        return Line(usage, room, said(policy.evict, "off"))
+        room = QuotaLimits(said(policy.max_bytes, None), said(policy.max_artifacts, None))
+        return NamespaceUsage(usage, room, said(policy.evict, "off"))

@@ -17,15 +17,15 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.search import Difference, verify
-from coatcheck.core.search.verify import Found as Verified
+from coatcheck.core.search.verify import QuotationMatch as Verified
 from coatcheck.core.search.verify import Verdict
 from coatcheck.core.sections import no_section, nth_section
 from coatcheck.core.views import Section
-from coatcheck.core.window import Extent, Place, Span, Window, chars, decode, nth_char, window
-from coatcheck.usecases.asking import ViewName
-from coatcheck.usecases.places import at_byte, place_of
+from coatcheck.core.window import Extent, Position, Span, Window, chars, decode, nth_char, window
+from coatcheck.usecases.byte_positions import at_byte, place_of
 from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.view import OpenView, Reading
+from coatcheck.usecases.read_bounds import ViewName
+from coatcheck.usecases.view import OpenView, ViewReading
 
 MOST: Final = 100
 """Quotations of one call."""
@@ -75,7 +75,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 class _Source(Struct, frozen=True):
     """A text that quotations are looked for in."""
 
-    place: Place
+    place: Position
     """Where it begins in the view."""
     data: bytes
     text: str
@@ -141,10 +141,10 @@ class _Shelf:
         self._open = open_view
         self._caller = caller
         self._number: int | None = None
-        self._reading: Reading | CoatcheckError | None = None
+        self._reading: ViewReading | CoatcheckError | None = None
         self._source: tuple[int, int, _Source] | None = None
 
-    async def reading(self, number: int) -> Reading:
+    async def reading(self, number: int) -> ViewReading:
         """The text view of an artifact, or the raw one where there is none; an artifact that is gone is asked once."""
         if number != self._number or self._reading is None:
             self._number, self._source = number, None
@@ -156,7 +156,7 @@ class _Shelf:
             raise self._reading
         return self._reading
 
-    async def source(self, reading: Reading, cited: Extent | None) -> _Source:
+    async def source(self, reading: ViewReading, cited: Extent | None) -> _Source:
         """What is looked at: all of the view, or of a large one what is around the cited part."""
         size = reading.content.size
         start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BEFORE)
@@ -167,7 +167,7 @@ class _Shelf:
         return self._source[2]
 
 
-async def _cited(reading: Reading, name: str | None, asked: Quotation) -> Extent | None:
+async def _cited(reading: ViewReading, name: str | None, asked: Quotation) -> Extent | None:
     """Bytes of the view that are cited; None: all of it."""
     part: Section | None = None
     if name is not None:
@@ -183,7 +183,7 @@ async def _cited(reading: Reading, name: str | None, asked: Quotation) -> Extent
     return None if part is None else Extent(part.start, part.end)
 
 
-def _source(place: Place, data: bytes, size: int) -> _Source:
+def _source(place: Position, data: bytes, size: int) -> _Source:
     """A piece of a view, cut at characters."""
     lead = 0
     while place.byte and lead < min(3, len(data)) and data[lead] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8 continues
@@ -205,7 +205,7 @@ def _within(source: _Source, cited: Extent) -> Extent:
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
 
 
-def _answer(reading: Reading, asked: Quotation, source: _Source, found: Verified) -> Checked:
+def _answer(reading: ViewReading, asked: Quotation, source: _Source, found: Verified) -> Checked:
     where = _window(source, found.at) if found.at is not None and source.exact else None
     return Checked(
         verdict=found.verdict,
@@ -228,7 +228,7 @@ def _window(source: _Source, at: Extent) -> Window:
     return window(first, first.after(data), ends_line=data.endswith(b"\n"))
 
 
-def _stands_in(reading: Reading, where: Window | None) -> str:
+def _stands_in(reading: ViewReading, where: Window | None) -> str:
     """The innermost section that holds a window, as a citation."""
     artifact_id = reading.artifact.id
     if where is None:

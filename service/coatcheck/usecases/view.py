@@ -14,28 +14,28 @@ from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.redact.mask import Mask
-from coatcheck.core.redact.veil import sections_of
+from coatcheck.core.redact.masked_artifact import sections_of
 from coatcheck.core.sections import SectionPart, no_section, nth_section, part
-from coatcheck.core.text.seen import writes_over
+from coatcheck.core.text.visible_text import writes_over
 from coatcheck.core.view_inputs import is_plain
 from coatcheck.core.views import Section, ViewMeasure
 from coatcheck.core.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.usecases.accounts import Ledger
-from coatcheck.usecases.asking import ViewName, is_binary
+from coatcheck.usecases.circuit_breaker import REFUSALS
 from coatcheck.usecases.content import Content, OpenContent
 from coatcheck.usecases.find import Find
 from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.outage import REFUSALS
-from coatcheck.usecases.redaction import Redacting
+from coatcheck.usecases.read_bounds import ViewName, is_binary
+from coatcheck.usecases.redaction import RedactionPolicy
 
 _SOLE_LINE: Final = 8 * 1024
 """Bytes of a text without LF that tell what its carriage returns mean."""
 _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class ViewReading(Struct, frozen=True, kw_only=True):
     """What is read: a view of an artifact, and the part of it that was asked for."""
 
     artifact: Artifact
@@ -101,7 +101,7 @@ class OpenView:
         open_content: OpenContent,
         keep_text: KeepText | None = None,
         ledger: Ledger | None = None,
-        redacting: Redacting | None = None,
+        redacting: RedactionPolicy | None = None,
     ) -> None:
         """Make the step; without `keep_text` there are only the views that are kept already."""
         self._redacting = redacting
@@ -112,7 +112,7 @@ class OpenView:
 
     async def __call__(
         self, caller: Caller, number: int, *, view: str | None = None, section: str | int | None = None
-    ) -> Reading:
+    ) -> ViewReading:
         """A view of an artifact.
 
         Args:
@@ -129,11 +129,11 @@ class OpenView:
         found = await self._find(caller, number, with_bytes=True, with_view=name == "text" or section is not None)
         return await self.of(found, name, section)
 
-    def told(self, reading: Reading, tokens: int) -> None:
+    def told(self, reading: ViewReading, tokens: int) -> None:
         """An answer of so many tokens was given from what was opened: its session's account grows."""
         self._ledger.read(reading.artifact, tokens)
 
-    async def of(self, found: Found, view: str | None = None, section: str | int | None = None) -> Reading:
+    async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
         """The same of an artifact that was found `with_bytes` and `with_view`.
 
         Raises:
@@ -162,7 +162,9 @@ class OpenView:
             )
         return _narrowed(reading, section)
 
-    async def best(self, caller: Caller, number: int, *, section: str | None = None, sections: bool = False) -> Reading:
+    async def best(
+        self, caller: Caller, number: int, *, section: str | None = None, sections: bool = False
+    ) -> ViewReading:
         """The text view where there is one, otherwise the raw one.
 
         Where a view cannot be made or kept at the moment, and no section was asked for, it is the raw one, `unkept`;
@@ -195,24 +197,24 @@ class OpenView:
         reading = self._raw(found, "raw") if kept is None else await self._text(found, kept)
         return _narrowed(replace(reading, unkept=unkept), section)
 
-    async def _mended(self, found: Found) -> FoundView | None:
+    async def _mended(self, found: FoundArtifact) -> FoundView | None:
         """The kept view; one whose bytes were lost is made again, which heals it if the same bytes come of it."""
         kept = found.text_view
         if kept is None or kept.blob is None or not kept.blob.condemned:
             return kept
         return await self._made(found) or kept
 
-    async def _made(self, found: Found) -> FoundView | None:
+    async def _made(self, found: FoundArtifact) -> FoundView | None:
         a = found.artifact
         if self._keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
             return None
         return await self._keep_text(found)
 
-    def _raw(self, found: Found, name: ViewName, kept: FoundView | None = None) -> Reading:
+    def _raw(self, found: FoundArtifact, name: ViewName, kept: FoundView | None = None) -> ViewReading:
         m = found.artifact.measure
         of_payload = kept if kept is not None and kept.blob is None else None
         return self._hiding(
-            Reading(
+            ViewReading(
                 artifact=found.artifact,
                 view=name,
                 content=self._open(found),
@@ -222,7 +224,7 @@ class OpenView:
             )
         )
 
-    def _hiding(self, reading: Reading) -> Reading:
+    def _hiding(self, reading: ViewReading) -> ViewReading:
         """The same without its secrets, where the policy of now masks them."""
         mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
         if self._redacting is None or mask is None:
@@ -230,13 +232,13 @@ class OpenView:
         content = self._redacting.content(reading.content, mask, text=not reading.binary)
         return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
 
-    async def _text(self, found: Found, kept: FoundView) -> Reading:
+    async def _text(self, found: FoundArtifact, kept: FoundView) -> ViewReading:
         if kept.blob is None:
             return self._raw(found, "text", kept)
         content = await self._open.of_view(found.artifact.namespace, kept)
         view = kept.view
         return self._hiding(
-            Reading(
+            ViewReading(
                 artifact=found.artifact,
                 view="text",
                 content=content,
@@ -248,7 +250,7 @@ class OpenView:
         )
 
 
-async def writes_over_lines(reading: Reading) -> bool:
+async def writes_over_lines(reading: ViewReading) -> bool:
     r"""Returns whether `\r` in what is read writes over what stands before it in its line, as terminals have it."""
     if reading.measure.lines > 1:
         return True
@@ -263,7 +265,7 @@ def _named(view: str | None, section: str | int | None) -> ViewName:
     return "raw" if view == "raw" else "text"
 
 
-def _narrowed(reading: Reading, section: str | int | None) -> Reading:
+def _narrowed(reading: ViewReading, section: str | int | None) -> ViewReading:
     """The same view, narrowed to a section of it."""
     if section is None:
         return reading

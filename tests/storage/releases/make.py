@@ -21,11 +21,11 @@ from coatcheck.adapters.sql.engine import sqlite_url  # noqa: E402
 from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: E402
 from coatcheck.adapters.sql.sqlite import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
-from coatcheck.core.artifact import Gone, Kind, Said  # noqa: E402
+from coatcheck.core.artifact import DeclaredMetadata, Gone, Kind  # noqa: E402
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
-from coatcheck.ports.catalog import Found  # noqa: E402
+from coatcheck.ports.catalog import FoundArtifact  # noqa: E402
 from coatcheck.ports.uploads import BeginUpload  # noqa: E402
-from contract.making import DAY, START, Everything, store, view  # noqa: E402
+from contract.sample_changes import DAY, START, Everything, store, view  # noqa: E402
 from support.postgres import BIN, Server, running_postgres  # noqa: E402
 
 HOUR = timedelta(hours=1)
@@ -35,15 +35,26 @@ def changes() -> list[StoreArtifact]:
     """What is stored, each a different shape of row."""
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + 3650 * DAY)
     return [
-        store(b"one\ntwo\n", said=Said(tool_call_id="1", session="s", labels=("a", "b"), title="Über"), ttl=3600),
-        store(b"one\ntwo\n", said=Said(tool_call_id="2", url="https://example.org/?a=1"), idle_ttl=600, key=key),
-        store(b"file", said=Said(tool_call_id="3"), placement="file", pinned=True),
-        store(b"gone", said=Said(tool_call_id="4", tool_name="bash")),
-        store(b"other", namespace="other", said=Said(tool_call_id="5")),
-        store(b"<p>page", said=Said(tool_call_id="6"), text_view=view(b"page\n")),
-        store(b"# part\n", said=Said(tool_call_id="7"), text_view=view(None)),
-        store(b"run", said=Said(tool_call_id="8", command="make"), survey=b"\x00survey"),
-        store(b"run", said=Said(tool_call_id="8", kind=Kind.LOG, command="make\nall"), survey=b"\x01survey"),
+        store(
+            b"one\ntwo\n",
+            said=DeclaredMetadata(tool_call_id="1", session="s", labels=("a", "b"), title="Über"),
+            ttl=3600,
+        ),
+        store(
+            b"one\ntwo\n",
+            said=DeclaredMetadata(tool_call_id="2", url="https://example.org/?a=1"),
+            idle_ttl=600,
+            key=key,
+        ),
+        store(b"file", said=DeclaredMetadata(tool_call_id="3"), placement="file", pinned=True),
+        store(b"gone", said=DeclaredMetadata(tool_call_id="4", tool_name="bash")),
+        store(b"other", namespace="other", said=DeclaredMetadata(tool_call_id="5")),
+        store(b"<p>page", said=DeclaredMetadata(tool_call_id="6"), text_view=view(b"page\n")),
+        store(b"# part\n", said=DeclaredMetadata(tool_call_id="7"), text_view=view(None)),
+        store(b"run", said=DeclaredMetadata(tool_call_id="8", command="make"), survey=b"\x00survey"),
+        store(
+            b"run", said=DeclaredMetadata(tool_call_id="8", kind=Kind.LOG, command="make\nall"), survey=b"\x01survey"
+        ),
     ]
 
 
@@ -67,10 +78,10 @@ async def told(catalog: Everything, numbers: list[tuple[str, int]]) -> list[str]
     return [msgspec.json.encode((each, _said_of(answer))).decode() for each, answer in zip(numbers, found, strict=True)]
 
 
-def _said_of(answer: Found | Gone | None) -> object:
+def _said_of(answer: FoundArtifact | Gone | None) -> object:
     """An answer without what releases before did not know."""
     said = msgspec.to_builtins(answer)
-    if isinstance(answer, Found) and answer.survey is None:
+    if isinstance(answer, FoundArtifact) and answer.survey is None:
         del said["survey"]
     return said
 

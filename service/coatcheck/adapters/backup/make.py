@@ -35,7 +35,7 @@ _NAMED = 5
 """Lost blobs that an error names."""
 
 
-class Staged(Struct, frozen=True):
+class StagedBackup(Struct, frozen=True):
     """A backup that is whole and synced, under a name that says that it is not finished."""
 
     path: Path
@@ -49,7 +49,7 @@ class Staged(Struct, frozen=True):
 @contextlib.contextmanager
 def backup_to(
     root: Path, target: Path, *, links: bool, release: str, now: Callable[[], datetime], disk: Disk | None = None
-) -> Generator[Staged]:
+) -> Generator[StagedBackup]:
     """Copy a store; what the block looks at gets its name when the block ends well, and is removed when it does not.
 
     Args:
@@ -92,7 +92,9 @@ def _refuse(root: Path, target: Path) -> None:
         )
 
 
-def _copied(root: Path, stage: Path, disk: Disk, *, links: bool, release: str, now: Callable[[], datetime]) -> Staged:
+def _copied(
+    root: Path, stage: Path, disk: Disk, *, links: bool, release: str, now: Callable[[], datetime]
+) -> StagedBackup:
     with _Files(root / "blobs", stage / "blobs", disk, links=links) as files:
         files.take(live_file_blobs(root / DATABASE))
         with _moment(root / DATABASE, files, now) as (snapshot, moment, attempts):
@@ -116,7 +118,7 @@ def _copied(root: Path, stage: Path, disk: Disk, *, links: bool, release: str, n
     )
     disk.sync(write_manifest(stage, manifest))
     disk.sync_tree(stage)
-    return Staged(stage, manifest, files.linked, attempts)
+    return StagedBackup(stage, manifest, files.linked, attempts)
 
 
 @contextlib.contextmanager

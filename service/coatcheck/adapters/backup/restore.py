@@ -29,7 +29,7 @@ _BATCH = 512
 _THREADS = 8
 
 
-class Copied(Struct, frozen=True):
+class StagedRestore(Struct, frozen=True):
     """What lies in the data directory, whole and synced, before it has its name."""
 
     path: Path
@@ -39,7 +39,7 @@ class Copied(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def restored_from(source: Path, root: Path) -> Generator[Copied]:
+def restored_from(source: Path, root: Path) -> Generator[StagedRestore]:
     """Copy a backup into a data directory; it becomes the store when the block ends well.
 
     Raises:
@@ -99,7 +99,7 @@ def _refuse(root: Path) -> None:
         )
 
 
-def _filled(source: Path, root: Path, manifest: Manifest) -> Generator[Copied]:
+def _filled(source: Path, root: Path, manifest: Manifest) -> Generator[StagedRestore]:
     disk = Disk()
     _empty(root, wholly=False)
     stage = root / STAGE
@@ -108,7 +108,7 @@ def _filled(source: Path, root: Path, manifest: Manifest) -> Generator[Copied]:
     _copy_database(source, stage, manifest, disk)
     _copy_files(source, stage, manifest, disk)
     disk.sync_tree(stage)
-    yield Copied(stage, manifest, outdated=manifest.schema < REVISION)
+    yield StagedRestore(stage, manifest, outdated=manifest.schema < REVISION)
     (stage / "blobs").rename(root / "blobs")
     disk.sync(root)
     (stage / DATABASE).rename(root / DATABASE)

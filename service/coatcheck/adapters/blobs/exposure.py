@@ -5,7 +5,7 @@ import stat
 from datetime import datetime
 from pathlib import Path
 
-from coatcheck.core.findings import Examined, Finding
+from coatcheck.core.findings import EngineReport, Finding
 
 
 class ExposureExamination:
@@ -14,18 +14,18 @@ class ExposureExamination:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    async def __call__(self, *, deep: bool, repair: datetime | None) -> Examined:  # noqa: ARG002 - one look serves both
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:  # noqa: ARG002 - one look serves both
         """Examine it; with `repair` take away what others may do."""
         return await asyncio.to_thread(self._examine, repair is not None)
 
-    def _examine(self, repair: bool) -> Examined:
+    def _examine(self, repair: bool) -> EngineReport:
         mode = stat.S_IMODE(self._root.stat().st_mode)
         if not mode & stat.S_IRWXO:
-            return Examined()
+            return EngineReport()
         detail = f"Everyone on this machine can enter {self._root} (mode {mode:o})."
         if repair:
             self._root.chmod(mode & ~stat.S_IRWXO)
             detail += f" It is {mode & ~stat.S_IRWXO:o} now."
         else:
             detail += f" Close it with: chmod o= {self._root}"
-        return Examined(findings=(Finding("exposed", "", "", detail, repaired=repair),))
+        return EngineReport(findings=(Finding("exposed", "", "", detail, repaired=repair),))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from coatcheck.adapters.blobs.faults import missing, storage_error, too_short
-from coatcheck.adapters.blobs.filesystem import Entry, FileSystem
+from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem
 from coatcheck.adapters.blobs.writer import FileWriter
 from coatcheck.core.artifact import Placement
 from coatcheck.core.blob_ids import is_blob_id
@@ -213,6 +213,6 @@ class FileBlobStore:
         return True
 
 
-def _stored_name(entry: Entry) -> StoredName:
+def _stored_name(entry: FileEntry) -> StoredName:
     modified_at = _EPOCH + timedelta(microseconds=entry.modified_ns // 1000)
     return StoredName(namespace="", id=entry.name, size=entry.size, modified_at=modified_at)

@@ -19,7 +19,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """One file of a directory."""
 
     name: str
@@ -112,13 +112,13 @@ class FileSystem:
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
-    def files(self, path: str) -> list[Entry]:
+    def files(self, path: str) -> list[FileEntry]:
         """The files of a directory; one that vanishes meanwhile is left out."""
-        found: list[Entry] = []
+        found: list[FileEntry] = []
         with os.scandir(path) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(Entry(entry.name, status.st_size, status.st_mtime_ns))
+                        found.append(FileEntry(entry.name, status.st_size, status.st_mtime_ns))
         return found

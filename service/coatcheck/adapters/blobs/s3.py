@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Self
 
 from coatcheck.adapters.blobs.faults import missing, too_short
-from coatcheck.adapters.blobs.s3_bucket import PART_BYTES, Bucket, Patience
+from coatcheck.adapters.blobs.s3_bucket import PART_BYTES, Patience, S3Bucket
 from coatcheck.adapters.blobs.s3_location import S3Location, parse_s3_url
 from coatcheck.adapters.blobs.s3_writer import S3Writer
 from coatcheck.core.artifact import Placement
@@ -28,7 +28,7 @@ class S3BlobStore:
     def __init__(self, location: S3Location, patience: Patience | None = None, *, part_bytes: int = PART_BYTES) -> None:
         """Take a location; nothing is asked of the network yet. Amazon refuses parts of less than 5 MiB."""
         self._location = location
-        self._bucket = Bucket(location, patience or Patience(), part_bytes)
+        self._bucket = S3Bucket(location, patience or Patience(), part_bytes)
 
     @classmethod
     def open(cls, url: str, patience: Patience | None = None) -> Self:

@@ -59,14 +59,14 @@ class Patience(Struct, frozen=True, kw_only=True):
     """Of what may be repeated: reads, deletions, parts, and everything that met a 5xx or no connection."""
 
 
-class Seen(NamedTuple):
+class ObjectStat(NamedTuple):
     """An object as the store describes it."""
 
     size: int
     nonce: str | None
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """An object of a listing."""
 
     name: str
@@ -113,7 +113,7 @@ class Upload:
                 raise s3_error(error) from error
 
 
-class Bucket:
+class S3Bucket:
     """One bucket of an S3 store."""
 
     def __init__(self, location: S3Location, patience: Patience, part_bytes: int = PART_BYTES) -> None:
@@ -144,7 +144,7 @@ class Bucket:
                 await obstore.put_async(self._slow, name, data, mode="create", attributes={_NONCE: nonce})
         except AlreadyExistsError as error:
             seen = await self.look(name)
-            if seen is not None and seen != Seen(len(data), nonce):
+            if seen is not None and seen != ObjectStat(len(data), nonce):
                 raise FileExistsError(name) from error
             # None: another write of this name was under way (409), and neither may have won.
             if seen is None and last:
@@ -171,7 +171,7 @@ class Bucket:
         )
         return Upload(cast("_File", file), self._patience)
 
-    async def look(self, name: str) -> Seen | None:
+    async def look(self, name: str) -> ObjectStat | None:
         """What an object is, without its bytes; None when the store says that there is none."""
         async with _deadline(self._patience.call):
             for _ in range(2):
@@ -184,7 +184,7 @@ class Bucket:
                 except _FAILURES as error:
                     raise s3_error(error) from error
                 else:
-                    return Seen(result.meta["size"], result.attributes.get(_NONCE))
+                    return ObjectStat(result.meta["size"], result.attributes.get(_NONCE))
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store contradicts itself. Retry the same call.")
 
     async def get(self, name: str, start: int, length: int, *, fresh: bool = False) -> bytes | None:
@@ -214,13 +214,13 @@ class Bucket:
                 if not says_absent(error):
                     raise s3_error(error) from error
 
-    async def objects(self, prefix: str) -> AsyncIterator[Listed]:
+    async def objects(self, prefix: str) -> AsyncIterator[ListedObject]:
         """Every object whose name begins with a prefix (empty, or ending with a slash), page by page."""
         listing = obstore.list(self._quick, prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType] - one overload names a type of a library that is not installed
         pages: ListStream[Sequence[ObjectMeta]] = listing
         while (page := await _within(self._patience.call, anext(pages, None))) is not None:
             for entry in page:
-                yield Listed(entry["path"], entry["size"], entry["last_modified"])
+                yield ListedObject(entry["path"], entry["size"], entry["last_modified"])
 
 
 @asynccontextmanager

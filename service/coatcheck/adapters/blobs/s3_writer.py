@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Final
 
-from coatcheck.adapters.blobs.s3_bucket import Bucket, Seen, Upload
+from coatcheck.adapters.blobs.s3_bucket import ObjectStat, S3Bucket, Upload
 from coatcheck.core.errors import CoatcheckError
 
 _HOP_BYTES: Final = 256 * 1024
@@ -22,7 +22,7 @@ class S3Writer:
     The name may turn out to be taken in `write` or `finish`, which then raise FileExistsError.
     """
 
-    def __init__(self, bucket: Bucket, name: str, nonce: str) -> None:
+    def __init__(self, bucket: S3Bucket, name: str, nonce: str) -> None:
         self._bucket = bucket
         self._name = name
         self._nonce = nonce
@@ -98,7 +98,7 @@ class S3Writer:
             await upload.join()
         except CoatcheckError:
             # The store may have joined the parts before its answer was lost: the object itself knows.
-            if await self._bucket.look(self._name) != Seen(self._size, self._nonce):
+            if await self._bucket.look(self._name) != ObjectStat(self._size, self._nonce):
                 raise
 
     async def _discard(self) -> None:

@@ -16,13 +16,13 @@ from typing import IO, Any, Final, Self, cast, final
 
 from typing_extensions import Buffer, override
 
-from coatcheck.adapters.extract.members import SHOWN_BYTES, Member, MemberReader, written
+from coatcheck.adapters.extract.members import SHOWN_BYTES, ArchiveMember, MemberReader, written
 from coatcheck.adapters.extract.view_writer import ViewWriter
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import identify
-from coatcheck.core.media.archives import Entry, described, is_plausible, sized, zip_format
+from coatcheck.core.media.archives import ArchiveEntry, described, is_plausible, sized, zip_format
 from coatcheck.core.media.documents import TAR
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 _EXTRACTOR: Final = "archive 1"
 _MEMBERS: Final = 20_000
@@ -49,7 +49,7 @@ _EXTENDED: Final = (
 )
 
 
-def extract_zip(payload: bytes, until: float) -> Extracted | None:
+def extract_zip(payload: bytes, until: float) -> ExtractedText | None:
     """Returns the text view of a ZIP archive; None where its directory is broken, or too large.
 
     Args:
@@ -63,7 +63,7 @@ def extract_zip(payload: bytes, until: float) -> Extracted | None:
     try:
         with zipfile.ZipFile(io.BytesIO(payload)) as archive:
             infos = archive.infolist()
-            entries = [Entry(info.filename, info.file_size, info.compress_size) for info in infos]
+            entries = [ArchiveEntry(info.filename, info.file_size, info.compress_size) for info in infos]
             members = [
                 _zip_member(archive, info, entry, reader)
                 for info, entry in zip(infos, entries, strict=True)
@@ -77,27 +77,29 @@ def extract_zip(payload: bytes, until: float) -> Extracted | None:
     return written(writer, summary, members, _EXTRACTOR)
 
 
-def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: Entry, reader: MemberReader) -> Member:
+def _zip_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, entry: ArchiveEntry, reader: MemberReader
+) -> ArchiveMember:
     if info.flag_bits & _ENCRYPTED:
-        return Member(entry, "encrypted")
+        return ArchiveMember(entry, "encrypted")
     if info.compress_type not in _METHODS:
-        return Member(entry, "compressed by another method than deflate")
+        return ArchiveMember(entry, "compressed by another method than deflate")
     return reader.read(entry, lambda: archive.open(info))
 
 
-def _tar(source: IO[bytes], name: str, until: float) -> Extracted | None:
+def _tar(source: IO[bytes], name: str, until: float) -> ExtractedText | None:
     """Returns the text view of a tar archive, which is read from its beginning to its end."""
     writer = ViewWriter(until)
     reader = MemberReader(writer)
     header = _header_type()
-    entries: list[Entry] = []
-    members: list[Member] = []
+    entries: list[ArchiveEntry] = []
+    members: list[ArchiveMember] = []
     try:
         with tarfile.open(
             fileobj=source, mode="r|", tarinfo=header, encoding="utf-8", errors="replace", bufsize=_BLOCK
         ) as archive:
             for info in archive:
-                entry = Entry(f"{info.name}/" if info.isdir() else info.name, info.size if info.isreg() else 0)
+                entry = ArchiveEntry(f"{info.name}/" if info.isdir() else info.name, info.size if info.isreg() else 0)
                 entries.append(entry)
                 if not info.isdir():
                     members.append(_tar_member(archive, info, entry, reader))
@@ -111,10 +113,12 @@ def _tar(source: IO[bytes], name: str, until: float) -> Extracted | None:
     return written(writer, described(name, entries, exact=header.ended, names=_NAMED), members, _EXTRACTOR)
 
 
-def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, reader: MemberReader) -> Member:
+def _tar_member(
+    archive: tarfile.TarFile, info: tarfile.TarInfo, entry: ArchiveEntry, reader: MemberReader
+) -> ArchiveMember:
     if info.isreg():
         return reader.read(entry, lambda: cast("IO[bytes]", archive.extractfile(info)))
-    return Member(entry, f"link to {info.linkname}" if info.issym() or info.islnk() else "device")
+    return ArchiveMember(entry, f"link to {info.linkname}" if info.issym() or info.islnk() else "device")
 
 
 class _Header(tarfile.TarInfo):
@@ -182,7 +186,7 @@ class _Unpacked(io.RawIOBase):
         return len(data)
 
 
-def extract_stream(payload: bytes, media_type: str, until: float) -> Extracted | None:
+def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedText | None:
     """Returns the text view of a tar archive, packed or not, or of another compressed file; None where it is broken.
 
     Args:
@@ -198,7 +202,7 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> Extracted |
         return _tar(source, f"tar archive ({name})" if name else "tar archive", until)
     title = (_gzip_name(payload) if media_type == "application/gzip" else "") or "content"
     writer = ViewWriter(until)
-    member = MemberReader(writer, SHOWN_BYTES).read(Entry(title, 0), lambda: source)
+    member = MemberReader(writer, SHOWN_BYTES).read(ArchiveEntry(title, 0), lambda: source)
     if raw.broken and not raw.size:
         return None
     whole = not source.read(1) and not raw.broken

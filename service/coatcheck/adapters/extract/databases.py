@@ -15,7 +15,7 @@ from msgspec import Struct
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.text.plural import counted
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 _EXTRACTOR: Final = "sqlite 1"
 _ROWS: Final = 50
@@ -54,7 +54,7 @@ class _Table(Struct):
         return ", ".join(self.columns[:most]) + more
 
 
-def extract_database(payload: bytes, until: float) -> Extracted | None:
+def extract_database(payload: bytes, until: float) -> ExtractedText | None:
     """Returns the text view of a SQLite database; None where its schema cannot be read.
 
     Args:

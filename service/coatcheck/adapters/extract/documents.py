@@ -16,11 +16,11 @@ from typing import Any, Final, cast
 from coatcheck.adapters.extract.archives import extract_stream, extract_zip
 from coatcheck.adapters.extract.databases import extract_database
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
-from coatcheck.core.artifact import Sample
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import describe, identify
 from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, is_document
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
 """Bytes of a document that is opened; a part of one is worth nothing."""
@@ -45,7 +45,7 @@ def is_extractable(payload: bytes) -> bool:
     return known.media_type != PDF or find_spec("pypdf") is not None
 
 
-def extract_document(payload: bytes, seconds: float) -> Extracted | None:
+def extract_document(payload: bytes, seconds: float) -> ExtractedText | None:
     """Returns the text view of a document; None where it is none, has no text, or cannot be opened.
 
     Args:
@@ -55,7 +55,7 @@ def extract_document(payload: bytes, seconds: float) -> Extracted | None:
     if not is_extractable(payload):
         return None
     until = time.process_time() + _SHARE * seconds
-    facts = describe(Sample(payload, b"", len(payload)), None)
+    facts = describe(PayloadSample(payload, b"", len(payload)), None)
     if facts.media_type == PDF:
         return _pdf(payload, until)
     if facts.media_type == SQLITE:
@@ -66,7 +66,7 @@ def extract_document(payload: bytes, seconds: float) -> Extracted | None:
     return (_workbook(payload, until) if book else None) or extract_zip(payload, until)
 
 
-def _pdf(payload: bytes, until: float) -> Extracted | None:
+def _pdf(payload: bytes, until: float) -> ExtractedText | None:
     import pypdf  # noqa: PLC0415 - of an extra, and only where it is needed
 
     writer = ViewWriter(until)
@@ -96,7 +96,7 @@ def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a librar
         return None
 
 
-def _workbook(payload: bytes, until: float) -> Extracted | None:
+def _workbook(payload: bytes, until: float) -> ExtractedText | None:
     import python_calamine  # noqa: PLC0415 - of an extra, and only where it is needed
 
     writer = ViewWriter(until)

@@ -16,13 +16,13 @@ from msgspec import structs
 
 from coatcheck.adapters.extract.documents import is_extractable
 from coatcheck.adapters.extract.process import WorkerDied, WorkerLost
-from coatcheck.adapters.extract.wire import Answer, Job, check
+from coatcheck.adapters.extract.wire import ExtractAnswer, ExtractJob, check
 from coatcheck.adapters.extract.workers import Busy, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import PAGE_BYTES, extract_text, reads_as_document, strip_markup
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.views import Extracted, TextForm
+from coatcheck.core.views import ExtractedText, TextForm
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,16 @@ class TextExtractor:
         self.workers = Workers(workers, seconds=float(seconds), memory=memory)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="extract-here")
 
-    async def extract(self, kind: Kind, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+    async def extract(
+        self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
+    ) -> ExtractedText | None:
         """See the port."""
         form = spec_of(kind).text_view
         media_type = media_type[:300] if media_type else None
         taken = _taken(form, media_type, url, payload)
         if taken is None:
             return None
-        job = Job(form, media_type, url, taken, self._seconds)
+        job = ExtractJob(form, media_type, url, taken, self._seconds)
         if len(taken) <= _SMALL and form != "document":
             return await self._here(partial(extract_text, form, media_type, url, taken), taken)
         try:
@@ -62,13 +64,13 @@ class TextExtractor:
         except Busy as busy:
             return await self._without_worker(partial(extract_text, form, media_type, url, taken), job, busy)
 
-    async def _by_worker(self, job: Job) -> Extracted | None:
+    async def _by_worker(self, job: ExtractJob) -> ExtractedText | None:
         try:
             return await self._away(job)
         except WorkerDied:
             return await self._away(job)
 
-    async def _simply(self, job: Job) -> Extracted | None:
+    async def _simply(self, job: ExtractJob) -> ExtractedText | None:
         """The words of a page that no worker survived; of nothing else."""
         if job.form != "page":
             return None
@@ -80,7 +82,9 @@ class TextExtractor:
         except Busy as busy:
             return await self._without_worker(partial(strip_markup, job.media_type, job.payload), job, busy)
 
-    async def _without_worker(self, work: "partial[Extracted | None]", job: Job, busy: Busy) -> Extracted | None:
+    async def _without_worker(
+        self, work: "partial[ExtractedText | None]", job: ExtractJob, busy: Busy
+    ) -> ExtractedText | None:
         """Do what is small enough in a thread. Of the rest nobody knows yet whether it has a text view."""
         if len(job.payload) <= _HERE and job.form != "document":
             return await self._here(work, job.payload)
@@ -88,14 +92,14 @@ class TextExtractor:
             return None
         raise CoatcheckError(Code.OVERLOADED, "All that make text views are busy.") from busy
 
-    async def _away(self, job: Job) -> Extracted | None:
-        made: Answer = await asyncio.wrap_future(self.workers.submit(job))
+    async def _away(self, job: ExtractJob) -> ExtractedText | None:
+        made: ExtractAnswer = await asyncio.wrap_future(self.workers.submit(job))
         if made.failed is None and _is_sound(made.extracted, job.payload):
             return made.extracted
         log.warning("no text view of %s, %d bytes: %s", job.form, len(job.payload), made.failed or "not sound")
         raise WorkerLost
 
-    async def _here(self, work: "partial[Extracted | None]", payload: bytes) -> Extracted | None:
+    async def _here(self, work: "partial[ExtractedText | None]", payload: bytes) -> ExtractedText | None:
         loop = asyncio.get_running_loop()
         try:
             made = await loop.run_in_executor(self._threads, work)
@@ -121,7 +125,7 @@ def _taken(form: TextForm, media_type: str | None, url: str | None, payload: byt
     return payload if len(payload) <= _INPUT else None
 
 
-def _is_sound(made: Extracted | None, payload: bytes) -> bool:
+def _is_sound(made: ExtractedText | None, payload: bytes) -> bool:
     if made is None:
         return True
     try:

@@ -10,12 +10,12 @@ from typing import IO, Final, final
 from msgspec import Struct
 
 from coatcheck.adapters.extract.view_writer import ViewWriter
-from coatcheck.core.artifact import Sample
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.charset import decoded
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import describe, identify
-from coatcheck.core.media.archives import Entry
-from coatcheck.core.views import MAX_SECTIONS, Extracted
+from coatcheck.core.media.archives import ArchiveEntry
+from coatcheck.core.views import MAX_SECTIONS, ExtractedText
 
 MEMBER_BYTES: Final = 1024 * 1024
 """Bytes that are shown of one file of many."""
@@ -27,10 +27,10 @@ _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Member(Struct, frozen=True):
+class ArchiveMember(Struct, frozen=True):
     """A file of an archive as its view shows it."""
 
-    entry: Entry
+    entry: ArchiveEntry
     note: str = ""
     """What it is where it is no text, or why it is not shown."""
     text: str | None = None
@@ -46,36 +46,40 @@ class MemberReader:
         self._each = each
         self._left = SHOWN_BYTES
 
-    def read(self, entry: Entry, opened: Callable[[], IO[bytes]]) -> Member:
+    def read(self, entry: ArchiveEntry, opened: Callable[[], IO[bytes]]) -> ArchiveMember:
         """Returns a file with its text, or with what it is; `opened` opens it, and may raise whatever it likes."""
         if self._left <= 0 or self._writer.late:
             self._writer.partial = True
-            return Member(entry)
+            return ArchiveMember(entry)
         try:
             return self._read(entry, opened())
         except Exception:  # noqa: BLE001 - whatever an archive does to its reader; its other files may be whole
             self._writer.partial = True
-            return Member(entry, "" if self._writer.late else "cannot be read")
+            return ArchiveMember(entry, "" if self._writer.late else "cannot be read")
 
-    def _read(self, entry: Entry, source: IO[bytes]) -> Member:
+    def _read(self, entry: ArchiveEntry, source: IO[bytes]) -> ArchiveMember:
         head = source.read(_HEAD)
         known = identify(head)
         if known is not None or (_NO_TEXT.search(head) and not head.startswith(_UTF_16)):
             data = head + source.read(_DESCRIBED)
             whole = not source.read(1)
             name = known.name if known is not None else "binary data"
-            return Member(entry, describe(Sample(data, b"", len(data)), None).lines[0] if known and whole else name)
+            return ArchiveMember(
+                entry, describe(PayloadSample(data, b"", len(data)), None).lines[0] if known and whole else name
+            )
         most = min(self._each, self._left)
         data = head + source.read(max(0, most + 1 - len(head)))
         text = decoded(data[:most], None).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
         self._left -= min(len(data), most)
         if len(data) <= most:
-            return Member(entry, text=text)
+            return ArchiveMember(entry, text=text)
         self._writer.partial = True
-        return Member(entry, text=f"{text}\n[cut: this was the beginning, {most} bytes]")
+        return ArchiveMember(entry, text=f"{text}\n[cut: this was the beginning, {most} bytes]")
 
 
-def written(writer: ViewWriter, summary: Sequence[str], members: Sequence[Member], extractor: str) -> Extracted | None:
+def written(
+    writer: ViewWriter, summary: Sequence[str], members: Sequence[ArchiveMember], extractor: str
+) -> ExtractedText | None:
     """Returns the view of an archive: the summary, the list, the files that were read.
 
     Args:

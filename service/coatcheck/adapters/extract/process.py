@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import msgspec
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, Answer, Job, answer, framed
+from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, answer, framed
 
 _START_SECONDS: Final = 30.0
 """A start takes half a second; a busy machine may need longer."""
@@ -74,7 +74,7 @@ class Worker:
         """Its process ID."""
         return self._process.pid
 
-    def run(self, job: Job, seconds: float) -> Answer:
+    def run(self, job: ExtractJob, seconds: float) -> ExtractAnswer:
         """Do a job.
 
         Raises:
@@ -95,7 +95,7 @@ class Worker:
             if pipe is not None:
                 pipe.close()
 
-    def _exchange(self, data: bytes, seconds: float) -> Answer:
+    def _exchange(self, data: bytes, seconds: float) -> ExtractAnswer:
         """Write a message and read the answer."""
         try:
             body = self._talk(memoryview(data), time.monotonic() + seconds)

@@ -3,8 +3,8 @@
 import time
 from typing import Final, final
 
-from coatcheck.core.extract.sections import Start, one_line, sections
-from coatcheck.core.views import MAX_SECTIONS, Extracted
+from coatcheck.core.extract.sections import SectionStart, one_line, sections
+from coatcheck.core.views import MAX_SECTIONS, ExtractedText
 
 TEXT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of text that are taken of one document."""
@@ -20,7 +20,7 @@ class ViewWriter:
         """Make it; `until` is the processor time of this process, in seconds, after which nothing more is taken."""
         self._until = until
         self._parts: list[bytes] = []
-        self._starts: list[Start] = []
+        self._starts: list[SectionStart] = []
         self._size = 0
         self._lines = 0
         self.partial = False
@@ -33,7 +33,7 @@ class ViewWriter:
     def begin(self, title: str) -> None:
         """Start the section with this title; beyond MAX_SECTIONS the text goes on in the last one."""
         if len(self._starts) < MAX_SECTIONS:
-            self._starts.append(Start(one_line(title), 1, self._size, self._lines + 1))
+            self._starts.append(SectionStart(one_line(title), 1, self._size, self._lines + 1))
         else:
             self.partial = True
 
@@ -48,12 +48,12 @@ class ViewWriter:
         self._lines += data.count(b"\n")
         return True
 
-    def done(self, extractor: str) -> Extracted | None:
+    def done(self, extractor: str) -> ExtractedText | None:
         """Returns the view; None when nothing was written."""
         if not self._parts:
             return None
         found = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
-        return Extracted(text=b"".join(self._parts), sections=found, extractor=extractor, partial=self.partial)
+        return ExtractedText(text=b"".join(self._parts), sections=found, extractor=extractor, partial=self.partial)
 
 
 def cell(value: object, chars: int = _CELL) -> str:

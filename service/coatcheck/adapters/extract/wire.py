@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.views import MAX_SECTIONS, Extracted, Section, TextForm
+from coatcheck.core.views import MAX_SECTIONS, ExtractedText, Section, TextForm
 
 HEADER: Final = struct.Struct(">I")
 """Length of the message that follows, in bytes."""
@@ -14,7 +14,7 @@ LONGEST: Final = 192 * 1024**2
 """Bytes of a message: a payload or a view with what is said of it."""
 
 
-class Job(Struct, frozen=True, array_like=True):
+class ExtractJob(Struct, frozen=True, array_like=True):
     """One payload to make a view of, and how long it may take."""
 
     form: TextForm
@@ -27,10 +27,10 @@ class Job(Struct, frozen=True, array_like=True):
     """Only drop the markup: the payload was the end of another worker."""
 
 
-class Answer(Struct, frozen=True, array_like=True):
+class ExtractAnswer(Struct, frozen=True, array_like=True):
     """What became of a job; the first answer says that the worker is ready."""
 
-    extracted: Extracted | None = None
+    extracted: ExtractedText | None = None
     failed: str | None = None
     """The name of what went wrong; never the payload's words."""
     peak: int = 0
@@ -38,22 +38,22 @@ class Answer(Struct, frozen=True, array_like=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_job: Final = msgspec.msgpack.Decoder(Job).decode
-_answer: Final = msgspec.msgpack.Decoder(Answer).decode
+_job: Final = msgspec.msgpack.Decoder(ExtractJob).decode
+_answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
 
 
-def framed(message: Job | Answer) -> bytes:
+def framed(message: ExtractJob | ExtractAnswer) -> bytes:
     """The message as it goes through the pipe."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
 
 
-def job(body: bytes) -> Job:
+def job(body: bytes) -> ExtractJob:
     """A job, read."""
     return _job(body)
 
 
-def answer(body: bytes) -> Answer:
+def answer(body: bytes) -> ExtractAnswer:
     """An answer, read.
 
     Raises:
@@ -62,7 +62,7 @@ def answer(body: bytes) -> Answer:
     return _answer(body)
 
 
-def check(extracted: Extracted, payload: bytes) -> None:
+def check(extracted: ExtractedText, payload: bytes) -> None:
     """Refuse a view that is not UTF-8, or whose sections are not where sections are.
 
     Raises:

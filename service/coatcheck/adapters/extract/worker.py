@@ -15,8 +15,8 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.extract.wire import HEADER, LONGEST, Answer, Job, framed, job
-from coatcheck.core.views import Extracted
+from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, framed, job
+from coatcheck.core.views import ExtractedText
 
 _GRACE: Final = 2
 """Seconds after which a worker ends itself when the service has not."""
@@ -35,15 +35,15 @@ def main() -> None:
     import_module("coatcheck.core.extract")  # after the limits, and before anyone waits for it
 
     gc.disable()  # a page makes objects by the hundred thousand, none of them in a circle
-    _write(output, Answer())
+    _write(output, ExtractAnswer())
     while (body := _message(0)) is not None:
         asked = job(body)
         del body
         _alarm(asked.seconds + _GRACE)
         try:
-            made = Answer(_extracted(asked), None, _peak())
+            made = ExtractAnswer(_extracted(asked), None, _peak())
         except Exception as error:  # noqa: BLE001 - whatever a payload does, the service learns of it
-            made = Answer(None, type(error).__name__, _peak())
+            made = ExtractAnswer(None, type(error).__name__, _peak())
         del asked
         _write(output, made)
         signal.alarm(0)
@@ -51,7 +51,7 @@ def main() -> None:
         gc.collect()
 
 
-def _extracted(asked: Job) -> Extracted | None:
+def _extracted(asked: ExtractJob) -> ExtractedText | None:
     """What is heavy is imported here, by the worker that needs it."""
     from coatcheck.core.extract import extract_text, strip_markup  # noqa: PLC0415
 
@@ -108,7 +108,7 @@ def _exactly(source: int, size: int) -> bytes | None:
     return bytes(data)
 
 
-def _write(output: int, answer: Answer) -> None:
+def _write(output: int, answer: ExtractAnswer) -> None:
     data = memoryview(framed(answer))
     while data:
         data = data[os.write(output, data) :]

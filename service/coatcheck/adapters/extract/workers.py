@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from coatcheck.adapters.extract.process import Worker, WorkerLost
-from coatcheck.adapters.extract.wire import Answer, Job
+from coatcheck.adapters.extract.wire import ExtractAnswer, ExtractJob
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Workers:
         with self._lock:
             return {worker.pid for worker in self._all}
 
-    def submit(self, job: Job) -> "Future[Answer]":
+    def submit(self, job: ExtractJob) -> "Future[ExtractAnswer]":
         """Give a job to a worker as soon as one is free.
 
         The future raises WorkerLost when the job was the end of its worker, and Busy when none came free in time.
@@ -95,7 +95,7 @@ class Workers:
         with self._lock:
             self._given -= 1
 
-    def _run(self, job: Job, start_by: float) -> Answer:
+    def _run(self, job: ExtractJob, start_by: float) -> ExtractAnswer:
         if time.monotonic() > start_by:
             raise Busy
         worker = self._taken()

@@ -5,15 +5,15 @@ from typing import Any, Final
 from sqlalchemy import Connection, or_, select
 
 from coatcheck.adapters.sql.tables import audit, audit_head
-from coatcheck.core.audit import Entry, Head
+from coatcheck.core.audit import Head, SealedAuditLine
 
-_ENTRY: Final[list[Any]] = [audit.c[name] for name in Entry.__struct_fields__]
+_ENTRY: Final[list[Any]] = [audit.c[name] for name in SealedAuditLine.__struct_fields__]
 
 
-def audit_lines(conn: Connection, after: int, limit: int) -> list[Entry]:
+def audit_lines(conn: Connection, after: int, limit: int) -> list[SealedAuditLine]:
     """Lines in their order, behind one."""
     statement: Any = select(*_ENTRY).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
-    return [Entry(**row) for row in conn.execute(statement).mappings()]
+    return [SealedAuditLine(**row) for row in conn.execute(statement).mappings()]
 
 
 def find_lines(
@@ -23,7 +23,7 @@ def find_lines(
     namespace: str | None,
     run_id: str | None,
     action: str | None,
-) -> list[Entry]:
+) -> list[SealedAuditLine]:
     """Lines that meet all conditions, the latest first."""
     statement: Any = select(*_ENTRY).order_by(audit.c.seq.desc()).limit(limit)
     if before is not None:
@@ -34,7 +34,7 @@ def find_lines(
         statement = statement.where(audit.c.run_id == run_id)
     if action is not None:
         statement = statement.where(or_(audit.c.action == action, audit.c.action.startswith(f"{action}.")))
-    return [Entry(**row) for row in conn.execute(statement).mappings()]
+    return [SealedAuditLine(**row) for row in conn.execute(statement).mappings()]
 
 
 def head(conn: Connection) -> Head | None:

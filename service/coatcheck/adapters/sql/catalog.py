@@ -10,17 +10,18 @@ from typing import TypeVar, cast
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql import census, listing, matching, reads, texts
+from coatcheck.adapters.sql import backlog, listing, matching, reads, texts
+from coatcheck.adapters.sql.change_group import Work
 from coatcheck.adapters.sql.changes import (
     alter,
-    bury,
     evict,
     forget,
     holds,
     leases,
-    room,
+    quota,
     runs,
     store,
+    tombstone,
     uploads,
     usage,
     views,
@@ -28,17 +29,15 @@ from coatcheck.adapters.sql.changes import (
 from coatcheck.adapters.sql.changes.texts import apply_drop, apply_index, apply_merge, apply_reindex
 from coatcheck.adapters.sql.decisions_catalog import SqlDecisions
 from coatcheck.adapters.sql.key_catalog import SqlKeys
-from coatcheck.adapters.sql.retained import SqlRetention
+from coatcheck.adapters.sql.retention_catalog import SqlRetention
 from coatcheck.adapters.sql.session_accounts import SqlSessionAccounts
-from coatcheck.adapters.sql.work import Work
 from coatcheck.core.artifact import Artifact, Blob, Gone
-from coatcheck.core.fulltext import Packed, Size
-from coatcheck.core.holds import Held
-from coatcheck.core.quota import Full, Usage
+from coatcheck.core.fulltext import PackedSegment, SegmentSize
+from coatcheck.core.holds import HoldConflict
+from coatcheck.core.quota import QuotaExceeded, Usage
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
-    Fenced,
     KeyRecord,
     NewView,
     PatchArtifact,
@@ -46,22 +45,23 @@ from coatcheck.ports.artifacts import (
     StoredView,
     StoreView,
     Touch,
+    UploadFenced,
 )
-from coatcheck.ports.catalog import Filter, Found, Page, Run
-from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex, Unindexed
-from coatcheck.ports.tidying import (
-    CondemnBlob,
+from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, FoundArtifact, RunKey
+from coatcheck.ports.maintenance import (
     DeadBlob,
     EvictArtifacts,
-    Evicted,
+    EvictionResult,
     ExpireArtifacts,
     ForgetBlobs,
+    MarkBlobCorrupt,
     PurgeRecords,
     ReapUploads,
     TakeLease,
 )
+from coatcheck.ports.telemetry import Overdue
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex, Unindexed
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
-from coatcheck.ports.watching import Overdue
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -86,13 +86,13 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         """The same where others who ask much must not get into the way."""
         return await self._ask(namespace, question)
 
-    async def begin_upload(self, change: BeginUpload) -> Full | None:
+    async def begin_upload(self, change: BeginUpload) -> QuotaExceeded | None:
         """Record the intent to write a blob."""
         return await self._change(uploads.apply_begin, change, change.namespace)
 
-    async def reserve_more(self, change: ReserveMore) -> bool | Full:
+    async def reserve_more(self, change: ReserveMore) -> bool | QuotaExceeded:
         """Raise a reservation."""
-        return await self._change(room.apply_reserve_more, change, change.namespace)
+        return await self._change(quota.apply_reserve_more, change, change.namespace)
 
     async def renew_upload(self, change: RenewUpload) -> bool:
         """Move a lease; false when it was reaped."""
@@ -111,7 +111,7 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         except usage.NamespaceClosing as error:
             raise usage.closing(change.namespace) from error
 
-    async def condemn_blob(self, change: CondemnBlob) -> bool:
+    async def mark_blob_corrupt(self, change: MarkBlobCorrupt) -> bool:
         """Trust a blob no more."""
         return await self._change(forget.apply_condemn, change, change.namespace)
 
@@ -119,7 +119,7 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         """The blob that storing this content would point at."""
         return await self._ask(namespace, lambda conn: reads.same_bytes(conn, namespace, sha256, size))
 
-    async def store_view(self, change: StoreView) -> StoredView | Fenced | None:
+    async def store_view(self, change: StoreView) -> StoredView | UploadFenced | None:
         """Keep a derived view."""
         return await self._change(views.apply_store_view, change, change.namespace, _view_weight(change.new))
 
@@ -127,19 +127,19 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         """Change what may change."""
         return await self._change(alter.apply_patch, change, change.namespace)
 
-    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | Held | None:
+    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
         """Replace an artifact by its tombstone."""
-        return await self._change(bury.apply_delete, change, change.namespace)
+        return await self._change(tombstone.apply_delete, change, change.namespace)
 
-    async def delete_session(self, change: DeleteSession) -> int | Held:
+    async def delete_session(self, change: DeleteSession) -> int | HoldConflict:
         """The same for a session, in part."""
-        return await self._change(bury.apply_delete_session, change, change.namespace, change.limit * _ROW_BYTES)
+        return await self._change(tombstone.apply_delete_session, change, change.namespace, change.limit * _ROW_BYTES)
 
-    async def evict_artifacts(self, change: EvictArtifacts) -> Evicted:
+    async def evict_artifacts(self, change: EvictArtifacts) -> EvictionResult:
         """Make room."""
         return await self._change(evict.apply_evict, change, change.namespace, change.limit * _ROW_BYTES)
 
-    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> Held | None:
+    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
         """The holds that cover something there is."""
         return await self._ask(namespace, lambda conn: holds.holds_within(conn, namespace, session, now))
 
@@ -160,7 +160,7 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         with_bytes: bool = False,
         with_view: bool = False,
         with_survey: bool = False,
-    ) -> Found | Gone | None:
+    ) -> FoundArtifact | Gone | None:
         """The artifact, its tombstone, or None."""
         return await self._ask(
             namespace,
@@ -175,7 +175,7 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
             ),
         )
 
-    async def latest_run(self, run: Run, now: datetime) -> int | None:
+    async def latest_run(self, run: RunKey, now: datetime) -> int | None:
         """The number of a run's last artifact."""
         return await self._ask(run.namespace, lambda conn: reads.latest_run(conn, run, now))
 
@@ -188,8 +188,8 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         return await self._ask(namespace, lambda conn: reads.find_key(conn, namespace, key, now))
 
     async def list_artifacts(
-        self, namespace: str, where: Filter, now: datetime, *, before: int | None, limit: int
-    ) -> Page:
+        self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
+    ) -> ArtifactPage:
         """Live artifacts, newest first."""
         question = listing.list_artifacts if where.terms is None else matching.list_matching
         return await self._ask_for_list(
@@ -224,15 +224,15 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
         """The next namespace where some wait."""
         return await self._ask(None, lambda conn: texts.next_unindexed(conn, after))
 
-    async def segment_sizes(self, namespace: str) -> list[Size]:
+    async def segment_sizes(self, namespace: str) -> list[SegmentSize]:
         """The segments of a namespace."""
         return await self._ask(namespace, lambda conn: texts.sizes(conn, namespace))
 
-    async def next_segment(self, after: int) -> tuple[str, Size] | None:
+    async def next_segment(self, after: int) -> tuple[str, SegmentSize] | None:
         """The next segment of all."""
         return await self._ask(None, lambda conn: texts.next_segment(conn, after))
 
-    async def read_segments(self, namespace: str, ids: list[int]) -> list[Packed] | None:
+    async def read_segments(self, namespace: str, ids: list[int]) -> list[PackedSegment] | None:
         """Segments whole."""
         return await self._ask(namespace, lambda conn: texts.whole(conn, namespace, ids))
 
@@ -282,7 +282,7 @@ class SqlCatalog(SqlRetention, SqlKeys, SqlDecisions, SqlSessionAccounts, ABC):
 
     async def overdue(self, now: datetime, limit: int) -> Overdue:
         """Count what upkeep has to do."""
-        return await self._ask(None, lambda conn: census.overdue(conn, now, limit))
+        return await self._ask(None, lambda conn: backlog.overdue(conn, now, limit))
 
     async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
         """The names that a row knows."""
@@ -309,5 +309,5 @@ def _view_weight(new: NewView | None) -> int:
     return len(new.inline or b"") + index + len(new.view.sections) * _SECTION_BYTES
 
 
-def _segment_bytes(segment: Packed | None) -> int:
+def _segment_bytes(segment: PackedSegment | None) -> int:
     return 0 if segment is None else len(segment.listed) + sum(map(len, segment.parts))

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, func, select, update
 
 from coatcheck.adapters.sql.changes import usage
-from coatcheck.adapters.sql.changes.bury import is_unused
+from coatcheck.adapters.sql.changes.tombstone import is_unused
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, surveys, views
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids

@@ -6,12 +6,12 @@ from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, select
 
+from coatcheck.adapters.sql.change_group import Work
 from coatcheck.adapters.sql.changes import evict, holds, namespaces, policies
 from coatcheck.adapters.sql.tables import usage
-from coatcheck.adapters.sql.work import Work
 from coatcheck.core.artifact import Gone
-from coatcheck.core.holds import Held, Hold
-from coatcheck.core.policy import Rules, Scope
+from coatcheck.core.holds import Hold, HoldConflict
+from coatcheck.core.policy import PolicyScope, Rules
 from coatcheck.core.quota import Usage
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, PolicyVersion, ReleaseHold, SetPolicy
 
@@ -43,7 +43,7 @@ class SqlDecisions(ABC):
         """All policies that hold."""
         return await self._ask(None, policies.current)
 
-    async def policy_history(self, scope: Scope, limit: int) -> list[PolicyVersion]:
+    async def policy_history(self, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
         """The versions of a scope's policy."""
         return await self._ask(None, lambda conn: policies.history(conn, scope, limit))
 
@@ -66,7 +66,7 @@ class SqlDecisions(ABC):
             wanted = wanted.where(usage.c.namespace == namespace)
         return await self._ask(namespace, lambda conn: [usage_from(row) for row in conn.execute(wanted)])
 
-    async def mark_namespace(self, change: MarkNamespace) -> bool | Held:
+    async def mark_namespace(self, change: MarkNamespace) -> bool | HoldConflict:
         """Begin or end a namespace's deletion."""
         return await self._decide(namespaces.apply_mark, change)
 

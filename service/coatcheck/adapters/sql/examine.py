@@ -18,7 +18,7 @@ from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.snapshot import explained
 from coatcheck.adapters.sql.tables import artifacts, inline_bytes, surveys, views
 from coatcheck.core.errors import Code
-from coatcheck.core.findings import Examined, Finding
+from coatcheck.core.findings import EngineReport, Finding
 
 _MOST = 20
 """Lines of SQLite's own report, and blobs of one kind, that are named."""
@@ -30,7 +30,7 @@ class SqliteExamination:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def __call__(self, *, deep: bool, repair: datetime | None) -> Examined:
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
         """Examine it.
 
         Args:
@@ -42,12 +42,12 @@ class SqliteExamination:
         """
         return await asyncio.to_thread(self._examine, deep, repair)
 
-    def _examine(self, deep: bool, repair: datetime | None) -> Examined:
+    def _examine(self, deep: bool, repair: datetime | None) -> EngineReport:
         with explained():
             findings = self._look(deep)
             if repair is not None and not any(f.what == "database" for f in findings):
                 findings = self._repaired(findings, repair)
-        return Examined(findings=tuple(findings), notes=_notes(sqlite3.sqlite_version_info))
+        return EngineReport(findings=tuple(findings), notes=_notes(sqlite3.sqlite_version_info))
 
     def _look(self, deep: bool) -> list[Finding]:
         engine = looking_engine(self._path)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection
 
 from coatcheck.adapters.sql import key_rows
+from coatcheck.adapters.sql.change_group import Work
 from coatcheck.adapters.sql.changes import keys
-from coatcheck.adapters.sql.work import Work
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 

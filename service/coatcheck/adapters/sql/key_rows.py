@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Text, bindparam, select, tuple_
 
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import keys, namespaces
 from coatcheck.adapters.sql.types import Many, UtcDateTime
-from coatcheck.adapters.sql.words import among
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
 
 KEY_COLUMNS: list[ColumnElement[Any]] = [column for column in keys.c if column.name != "digest"]

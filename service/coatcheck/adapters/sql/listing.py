@@ -14,11 +14,11 @@ from msgspec.structs import astuple
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, bindparam, func, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import is_live
+from coatcheck.adapters.sql.changes.tombstone import is_live
+from coatcheck.adapters.sql.dialect import among, has_label
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among, has_label
-from coatcheck.ports.catalog import Filter, Page
+from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 
 STRETCH = 5_000
 """Rows that one statement looks at: a few tens of milliseconds."""
@@ -50,7 +50,12 @@ _CONDITIONS: dict[str, ColumnElement[bool]] = {
 
 
 def of_rows(
-    conn: Connection, namespace: str, where: Filter, now: datetime, seqs: Sequence[int], *also: ColumnElement[Any]
+    conn: Connection,
+    namespace: str,
+    where: ArtifactFilter,
+    now: datetime,
+    seqs: Sequence[int],
+    *also: ColumnElement[Any],
 ) -> list[Row[Any]]:
     """Those of some rows that are live and meet all conditions but `terms`, newest first, with further columns."""
     wanted = _wanted(where)
@@ -65,7 +70,7 @@ def _seq(row: Row[Any]) -> int:
     return seq
 
 
-def _wanted(where: Filter) -> dict[str, Any]:
+def _wanted(where: ArtifactFilter) -> dict[str, Any]:
     given = zip(where.__struct_fields__, astuple(where), strict=True)
     return {name: value for name, value in given if value is not None and name in _CONDITIONS}
 
@@ -73,14 +78,14 @@ def _wanted(where: Filter) -> dict[str, Any]:
 def list_artifacts(
     conn: Connection,
     namespace: str,
-    where: Filter,
+    where: ArtifactFilter,
     now: datetime,
     *,
     before: int | None,
     limit: int,
     stretch: int = STRETCH,
     seconds: float = SECONDS,
-) -> Page:
+) -> ArtifactPage:
     """Live artifacts that meet all conditions; see the module for what `before` of a page means."""
     end = time.monotonic() + seconds
     wanted = _wanted(where)
@@ -90,9 +95,9 @@ def list_artifacts(
         first = _end_of_stretch(conn, wanted, values, before, stretch) if wanted.keys() - {"session"} else None
         found += _stretch(conn, wanted, values, before, first, limit + 1 - len(found))
         if len(found) > limit:
-            return Page([rows.artifact(row) for row in found[:limit]], found[limit - 1].seq)
+            return ArtifactPage([rows.artifact(row) for row in found[:limit]], found[limit - 1].seq)
         if first is None or time.monotonic() >= end:
-            return Page([rows.artifact(row) for row in found], first)
+            return ArtifactPage([rows.artifact(row) for row in found], first)
         before = first
 
 

@@ -14,13 +14,13 @@ from sqlalchemy import BigInteger, Connection, Integer, Row, Text, bindparam, se
 
 from coatcheck.adapters.sql import listing, rows
 from coatcheck.adapters.sql.changes.texts import STATE, print_of
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import text_parts, text_segments
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import documents_of, locate, matches
-from coatcheck.ports.catalog import Filter, Page
+from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 
 _TRIES = 5
 """Of one segment in the list's way, where each time that is merged with others."""
@@ -65,13 +65,13 @@ class _Merged(Exception):  # noqa: N818 - no error: it is looked at again
 def list_matching(
     conn: Connection,
     namespace: str,
-    where: Filter,
+    where: ArtifactFilter,
     now: datetime,
     *,
     before: int | None,
     limit: int,
     seconds: float = listing.SECONDS,
-) -> Page:
+) -> ArtifactPage:
     """Live artifacts that meet all conditions, terms and others."""
     look = _Look(conn, namespace, where, now, time.monotonic() + seconds)
     return look.page(_END if before is None else before, limit)
@@ -80,7 +80,7 @@ def list_matching(
 class _Look:
     """One look at the index."""
 
-    def __init__(self, conn: Connection, namespace: str, where: Filter, now: datetime, end: float) -> None:
+    def __init__(self, conn: Connection, namespace: str, where: ArtifactFilter, now: datetime, end: float) -> None:
         self._conn = conn
         self._namespace = namespace
         self._where = where
@@ -91,7 +91,7 @@ class _Look:
         """Rows that are still to be looked up, with what the index says they are."""
         self._damaged: list[int] = []
 
-    def page(self, before: int, limit: int) -> Page:
+    def page(self, before: int, limit: int) -> ArtifactPage:
         began = before
         segments, tries = self._segments(before), 0
         found: list[Row[Any]] = []
@@ -120,8 +120,8 @@ class _Look:
     def _segments(self, before: int) -> list[_Segment]:
         return [_Segment._make(row) for row in self._ask(_SEGMENTS, before=before)]
 
-    def _page(self, found: list[Row[Any]], before: int | None) -> Page:
-        return Page([rows.artifact(row) for row in found], before, tuple(self._damaged))
+    def _page(self, found: list[Row[Any]], before: int | None) -> ArtifactPage:
+        return ArtifactPage([rows.artifact(row) for row in found], before, tuple(self._damaged))
 
     def _propose(self, segment: _Segment, before: int) -> None:
         wanted = sorted({locate(key, segment.bits) for keys in self._terms for key in keys})

@@ -15,13 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.changes.place import Numberer
+from coatcheck.adapters.sql.change_group import CommitWatch, Work
+from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
-from coatcheck.adapters.sql.postgres_line import Limits, Session, open_engine, shown_url
-from coatcheck.adapters.sql.postgres_pool import LinePool
-from coatcheck.adapters.sql.postgres_writer import LineWriter
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, open_engine, shown_url
+from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
+from coatcheck.adapters.sql.postgres_writer import PostgresWriter
 from coatcheck.adapters.sql.schema import check_revision, try_write
-from coatcheck.adapters.sql.work import CommitWatch, Work
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -36,8 +36,8 @@ _SERVER = text(
 class Pools(NamedTuple):
     """Connections that read."""
 
-    questions: LinePool
-    lists: LinePool
+    questions: PostgresReadPool
+    lists: PostgresReadPool
     """For lists alone: those who wait for them take nothing from those who store and read."""
 
     async def close(self) -> None:
@@ -49,7 +49,7 @@ class Pools(NamedTuple):
 class PostgresCatalog(SqlCatalog):
     """Catalog and Upkeep on a migrated PostgreSQL database. Make it with `open`; close it."""
 
-    def __init__(self, engine: AsyncEngine, pools: Pools, writer: LineWriter | None, clock: DatabaseClock) -> None:
+    def __init__(self, engine: AsyncEngine, pools: Pools, writer: PostgresWriter | None, clock: DatabaseClock) -> None:
         self._engine = engine
         self._pool = pools.questions
         self._lists = pools.lists
@@ -58,7 +58,7 @@ class PostgresCatalog(SqlCatalog):
         """The database's time, for everything that decides by time."""
 
     @classmethod
-    async def open(cls, url: str, *, limits: Limits | None = None, number: Numberer = ids.number) -> Self:
+    async def open(cls, url: str, *, limits: PostgresLimits | None = None, number: Numberer = ids.number) -> Self:
         """Open a database that `migrate` has made.
 
         Args:
@@ -71,15 +71,15 @@ class PostgresCatalog(SqlCatalog):
             CoatcheckError: `storage_unavailable` when the server does not answer, refuses, or is older than 13;
                 `invalid_request` for a URL that is none.
         """
-        return await cls._open(url, limits or Limits(), number, read_only=False)
+        return await cls._open(url, limits or PostgresLimits(), number, read_only=False)
 
     @classmethod
-    async def look(cls, url: str, *, limits: Limits | None = None) -> Self:
+    async def look(cls, url: str, *, limits: PostgresLimits | None = None) -> Self:
         """Open it for reading, beside servers. Every change is refused with `storage_unavailable`."""
-        return await cls._open(url, limits or Limits(), ids.number, read_only=True)
+        return await cls._open(url, limits or PostgresLimits(), ids.number, read_only=True)
 
     @classmethod
-    async def _open(cls, url: str, limits: Limits, number: Numberer, *, read_only: bool) -> Self:
+    async def _open(cls, url: str, limits: PostgresLimits, number: Numberer, *, read_only: bool) -> Self:
         session = Session(
             statement=limits.statement,
             lock=limits.lock,
@@ -106,7 +106,7 @@ class PostgresCatalog(SqlCatalog):
             why = f" ({cause})" if cause is not None and str(cause) else ""
             raise CoatcheckError(error.code, f"{shown_url(url)}: {error.detail}{why}") from error
         clock.start()
-        return cls(engine, pools, None if read_only else LineWriter(engine, limits, number), clock)
+        return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
     def watch_commits(self, watch: CommitWatch) -> None:
         """Tell somebody of every group of changes; it must not raise."""
@@ -148,7 +148,7 @@ class PostgresCatalog(SqlCatalog):
         return found
 
     @property
-    def _writer(self) -> LineWriter:
+    def _writer(self) -> PostgresWriter:
         if self._only_writer is None:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for looking only.")
         return self._only_writer
@@ -166,16 +166,16 @@ class PostgresCatalog(SqlCatalog):
         return await self._lists.run(namespace, question)
 
 
-def _pools(url: str, engine: AsyncEngine, session: Session, limits: Limits) -> Pools:
+def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimits) -> Pools:
     half = limits.connections // 2
     if not half:
-        pool = LinePool(engine, limits)
+        pool = PostgresReadPool(engine, limits)
         return Pools(pool, pool)
     # Engines that keep no connections: what differs is how connections begin.
     listing = open_engine(url, replace(session, statement=min(limits.listing, limits.statement)))
     return Pools(
-        LinePool(engine, replace(limits, connections=limits.connections - half)),
-        LinePool(listing, replace(limits, connections=half)),
+        PostgresReadPool(engine, replace(limits, connections=limits.connections - half)),
+        PostgresReadPool(listing, replace(limits, connections=half)),
     )
 
 

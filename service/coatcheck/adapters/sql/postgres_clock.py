@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from coatcheck.adapters.sql.postgres_pool import LinePool
+from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
 from coatcheck.core.errors import CoatcheckError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class DatabaseClock:
     """The Clock port by the database's clock. `learn` once before the first `now`; `start` keeps it true."""
 
-    def __init__(self, pool: LinePool, *, every: float = _EVERY) -> None:
+    def __init__(self, pool: PostgresReadPool, *, every: float = _EVERY) -> None:
         """Ask through these connections, every so many seconds."""
         self._pool = pool
         self._every = every

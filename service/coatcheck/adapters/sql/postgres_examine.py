@@ -7,7 +7,7 @@ from datetime import datetime
 
 from coatcheck.adapters.sql.contradictions import contradictions
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.core.findings import Examined
+from coatcheck.core.findings import EngineReport
 
 
 class PostgresExamination:
@@ -16,7 +16,7 @@ class PostgresExamination:
     def __init__(self, catalog: PostgresCatalog) -> None:
         self._catalog = catalog
 
-    async def __call__(self, *, deep: bool, repair: datetime | None) -> Examined:
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
         """Examine it; `deep` and `repair` make no difference.
 
         Raises:
@@ -24,4 +24,4 @@ class PostgresExamination:
         """
         del deep, repair
         found = await self._catalog.ask_all(contradictions)
-        return Examined(findings=tuple(found), notes=tuple(await self._catalog.warnings()))
+        return EngineReport(findings=tuple(found), notes=tuple(await self._catalog.warnings()))

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.postgres_connection import PostgresConnection, PostgresLimits
 from coatcheck.adapters.sql.postgres_faults import is_worth_a_retry, known_postgres_fault, overloaded, unavailable
-from coatcheck.adapters.sql.postgres_line import Limits, Line
 
 T = TypeVar("T")
 
@@ -45,15 +45,15 @@ class Tasks:
             task.exception()  # whoever waits gets it; nobody may
 
 
-class LinePool:
+class PostgresReadPool:
     """Reads, each on a connection of its own."""
 
-    def __init__(self, engine: AsyncEngine, limits: Limits) -> None:
+    def __init__(self, engine: AsyncEngine, limits: PostgresLimits) -> None:
         """Connect to nothing yet."""
         self._engine = engine
         self._limits = limits
         self._free = asyncio.Semaphore(limits.connections)
-        self._idle: list[Line] = []
+        self._idle: list[PostgresConnection] = []
         self._tasks = Tasks()
         self._closed = False
         self._heard = 0.0
@@ -98,7 +98,7 @@ class LinePool:
             line = await self._line(namespace)
             fresh = not line.used
 
-            def entered(conn: Connection, line: Line = line) -> T:
+            def entered(conn: Connection, line: PostgresConnection = line) -> T:
                 line.enter(conn, namespace)
                 return call(conn)
 
@@ -120,7 +120,7 @@ class LinePool:
                 await self._back(line)
                 return answer
 
-    async def _line(self, namespace: str | None) -> Line:
+    async def _line(self, namespace: str | None) -> PostgresConnection:
         """An idle connection, best one that is there already; else a new one."""
         idle = self._idle
         at = next((i for i in range(len(idle) - 1, -1, -1) if idle[i].has_entered(namespace)), -1)
@@ -130,15 +130,15 @@ class LinePool:
                 return line
             await line.close()
             at = -1
-        return await Line.connect(self._engine, autocommit=True)
+        return await PostgresConnection.connect(self._engine, autocommit=True)
 
-    async def _back(self, line: Line) -> None:
+    async def _back(self, line: PostgresConnection) -> None:
         if line.lost:
             await self._drop_idle(line)
         else:
             self._idle.append(line)
 
-    async def _drop_idle(self, broken: Line) -> None:
+    async def _drop_idle(self, broken: PostgresConnection) -> None:
         """After one connection broke, none that was idle meanwhile is believed in."""
         lines, self._idle = [broken, *self._idle], []
         for line in lines:

@@ -14,8 +14,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coatcheck.adapters.sql.changes.place import Numberer
+from coatcheck.adapters.sql.change_group import CommitWatch, Work, carry_out, just
+from coatcheck.adapters.sql.changes.artifact_slot import Numberer
+from coatcheck.adapters.sql.commit_tokens import CommitToken, CommitTokens
 from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.postgres_connection import PostgresConnection, PostgresLimits
 from coatcheck.adapters.sql.postgres_faults import (
     DEADLOCK,
     is_of_the_connection,
@@ -24,9 +27,6 @@ from coatcheck.adapters.sql.postgres_faults import (
     sqlstate,
     unavailable,
 )
-from coatcheck.adapters.sql.postgres_line import Limits, Line
-from coatcheck.adapters.sql.postgres_marks import Mark, Marks
-from coatcheck.adapters.sql.work import CommitWatch, Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError
 
 T = TypeVar("T")
@@ -53,16 +53,16 @@ class _Failure(NamedTuple):
     error: Exception
 
 
-class LineWriter:
+class PostgresWriter:
     """The only one of this process who writes to the database."""
 
-    def __init__(self, engine: AsyncEngine, limits: Limits, number: Numberer) -> None:
+    def __init__(self, engine: AsyncEngine, limits: PostgresLimits, number: Numberer) -> None:
         """Start the task; connect with the first change."""
         self._engine = engine
         self._limits = limits
         self._number = number
-        self._line: Line | None = None
-        self._marks = Marks()
+        self._line: PostgresConnection | None = None
+        self._marks = CommitTokens()
         self._jobs: deque[_Job] = deque()
         self._there = asyncio.Event()
         self._closed = False
@@ -200,7 +200,7 @@ class LineWriter:
             return answers if await self._was_committed(mark, error) else None
         return answers
 
-    async def _was_committed(self, mark: Mark, error: Exception) -> bool:
+    async def _was_committed(self, mark: CommitToken, error: Exception) -> bool:
         """What became of a transaction whose commit was not answered."""
         end = time.monotonic() + self._limits.answer / 4
         while time.monotonic() < end:
@@ -217,12 +217,12 @@ class LineWriter:
                 return there
         raise unavailable("the connection was lost during the commit, which may have succeeded") from error
 
-    async def _connected(self) -> Line:
+    async def _connected(self) -> PostgresConnection:
         if self._line is not None and self._line.lost:
             await self._disconnect()
         if self._line is None:
-            self._marks = Marks()
-            self._line = await Line.connect(self._engine, autocommit=False)
+            self._marks = CommitTokens()
+            self._line = await PostgresConnection.connect(self._engine, autocommit=False)
         return self._line
 
     async def _disconnect(self) -> None:

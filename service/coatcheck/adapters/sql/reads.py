@@ -25,8 +25,9 @@ from sqlalchemy import (
 )
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import NOW, is_live
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.changes.tombstone import NOW, is_live
+from coatcheck.adapters.sql.dialect import among, by_now, contains_text
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
     blobs,
@@ -38,12 +39,11 @@ from coatcheck.adapters.sql.tables import (
     views,
 )
 from coatcheck.adapters.sql.types import Many, UtcDateTime
-from coatcheck.adapters.sql.words import among, by_now, contains_text
 from coatcheck.core.artifact import Blob, Gone
 from coatcheck.core.views import TEXT
 from coatcheck.ports.artifacts import KeyRecord
-from coatcheck.ports.catalog import Found, Run
-from coatcheck.ports.tidying import DeadBlob
+from coatcheck.ports.catalog import FoundArtifact, RunKey
+from coatcheck.ports.maintenance import DeadBlob
 
 _WIDTH = rows.WIDTH
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -181,7 +181,7 @@ def find(
     with_bytes: bool,
     with_view: bool,
     with_survey: bool,
-) -> Found | Gone | None:
+) -> FoundArtifact | Gone | None:
     """The artifact, its tombstone, or None."""
     statement = _FIND[with_bytes, with_view, with_survey]
     row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
@@ -192,10 +192,10 @@ def find(
     if not live:
         return rows.gone(number, "expired", expires_at, tool_name, session)
     kept = rows.found_view(view[:-1], view[-1]) if view and view[0] is not None else None
-    return Found(rows.artifact(row), stored, kept, survey)
+    return FoundArtifact(rows.artifact(row), stored, kept, survey)
 
 
-def latest_run(conn: Connection, run: Run, now: datetime) -> int | None:
+def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
     """The number of a run's last artifact."""
     wanted = {
         "namespace": run.namespace,

@@ -10,7 +10,7 @@ from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.tables import blobs, removed, removed_views
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.retention.changes import Removed, RemovedView
+from coatcheck.core.retention.changes import RemovedArtifact, RemovedView
 from coatcheck.core.views import View, ViewMeasure, unpack_sections
 
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -56,19 +56,19 @@ _VIEWS: Final[Any] = (
 )
 
 
-def removed_artifact(conn: Connection, namespace: str, number: int, since: datetime) -> Removed | None:
+def removed_artifact(conn: Connection, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
     """The last removal of an artifact that can be undone."""
     row = conn.execute(_OF_NUMBER, {"namespace": namespace, "number": number, "since": since}).first()
     return None if row is None else _removed(conn, row)
 
 
-def removed_by_run(conn: Connection, run_id: str, since: datetime, after: int, limit: int) -> list[Removed]:
+def removed_by_run(conn: Connection, run_id: str, since: datetime, after: int, limit: int) -> list[RemovedArtifact]:
     """What a run has removed and can be undone, behind a row of it."""
     found = conn.execute(_OF_RUN, {"run": run_id, "since": since, "after": after, "limit": limit}).all()
     return [_removed(conn, row) for row in found]
 
 
-def _removed(conn: Connection, row: Any) -> Removed:  # noqa: ANN401 - a row of _REMOVED
+def _removed(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN401 - a row of _REMOVED
     seq, removed_at, reason, run_id, blob_namespace = row[rows.WIDTH :]
     namespace, number = row[0], row[1]
     artifact: Artifact | None = None
@@ -76,7 +76,7 @@ def _removed(conn: Connection, row: Any) -> Removed:  # noqa: ANN401 - a row of 
         artifact = rows.artifact(row)
         if artifact.blob.sha256 != artifact.measure.sha256:  # another blob's row by now
             artifact = None
-    return Removed(
+    return RemovedArtifact(
         seq=seq,
         removed_at=removed_at,
         reason=reason,

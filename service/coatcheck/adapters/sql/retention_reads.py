@@ -23,9 +23,10 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import holds
-from coatcheck.adapters.sql.changes.bury import is_live
-from coatcheck.adapters.sql.changes.retention_words import belongs, values_of
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.changes.retention_conditions import belongs, values_of
+from coatcheck.adapters.sql.changes.tombstone import is_live
+from coatcheck.adapters.sql.dialect import by_now
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
     blobs,
@@ -38,12 +39,11 @@ from coatcheck.adapters.sql.tables import (
 )
 from coatcheck.adapters.sql.tables import holds as hold_rows
 from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
-from coatcheck.adapters.sql.words import by_now
 from coatcheck.core import ids
-from coatcheck.core.retention.changes import KeptPlan, Live
+from coatcheck.core.retention.changes import KeptPlan, LiveTotals
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
-from coatcheck.core.retention.plan import AGES, Candidate, Plan, PlanPart, Sample
-from coatcheck.core.retention.runs import JobState, Outcome, Run
+from coatcheck.core.retention.plan import AGES, PlanPart, RetentionCandidate, RetentionPlan, Sample
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _AFTER = bindparam("after", type_=RowNumber)
@@ -133,13 +133,13 @@ _LIVE = Prepared(
 
 def candidates(
     conn: Connection, namespace: str, criteria: Criteria, now: datetime, after: int, limit: int
-) -> list[Candidate]:
+) -> list[RetentionCandidate]:
     """Artifacts of a namespace that a job would remove, behind a row."""
     values = {"namespace": namespace, "after": after, "limit": limit, "now": now, **values_of(criteria)}
     values |= {f"since{n}": criteria.moment - age for n, age in enumerate(AGES)}
     # Three look-ups a row are saved where nothing is held; whoever removes looks again.
     look = conn.execute(_ANY_HOLD).first() is not None
-    return list(map(Candidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
+    return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
 
 
 def samples(conn: Connection, namespace: str, numbers: Sequence[int]) -> list[Sample]:
@@ -191,10 +191,10 @@ def oldest_read(
     return [(row[0], row[1], row[2]) for row in _OLDEST_READ.rows(conn, values)]
 
 
-def live(conn: Connection, namespace: str, after: int, limit: int) -> tuple[Live, int | None]:
+def live(conn: Connection, namespace: str, after: int, limit: int) -> tuple[LiveTotals, int | None]:
     """What there is of a namespace behind a row, as far as `limit` rows, and where to go on."""
     count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
-    return Live(count, int(size)), (last if count == limit else None)
+    return LiveTotals(count, int(size)), (last if count == limit else None)
 
 
 _DEAD = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).where(
@@ -242,7 +242,7 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
     row = conn.execute(_PLAN, {"digest": bytes.fromhex(digest), "now": now}).first()
     if row is None:
         return None
-    plan = msgspec.json.decode(row.summary, type=Plan)
+    plan = msgspec.json.decode(row.summary, type=RetentionPlan)
     return KeptPlan(id=row.id, plan=plan, criteria=msgspec.json.decode(row.criteria, type=Criteria), parts=row[3])
 
 
@@ -255,7 +255,7 @@ def parts(conn: Connection, plan_id: str, first: int, limit: int) -> list[PlanPa
     ]
 
 
-def run(conn: Connection, run_id: str) -> Run | None:
+def run(conn: Connection, run_id: str) -> RetentionRun | None:
     """A run."""
     row = conn.execute(select(*run_rows.COLUMNS).where(runs.c.id == run_id)).first()
     return None if row is None else run_rows.run_of(row)
@@ -268,7 +268,7 @@ def list_runs(
     job: str | None,
     outcome: Outcome | None,
     namespace: str | None,
-) -> list[Run]:
+) -> list[RetentionRun]:
     """Runs, the latest first."""
     statement = select(*run_rows.COLUMNS).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
     if before is not None:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, FromClause
 
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, Facts, Gone, Measure, Said
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
 from coatcheck.core.view_inputs import ViewInputs, view_inputs
 from coatcheck.core.views import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
@@ -53,9 +53,9 @@ WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
 """Columns that `artifact` takes."""
 
 _encoder = msgspec.json.Encoder()
-_said = msgspec.json.Decoder(Said)
+_said = msgspec.json.Decoder(DeclaredMetadata)
 _measure = msgspec.json.Decoder(Measure)
-_facts = msgspec.json.Decoder(Facts)
+_facts = msgspec.json.Decoder(DetectedMetadata)
 _labels = msgspec.json.Decoder(tuple[str, ...])
 _view_measure = msgspec.json.Decoder(ViewMeasure)
 
@@ -125,7 +125,7 @@ def encode(value: msgspec.Struct) -> str:
     return _encoder.encode(value).decode()
 
 
-def encode_said(said: Said) -> str:
+def encode_said(said: DeclaredMetadata) -> str:
     """What was said, without its labels: they have a column of their own because they may change."""
     return encode(msgspec.structs.replace(said, labels=()) if said.labels else said)
 
@@ -140,7 +140,7 @@ def encode_labels(labels: tuple[str, ...]) -> str | None:
     return _encoder.encode(labels).decode() if labels else None
 
 
-def declared_columns(said: Said, facts: Facts) -> dict[str, Any]:
+def declared_columns(said: DeclaredMetadata, facts: DetectedMetadata) -> dict[str, Any]:
     """The columns of an artifact that follow from what was declared and recognised, labels and session aside."""
     return {
         "said": encode_said(said),

@@ -6,21 +6,21 @@ import msgspec
 from sqlalchemy import ColumnElement, func
 
 from coatcheck.adapters.sql.tables import runs
-from coatcheck.core.retention.jobs import Scope
-from coatcheck.core.retention.runs import JobState, Outcome, Run
+from coatcheck.core.retention.jobs import JobScope
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 
-EVERYWHERE = Scope()
+EVERYWHERE = JobScope()
 _OTHERS = {"worker", "lease_until"}
 COLUMNS: list[ColumnElement[Any]] = [column for column in runs.c if column.name not in _OTHERS]
 """What `run_of` reads."""
 
 
-def run_of(row: Any) -> Run:  # noqa: ANN401 - a row of `runs`
+def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
     """A run from its row."""
-    return Run(
+    return RetentionRun(
         id=row.id,
         job=row.job,
-        scope=msgspec.json.decode(row.scope, type=Scope),
+        scope=msgspec.json.decode(row.scope, type=JobScope),
         actor=row.actor,
         key_id=row.key_id,
         plan_id=row.plan_id,
@@ -41,7 +41,7 @@ def run_of(row: Any) -> Run:  # noqa: ANN401 - a row of `runs`
     )
 
 
-def values_of(run: Run) -> dict[str, Any]:
+def values_of(run: RetentionRun) -> dict[str, Any]:
     """A run's row, without who is at it."""
     return {
         "id": run.id,

@@ -21,8 +21,8 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 import coatcheck
 from coatcheck.adapters.sql.datadir import make_private
 from coatcheck.adapters.sql.engine import writing_engine
+from coatcheck.adapters.sql.postgres_connection import Session, is_postgres, open_engine
 from coatcheck.adapters.sql.postgres_faults import known_postgres_fault
-from coatcheck.adapters.sql.postgres_line import Session, is_postgres, open_engine
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.core.errors import CoatcheckError, Code
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from coatcheck.adapters.sql.change_group import Work
 from coatcheck.adapters.sql.changes import session_usage
-from coatcheck.adapters.sql.work import Work
 from coatcheck.core.session_usage import SessionUsage
 from coatcheck.ports.session_accounts import AddSessionUsage
 

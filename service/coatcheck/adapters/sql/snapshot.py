@@ -42,7 +42,7 @@ class FileBlob(Struct, frozen=True):
     condemned: bool
 
 
-class Counts(Struct, frozen=True):
+class SnapshotCounts(Struct, frozen=True):
     """How much a catalogue holds."""
 
     artifacts: int
@@ -83,10 +83,10 @@ class Snapshot:
         """The schema's revision."""
         return MigrationContext.configure(self._conn).get_current_revision()
 
-    def counts(self) -> Counts:
+    def counts(self) -> SnapshotCounts:
         """How much there is."""
         with explained():
-            return Counts(*(self._conn.execute(q).scalar_one() for q in (_ARTIFACTS, _BLOBS, _UPLOADS)))
+            return SnapshotCounts(*(self._conn.execute(q).scalar_one() for q in (_ARTIFACTS, _BLOBS, _UPLOADS)))
 
     def file_blobs(self) -> Iterator[FileBlob]:
         """Every live blob that is a file."""

@@ -12,13 +12,13 @@ from sqlalchemy import Connection
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.changes.place import Numberer
+from coatcheck.adapters.sql.change_group import CommitWatch, Work
+from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
 from coatcheck.adapters.sql.readers import ReaderPool
 from coatcheck.adapters.sql.schema import check_revision, give_room, take_room
-from coatcheck.adapters.sql.work import CommitWatch, Work
 from coatcheck.adapters.sql.writer import GroupWriter
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code

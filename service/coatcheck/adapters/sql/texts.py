@@ -7,13 +7,13 @@ from sqlalchemy import BigInteger, Connection, Text, and_, bindparam, func, sele
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.texts import STATE, STATES, print_of
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, text_parts, text_segments, unindexed, views
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among
-from coatcheck.core.fulltext import Packed, Size, documents_of
+from coatcheck.core.fulltext import PackedSegment, SegmentSize, documents_of
 from coatcheck.core.views import TEXT
-from coatcheck.ports.catalog import Found
+from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.text_index import Unindexed
 
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -98,7 +98,7 @@ def _unindexed(row: tuple[Any, ...]) -> Unindexed:
     if state[0] is None:
         return Unindexed(seq, None, None)
     kept = None if row[_VIEW] is None else rows.found_view(row[_VIEW:-1], row[-1])
-    return Unindexed(seq, print_of(*state), Found(rows.artifact(row[_STORED:]), row[_VIEW - 1], kept))
+    return Unindexed(seq, print_of(*state), FoundArtifact(rows.artifact(row[_STORED:]), row[_VIEW - 1], kept))
 
 
 def newest_waiting(conn: Connection, namespace: str) -> int | None:
@@ -119,27 +119,27 @@ def next_namespace(conn: Connection, after: str) -> str | None:
     return found
 
 
-def sizes(conn: Connection, namespace: str) -> list[Size]:
+def sizes(conn: Connection, namespace: str) -> list[SegmentSize]:
     """The segments of a namespace, oldest first."""
-    return [Size(*row) for row in conn.execute(_SIZES, {"namespace": namespace})]
+    return [SegmentSize(*row) for row in conn.execute(_SIZES, {"namespace": namespace})]
 
 
-def next_segment(conn: Connection, after: int) -> tuple[str, Size] | None:
+def next_segment(conn: Connection, after: int) -> tuple[str, SegmentSize] | None:
     """The next segment of all, by its ID."""
     row = conn.execute(_NEXT_SEGMENT, {"after": after}).first()
-    return None if row is None else (row[0], Size(*row[1:]))
+    return None if row is None else (row[0], SegmentSize(*row[1:]))
 
 
-def whole(conn: Connection, namespace: str, ids: list[int]) -> list[Packed] | None:
+def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegment] | None:
     """Segments with all their parts; None when one is not there."""
-    found: list[Packed] = []
+    found: list[PackedSegment] = []
     for each in ids:
         parts = conn.execute(_WHOLE, {"namespace": namespace, "id": each}).all()
         if not parts:
             return None
         head = parts[0]
         found.append(
-            Packed(
+            PackedSegment(
                 bits=head.bits,
                 first=head.first_seq,
                 last=head.last_seq,

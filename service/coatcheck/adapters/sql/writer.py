@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
-from coatcheck.adapters.sql.changes.place import Numberer
+from coatcheck.adapters.sql.change_group import CommitWatch, Work, carry_out, just
+from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
 from coatcheck.adapters.sql.faults import closed, known_fault
-from coatcheck.adapters.sql.work import CommitWatch, Work, carry_out, just
 from coatcheck.core.errors import CoatcheckError, Code
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from typing import Final
 
 from litestar.handlers import HTTPRouteHandler
 
-from coatcheck.api.gate import METRICS_PATH
+from coatcheck.api.origin_guard import METRICS_PATH
 from coatcheck.api.routes.admin_decisions import (
     delete_namespace,
     explain_policies,

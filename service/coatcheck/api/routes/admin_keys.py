@@ -8,13 +8,13 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import key_docs as docs
-from coatcheck.api.asking import caller
-from coatcheck.api.fields import NoAsk
+from coatcheck.api.fields import EmptyQuery
+from coatcheck.api.ingest_requests import duration
 from coatcheck.api.key_fields import (
-    KeysAsk,
+    KeysQuery,
     KeysView,
     NamespacePatchAsk,
-    NamespacesAsk,
+    NamespacesQuery,
     NamespacesView,
     NewKeyAsk,
     NewNamespaceAsk,
@@ -24,9 +24,9 @@ from coatcheck.api.key_fields import (
     new_key_view,
     read_namespace_cursor,
 )
-from coatcheck.api.offers import duration
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller
+from coatcheck.api.services import RouteContext
 from coatcheck.api.small_body import small_body
 from coatcheck.api.views import answer
 from coatcheck.core.rates import Rates
@@ -35,9 +35,9 @@ _SECRET: Final = {"cache-control": "no-store"}
 
 
 @get("/v1/admin/keys", opt={"doc": docs.LIST_KEYS})
-async def list_keys(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def list_keys(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """A page of keys, newest first."""
-    asked = read_query(request.scope, KeysAsk)
+    asked = read_query(request.scope, KeysQuery)
     page = await desk.services.keys.list(
         caller(request.scope), namespace=asked.namespace, before=asked.cursor, limit=asked.limit
     )
@@ -45,7 +45,7 @@ async def list_keys(request: Request[Any, Any, Any], desk: NamedDependency[Desk]
 
 
 @post("/v1/admin/keys", opt={"doc": docs.CREATE_KEY})
-async def create_key(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def create_key(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Make a key and show it, once."""
     asked = await small_body(request, desk, NewKeyAsk)
     life = None if asked.ttl is None else duration(asked.ttl, "ttl")
@@ -63,24 +63,24 @@ async def create_key(request: Request[Any, Any, Any], desk: NamedDependency[Desk
 
 @delete("/v1/admin/keys/{key_id:str}", status_code=200, opt={"doc": docs.REVOKE_KEY})
 async def revoke_key(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], key_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], key_id: FromPath[str]
 ) -> Response[bytes]:
     """Refuse a key from now on."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return answer(key_view(await desk.services.keys.revoke(caller(request.scope), key_id)))
 
 
 @get("/v1/admin/namespaces", opt={"doc": docs.LIST_NAMESPACES})
-async def list_namespaces(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def list_namespaces(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """A page of namespaces, by name."""
-    asked = read_query(request.scope, NamespacesAsk)
+    asked = read_query(request.scope, NamespacesQuery)
     after = read_namespace_cursor(asked.cursor)
     page = await desk.services.namespaces.list(caller(request.scope), after=after, limit=asked.limit)
     return answer(NamespacesView(tuple(map(namespace_view, page.items)), namespace_cursor(page.after)))
 
 
 @post("/v1/admin/namespaces", opt={"doc": docs.CREATE_NAMESPACE})
-async def create_namespace(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def create_namespace(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Have a namespace."""
     asked = await small_body(request, desk, NewNamespaceAsk)
     info, new = await desk.services.namespaces.create(caller(request.scope), asked.name)
@@ -89,7 +89,7 @@ async def create_namespace(request: Request[Any, Any, Any], desk: NamedDependenc
 
 @patch("/v1/admin/namespaces/{namespace:str}", opt={"doc": docs.SWITCH_NAMESPACE})
 async def update_namespace(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], namespace: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], namespace: FromPath[str]
 ) -> Response[bytes]:
     """Refuse a namespace's keys, or take them again."""
     asked = await small_body(request, desk, NamespacePatchAsk)

@@ -10,11 +10,11 @@ from msgspec import UNSET
 from coatcheck.api import audit_fields
 from coatcheck.api import retention_docs as docs
 from coatcheck.api import retention_fields as fields
-from coatcheck.api.asking import caller
-from coatcheck.api.fields import NoAsk
-from coatcheck.api.offers import duration, plain
+from coatcheck.api.fields import EmptyQuery
+from coatcheck.api.ingest_requests import duration, plain
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller
+from coatcheck.api.services import RouteContext
 from coatcheck.api.small_body import small_body
 from coatcheck.api.views import answer
 from coatcheck.core import ids
@@ -24,7 +24,7 @@ from coatcheck.core.retention import Outcome
 
 
 @post("/v1/admin/retention/plan", status_code=200, opt={"doc": docs.PLAN})
-async def plan_retention(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def plan_retention(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Rehearse a job."""
     asked = await small_body(request, desk, fields.PlanAsk)
     plain(asked.session, "session")
@@ -33,7 +33,7 @@ async def plan_retention(request: Request[Any, Any, Any], desk: NamedDependency[
 
 
 @post("/v1/admin/retention/apply", status_code=200, opt={"doc": docs.APPLY})
-async def apply_retention(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def apply_retention(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Apply a plan."""
     asked = await small_body(request, desk, fields.ApplyAsk)
     run = await desk.services.retention.apply(
@@ -43,9 +43,9 @@ async def apply_retention(request: Request[Any, Any, Any], desk: NamedDependency
 
 
 @get("/v1/admin/retention/runs", opt={"doc": docs.LIST_RUNS})
-async def list_runs(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def list_runs(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """A page of runs."""
-    asked = read_query(request.scope, fields.RunsAsk)
+    asked = read_query(request.scope, fields.RunsQuery)
     found = await desk.services.retention.runs(
         caller(request.scope),
         before=fields.read_cursor(asked.cursor),
@@ -58,23 +58,23 @@ async def list_runs(request: Request[Any, Any, Any], desk: NamedDependency[Desk]
 
 @get("/v1/admin/retention/runs/{run_id:str}", opt={"doc": docs.GET_RUN})
 async def get_run(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], run_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], run_id: FromPath[str]
 ) -> Response[bytes]:
     """A run."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return answer(fields.run_view(await desk.services.retention.run(caller(request.scope), run_id)))
 
 
 @get("/v1/admin/retention/status", opt={"doc": docs.STATUS})
-async def retention_status(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def retention_status(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """How retention stands."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return answer(fields.status_view(await desk.services.retention.status(caller(request.scope))))
 
 
 @patch("/v1/admin/retention/jobs/{name:str}", opt={"doc": docs.CHANGE_JOB})
 async def change_job(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], name: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], name: FromPath[str]
 ) -> Response[bytes]:
     """Pause, resume or pace a job of the schedule."""
     asked = await small_body(request, desk, fields.JobAsk)
@@ -86,7 +86,7 @@ async def change_job(
 
 
 @post("/v1/admin/retention/undo", status_code=200, opt={"doc": docs.UNDO})
-async def undo_removal(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def undo_removal(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Bring back what was removed."""
     asked = await small_body(request, desk, fields.UndoAsk)
     if (asked.run is None) == (not asked.artifacts):
@@ -101,9 +101,9 @@ async def undo_removal(request: Request[Any, Any, Any], desk: NamedDependency[De
 
 
 @get("/v1/admin/audit", opt={"doc": docs.LIST_AUDIT})
-async def list_audit(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def list_audit(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """A page of the audit."""
-    asked = read_query(request.scope, audit_fields.AuditAsk)
+    asked = read_query(request.scope, audit_fields.AuditQuery)
     found = await desk.services.retention.audit(
         caller(request.scope),
         asked.namespace,
@@ -116,15 +116,15 @@ async def list_audit(request: Request[Any, Any, Any], desk: NamedDependency[Desk
 
 
 @get("/v1/admin/audit/verify", opt={"doc": docs.VERIFY_AUDIT})
-async def verify_audit(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def verify_audit(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Verify the audit."""
-    asked = read_query(request.scope, audit_fields.VerifyAuditAsk)
+    asked = read_query(request.scope, audit_fields.VerifyAuditQuery)
     kept = None if asked.head is None else Head.parse(asked.head)
     return answer(audit_fields.verified_view(await desk.services.retention.verify_audit(caller(request.scope), kept)))
 
 
 @get("/v1/admin/audit/head", opt={"doc": docs.AUDIT_HEAD})
-async def audit_head(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def audit_head(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """The audit's head."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return answer(audit_fields.head_view(await desk.services.retention.audit_head(caller(request.scope))))

@@ -11,19 +11,19 @@ from msgspec import UNSET
 
 from coatcheck.api import artifact_docs as docs
 from coatcheck.api.accept import prefers_text
-from coatcheck.api.asking import caller, cited, require_json
 from coatcheck.api.body import open_body
-from coatcheck.api.fields import CardAsk, ListAsk, NoAsk, PatchAsk
+from coatcheck.api.fields import CardQuery, EmptyQuery, ListQuery, PatchBody
 from coatcheck.api.headers import field, raw_path
+from coatcheck.api.ingest_requests import checked_labels, duration, plain
 from coatcheck.api.json_body import decode
 from coatcheck.api.limits import KIB
-from coatcheck.api.offers import checked_labels, duration, plain
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller, cited, require_json
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import CardView, DeletedView, ListView, answer, artifact_view, described_view
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.catalog import Filter
+from coatcheck.ports.catalog import ArtifactFilter
 
 _PATCH_BODY = 64 * KIB
 _SESSION_LENGTH = 256
@@ -33,29 +33,31 @@ USAGE = "/usage"
 
 
 @get("/v1/artifacts", opt={"doc": docs.LIST})
-async def list_artifacts(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def list_artifacts(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """A page of artifacts, newest first."""
-    asked = read_query(request.scope, ListAsk)
-    where = Filter(session=asked.session, kind=asked.kind, tool_name=asked.tool_name, url=asked.url, label=asked.label)
+    asked = read_query(request.scope, ListQuery)
+    where = ArtifactFilter(
+        session=asked.session, kind=asked.kind, tool_name=asked.tool_name, url=asked.url, label=asked.label
+    )
     listing = await desk.services.browse(caller(request.scope), where, asked.cursor, asked.limit, query=asked.q)
     return answer(ListView(tuple(artifact_view(item) for item in listing.items), listing.next, listing.partial))
 
 
 @get("/v1/artifacts/{artifact_id:str}", opt={"doc": docs.GET})
 async def get_artifact(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """Metadata and card."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return answer(described_view(await desk.services.describe(caller(request.scope), cited(artifact_id)[0])))
 
 
 @get("/v1/artifacts/{artifact_id:str}/card", opt={"doc": docs.CARD})
 async def get_card(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """The card at another budget, for another query or for a model without the tool, as JSON or as the text alone."""
-    asked = read_query(request.scope, CardAsk)
+    asked = read_query(request.scope, CardQuery)
     described = await desk.services.describe(
         caller(request.scope),
         cited(artifact_id)[0],
@@ -76,17 +78,17 @@ async def get_card(
 @patch("/v1/artifacts/{artifact_id:str}", opt={"doc": docs.PATCH})
 async def patch_artifact(
     request: Request[Any, Any, Any],
-    desk: NamedDependency[Desk],
+    desk: NamedDependency[RouteContext],
     artifact_id: FromPath[str],
 ) -> Response[bytes]:
     """Change ttl, idle_ttl, pin and labels; what is left out stays."""
     scope = request.scope
-    read_query(scope, NoAsk)
+    read_query(scope, EmptyQuery)
     require_json(scope, "application/merge-patch+json")
     number = ids.parse(artifact_id)
     with desk.budget.room() as room:
         data = await open_body(scope, request.receive, desk.limits).whole(_PATCH_BODY, room)
-        asked, _ = decode(data, PatchAsk)
+        asked, _ = decode(data, PatchBody)
     artifact = await desk.services.extend(
         caller(scope),
         number,
@@ -100,19 +102,19 @@ async def patch_artifact(
 
 @delete("/v1/artifacts/{artifact_id:str}", opt={"doc": docs.DELETE})
 async def delete_artifact(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> None:
     """Delete it; from then on it answers `gone`."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     await desk.services.forget(caller(request.scope), ids.parse(artifact_id))
 
 
 @delete("/v1/sessions/{session:path}", status_code=200, opt={"doc": docs.DELETE_SESSION})
 async def delete_session(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], session: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], session: FromPath[str]
 ) -> Response[bytes]:
     """Delete all artifacts of a session."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     name = session_of(request.scope, session)
     return answer(DeletedView(await desk.services.forget_session(caller(request.scope), name)))
 

@@ -8,12 +8,12 @@ from typing import cast
 from litestar.types import HTTPScope, Receive, Send
 
 from coatcheck.api import content_route
-from coatcheck.api.asking import caller, cited
 from coatcheck.api.content_route import request_fields, respond, send_response
-from coatcheck.api.fields import ContentAsk
+from coatcheck.api.fields import ContentQuery
 from coatcheck.api.problems import render
 from coatcheck.api.query import read_query
 from coatcheck.api.representation import representation
+from coatcheck.api.request_parts import caller, cited
 from coatcheck.api.services import Services
 
 _OURS = frozenset({"content-type", "content-length", "cache-control"})
@@ -27,7 +27,7 @@ async def serve_content(
     Raises:
         CoatcheckError: before the response has begun: what finding, opening and reading raise.
     """
-    asked = read_query(scope, ContentAsk)
+    asked = read_query(scope, ContentQuery)
     number, section = cited(artifact_id, asked.section)
     reading = await services.open_view(caller(scope), number, view=asked.view, section=section)
     fields = request_fields(list(scope["headers"]))

@@ -9,36 +9,36 @@ from litestar.params import FromPath
 from msgspec import UNSET
 
 from coatcheck.api import context_docs as docs
-from coatcheck.api.asking import caller, require_json
 from coatcheck.api.body import body_too_large, content_length, open_body
-from coatcheck.api.context_fields import CompactAsk, MeasureAsk
+from coatcheck.api.context_fields import CompactBody, MeasureBody
 from coatcheck.api.context_views import compact_view, usage_view
-from coatcheck.api.fields import NoAsk
+from coatcheck.api.fields import EmptyQuery
+from coatcheck.api.ingest_requests import checked_labels, duration, plain
 from coatcheck.api.json_body import BOM, decode_aside, mend
-from coatcheck.api.offers import checked_labels, duration, plain
+from coatcheck.api.memory_budget import MemoryReservation
 from coatcheck.api.query import read_query
-from coatcheck.api.room import Room
+from coatcheck.api.request_parts import caller, require_json
 from coatcheck.api.routes.artifacts import USAGE, session_of
 from coatcheck.api.routes.ingest import MENDED
-from coatcheck.api.services import Desk
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import answer
-from coatcheck.usecases.carded import Keep
-from coatcheck.usecases.compact import Body
-from coatcheck.usecases.compact import CompactAsk as Asked
+from coatcheck.usecases.compact import CompactRequest as Asked
+from coatcheck.usecases.compact import HistoryBody
+from coatcheck.usecases.find_or_ingest import PayloadRetention
 
 
 @post("/v1/context/compact", status_code=200, opt={"doc": docs.COMPACT})
-async def compact_context(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def compact_context(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Make a request body smaller."""
     with desk.budget.room() as room:
         data = (await _whole(request, desk, room)).removeprefix(BOM)
-        asked, mended = await decode_aside(data, CompactAsk)
+        asked, mended = await decode_aside(data, CompactBody)
         decodable = await asyncio.to_thread(mend, data) if mended else None
-        body = Body(data, asked.body, "body", decodable)
+        body = HistoryBody(data, asked.body, "body", decodable)
         ask = Asked(
             policy=asked.policy.policy(),
             format=asked.format,
-            keep=Keep(
+            keep=PayloadRetention(
                 session=plain(asked.session, "session"),
                 labels=checked_labels(asked.labels),
                 ttl=asked.ttl if asked.ttl is UNSET else duration(asked.ttl, "ttl"),
@@ -56,11 +56,11 @@ async def compact_context(request: Request[Any, Any, Any], desk: NamedDependency
 
 
 @post("/v1/context/measure", status_code=200, opt={"doc": docs.MEASURE})
-async def measure_context(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def measure_context(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Say how full a context is."""
     with desk.budget.room() as room:
         data = await _whole(request, desk, room)
-        asked, _ = await decode_aside(data, MeasureAsk)
+        asked, _ = await decode_aside(data, MeasureBody)
         del data
         ask = asked.ask(outputs_stay=asked.outputs_stay)
         session = plain(asked.session, "session")
@@ -72,18 +72,18 @@ async def measure_context(request: Request[Any, Any, Any], desk: NamedDependency
 
 @get("/v1/sessions/{session:path}", opt={"doc": docs.USAGE, "path": f"/v1/sessions/{{session}}{USAGE}"})
 async def get_session_usage(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], session: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], session: FromPath[str]
 ) -> Response[bytes]:
     """What a session's tokens came to."""
     scope = request.scope
-    read_query(scope, NoAsk)
+    read_query(scope, EmptyQuery)
     name = session_of(scope, session, suffix=USAGE)
     return answer(usage_view(name, await desk.services.tell_usage(caller(scope), name)))
 
 
-async def _whole(request: Request[Any, Any, Any], desk: Desk, room: Room) -> bytes:
+async def _whole(request: Request[Any, Any, Any], desk: RouteContext, room: MemoryReservation) -> bytes:
     scope, limit = request.scope, desk.limits.json_body
-    read_query(scope, NoAsk)
+    read_query(scope, EmptyQuery)
     require_json(scope)
     length = content_length(scope)
     if length is not None and length > limit:

@@ -6,13 +6,13 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from coatcheck.api import service_docs as docs
-from coatcheck.api.fields import NoAsk
+from coatcheck.api.fields import EmptyQuery
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.services import RouteContext
 
 
 @get("/v1/openapi.json", opt={"doc": docs.DOCUMENT})
-async def openapi_json(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def openapi_json(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """The OpenAPI 3.1 document of this release."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return Response(content=desk.document(), media_type="application/json")

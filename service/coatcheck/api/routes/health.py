@@ -6,22 +6,22 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from coatcheck.api import service_docs as docs
-from coatcheck.api.fields import NoAsk
+from coatcheck.api.fields import EmptyQuery
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import HealthView, answer
 
 
 @get("/health/live", opt={"doc": docs.LIVE})
 async def live(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The process answers."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     return answer(HealthView("live"))
 
 
 @get("/health/ready", opt={"doc": docs.READY})
-async def ready(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def ready(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Storage and database answer, with this release's schema."""
-    read_query(request.scope, NoAsk)
+    read_query(request.scope, EmptyQuery)
     await desk.services.ready()
     return answer(HealthView("ready"))

@@ -8,26 +8,26 @@ from litestar.di import NamedDependency
 from msgspec import UNSET
 
 from coatcheck.api import hook_docs as docs
-from coatcheck.api.asking import caller, require_json
 from coatcheck.api.body import open_body
 from coatcheck.api.hook_fields import HookQuery
+from coatcheck.api.ingest_requests import checked_labels, duration
 from coatcheck.api.json_body import decode_aside
-from coatcheck.api.offers import checked_labels, duration
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller, require_json
+from coatcheck.api.services import RouteContext
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.hook import HookAsk, answer_hook
+from coatcheck.usecases.hook import HookRequest, answer_hook
 
 _UNTAKEN: Final = frozenset({Code.BODY_TOO_LARGE, Code.OVERLOADED, Code.INVALID_CONTENT})
 """Events that are right and cannot be taken: the host keeps what it has."""
 
 
 @post("/v1/hooks/claude-code", status_code=200, opt={"doc": docs.CLAUDE_CODE})
-async def claude_code_hook(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def claude_code_hook(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Store what is bulky in a tool's response, and answer what replaces it."""
     scope = request.scope
     query = read_query(scope, HookQuery)
-    asked = HookAsk(
+    asked = HookRequest(
         card_tokens=query.card_tokens,
         inline_tokens=query.inline_tokens,
         labels=checked_labels(query.labels),

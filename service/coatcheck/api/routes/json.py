@@ -7,17 +7,17 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import reading_docs as docs
-from coatcheck.api.asking import caller, cited
 from coatcheck.api.fields import JsonQuery
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller, cited
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import answer
 from coatcheck.core.errors import CoatcheckError, Code
 
 
 @get("/v1/artifacts/{artifact_id:str}/json", opt={"doc": docs.JSON_PATH})
 async def read_json(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """Values of a JSON document by path, within a budget."""
     asked = read_query(request.scope, JsonQuery)

@@ -7,16 +7,16 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import reading_docs as docs
-from coatcheck.api.asking import caller, cited
 from coatcheck.api.fields import PassagesQuery
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller, cited
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import answer
 
 
 @get("/v1/artifacts/{artifact_id:str}/windows", opt={"doc": docs.PASSAGES})
 async def find_passages(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """The passages that best answer a query, within a budget."""
     asked = read_query(request.scope, PassagesQuery)

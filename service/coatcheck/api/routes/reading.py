@@ -7,23 +7,23 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from coatcheck.api import reading_docs as docs
-from coatcheck.api.asking import caller, cited
 from coatcheck.api.fields import OutlineQuery, ReadQuery, SearchQuery
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller, cited
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import answer
-from coatcheck.usecases.read import ReadAsk
-from coatcheck.usecases.search import SearchAsk
+from coatcheck.usecases.read import ReadRequest
+from coatcheck.usecases.search import PatternSearchRequest
 
 
 @get("/v1/artifacts/{artifact_id:str}/read", opt={"doc": docs.READ})
 async def read_artifact(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """Part of an artifact as text, within a budget."""
     asked = read_query(request.scope, ReadQuery)
     number, section = cited(artifact_id, asked.section)
-    ask = ReadAsk(
+    ask = ReadRequest(
         unit=asked.unit,
         offset=asked.offset,
         limit=asked.limit,
@@ -37,12 +37,12 @@ async def read_artifact(
 
 @get("/v1/artifacts/{artifact_id:str}/search", opt={"doc": docs.SEARCH})
 async def search_artifact(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """Lines that match a pattern, within a budget."""
     asked = read_query(request.scope, SearchQuery)
     number, section = cited(artifact_id, asked.section)
-    ask = SearchAsk(
+    ask = PatternSearchRequest(
         pattern=asked.pattern,
         literal=asked.literal,
         ignore_case=asked.ignore_case,
@@ -58,7 +58,7 @@ async def search_artifact(
 
 @get("/v1/artifacts/{artifact_id:str}/outline", opt={"doc": docs.OUTLINE})
 async def outline_artifact(
-    request: Request[Any, Any, Any], desk: NamedDependency[Desk], artifact_id: FromPath[str]
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], artifact_id: FromPath[str]
 ) -> Response[bytes]:
     """What is in an artifact and where, within a budget."""
     asked = read_query(request.scope, OutlineQuery)

@@ -7,23 +7,23 @@ from litestar.di import NamedDependency
 from msgspec import UNSET
 
 from coatcheck.api import search_docs as docs
-from coatcheck.api.asking import caller, idempotency_key, require_json
 from coatcheck.api.body import body_too_large, content_length, open_body
-from coatcheck.api.fields import NoAsk
+from coatcheck.api.fields import EmptyQuery
+from coatcheck.api.ingest_requests import checked_labels, duration, plain
 from coatcheck.api.json_body import as_sent, decode_aside
 from coatcheck.api.limits import MIB
-from coatcheck.api.offers import checked_labels, duration, plain
 from coatcheck.api.problems import members
 from coatcheck.api.query import read_query
+from coatcheck.api.request_parts import caller, idempotency_key, require_json
 from coatcheck.api.routes.ingest import MENDED
-from coatcheck.api.search_fields import QuotationAsk, SearchResultsAsk, VerifyAsk
-from coatcheck.api.services import Desk
+from coatcheck.api.search_fields import QuotationBody, SearchResultsBody, VerifyBody
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import QuotationView, VerifiedView, answer
-from coatcheck.core.artifact import Said
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Limits
 from coatcheck.core.window import Extent
-from coatcheck.usecases.search_results import SearchAsk
+from coatcheck.usecases.search_results import SearchResultsRequest
 from coatcheck.usecases.verify_citations import Checked, Quotation
 
 _QUOTATIONS: Final = 4 * MIB
@@ -32,10 +32,12 @@ _JSON: Final = "application/json"
 
 
 @post("/v1/search-results", opt={"doc": docs.SEARCH_RESULTS})
-async def budget_search_results(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def budget_search_results(
+    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]
+) -> Response[bytes]:
     """Store a search's response; answer what to read of it."""
     scope = request.scope
-    read_query(scope, NoAsk)
+    read_query(scope, EmptyQuery)
     require_json(scope)
     key = idempotency_key(scope)
     limit = desk.limits.json_body
@@ -44,7 +46,7 @@ async def budget_search_results(request: Request[Any, Any, Any], desk: NamedDepe
         raise body_too_large(limit)
     with desk.budget.room() as room:
         data = await open_body(scope, request.receive, desk.limits).whole(limit, room)
-        asked, mended = await decode_aside(data, SearchResultsAsk)
+        asked, mended = await decode_aside(data, SearchResultsBody)
         payload, is_json, mended_too = await _payload(bytes(asked.response))
         ask = _search_ask(asked, key, is_json=is_json, mended=mended or mended_too)
         made = await desk.services.search_results(caller(scope), payload, ask)
@@ -53,17 +55,17 @@ async def budget_search_results(request: Request[Any, Any, Any], desk: NamedDepe
 
 
 @post("/v1/citations/verify", status_code=200, opt={"doc": docs.VERIFY})
-async def verify_citations(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def verify_citations(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Whether quotations stand in what they cite. Each is answered by itself."""
     scope = request.scope
-    read_query(scope, NoAsk)
+    read_query(scope, EmptyQuery)
     require_json(scope)
     length = content_length(scope)
     if length is not None and length > _QUOTATIONS:
         raise body_too_large(_QUOTATIONS)
     with desk.budget.room() as room:
         data = await open_body(scope, request.receive, desk.limits).whole(_QUOTATIONS, room)
-        asked, mended = await decode_aside(data, VerifyAsk)
+        asked, mended = await decode_aside(data, VerifyBody)
         items = as_sent(data, asked.quotes) if mended else [bytes(item) for item in asked.quotes]
         read = [await _quotation(item, asked.citation) for item in items]
         good = [each for each in read if isinstance(each, Quotation)]
@@ -83,9 +85,9 @@ async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
     return text.encode(), False, mended
 
 
-def _search_ask(asked: SearchResultsAsk, key: str | None, *, is_json: bool, mended: bool) -> SearchAsk:
-    return SearchAsk(
-        said=Said(
+def _search_ask(asked: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
+    return SearchResultsRequest(
+        said=DeclaredMetadata(
             media_type=_JSON if is_json else None,
             tool_name=plain(asked.tool_name, "tool_name"),
             tool_call_id=plain(asked.tool_call_id, "tool_call_id"),
@@ -112,7 +114,7 @@ def _search_ask(asked: SearchResultsAsk, key: str | None, *, is_json: bool, mend
 async def _quotation(item: bytes, citation: str | None) -> Quotation | CoatcheckError:
     """One item of the list, or what is wrong with it."""
     try:
-        asked, _ = await decode_aside(item, QuotationAsk)
+        asked, _ = await decode_aside(item, QuotationBody)
     except CoatcheckError as error:
         return error
     cited = asked.citation or citation

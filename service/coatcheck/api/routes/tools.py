@@ -7,13 +7,13 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 
 from coatcheck.api import tool_docs as docs
-from coatcheck.api.asking import caller, require_json
 from coatcheck.api.body import body_too_large, content_length, open_body
-from coatcheck.api.fields import ToolCallAsk, ToolsAsk
+from coatcheck.api.fields import ToolCallQuery, ToolsQuery
 from coatcheck.api.json_body import decode_aside
 from coatcheck.api.limits import MIB
 from coatcheck.api.query import read_query
-from coatcheck.api.services import Desk
+from coatcheck.api.request_parts import caller, require_json
+from coatcheck.api.services import RouteContext
 from coatcheck.api.views import ToolsView, answer
 
 _BODY = MIB
@@ -21,18 +21,18 @@ _BODY = MIB
 
 
 @get("/v1/tools", opt={"doc": docs.TOOLS})
-async def get_tools(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def get_tools(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """The tools as a provider wants them declared."""
-    asked = read_query(request.scope, ToolsAsk)
+    asked = read_query(request.scope, ToolsQuery)
     declared = desk.services.tools.declare(asked.format, strict=asked.strict, listing=asked.listing)
     return answer(ToolsView(tuple(declared)))
 
 
 @post("/v1/tools/call", status_code=200, opt={"doc": docs.CALL_TOOL})
-async def call_tool(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def call_tool(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
     """Execute a call, or several. What a call asks for is always answered, also that it cannot be had."""
     scope = request.scope
-    asked = read_query(scope, ToolCallAsk)
+    asked = read_query(scope, ToolCallQuery)
     require_json(scope)
     length = content_length(scope)
     if length is not None and length > _BODY:

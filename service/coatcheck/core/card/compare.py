@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import EarlierRun, Facts, Measure, Sample
+from coatcheck.core.artifact import DetectedMetadata, EarlierRun, Measure, PayloadSample
 from coatcheck.core.card.excerpts import regions_of
 from coatcheck.core.card.render import plural
 from coatcheck.core.choose.novelty import novelty
@@ -10,7 +10,9 @@ from coatcheck.core.choose.units import Units
 from coatcheck.core.survey.survey import Survey, unpack_survey
 
 
-def compared(facts: Facts, earlier: EarlierRun, sample: Sample, survey: Survey | None, measure: Measure) -> Facts:
+def compared(
+    facts: DetectedMetadata, earlier: EarlierRun, sample: PayloadSample, survey: Survey | None, measure: Measure
+) -> DetectedMetadata:
     """Returns the facts with what is new since an earlier run, and a line for the card that says how much.
 
     Lines are counted where both outputs are at hand whole; of larger ones only what is at hand is compared.

@@ -8,13 +8,13 @@ every content, whatever the sums before it said.
 from bisect import bisect_left
 from typing import Final
 
-from coatcheck.core.artifact import ENGINE, Facts, Marker, Measure, Said, Sample
+from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure, PayloadSample
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpt, omissions, regions_of, runs_of
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
 from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call
 from coatcheck.core.card.own_lines import OwnLines, OwnLinesBuilder
-from coatcheck.core.card.text import Text
+from coatcheck.core.card.text import CardSource
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import OUTCOME, Worth, worth_of
@@ -39,16 +39,16 @@ _DENSE: Final = 16
 
 def cut(
     artifact_id: str,
-    declared: Said,
+    declared: DeclaredMetadata,
     measure: Measure,
-    facts: Facts,
-    sample: Sample,
+    facts: DetectedMetadata,
+    sample: PayloadSample,
     *,
     budget: int,
     query: str | None,
     tokenizer: Tokenizer,
     survey: Survey | None = None,
-    text: Text | None = None,
+    text: CardSource | None = None,
     stored: bool = True,
     tools: bool = True,
 ) -> tuple[Card, str, int]:
@@ -87,12 +87,12 @@ class _Cutting:
     def __init__(
         self,
         artifact_id: str,
-        declared: Said,
+        declared: DeclaredMetadata,
         measure: Measure,
-        facts: Facts,
-        sample: Sample,
+        facts: DetectedMetadata,
+        sample: PayloadSample,
         survey: Survey | None,
-        text: Text | None,
+        text: CardSource | None,
         budget: int,
         tokenizer: Tokenizer,
         stored: bool,

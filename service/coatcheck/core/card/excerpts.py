@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Literal
 
-from coatcheck.core.artifact import Measure, Sample
+from coatcheck.core.artifact import Measure, PayloadSample
 from coatcheck.core.card.model import ByteRange, Excerpt, LineRange, Omission
 from coatcheck.core.choose.units import Units
 from coatcheck.core.redact.filler import reveal
@@ -18,7 +18,7 @@ Run = tuple[int, int]
 """Numbers of the first and the last unit of an excerpt."""
 
 
-def regions_of(sample: Sample, lines: int, fragments: tuple[Region, ...] = ()) -> list[Region]:
+def regions_of(sample: PayloadSample, lines: int, fragments: tuple[Region, ...] = ()) -> list[Region]:
     """Returns what is at hand of a payload, in order: its two ends, and what its survey kept of the middle.
 
     Args:

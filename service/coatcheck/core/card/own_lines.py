@@ -9,7 +9,7 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Facts, Measure, Said
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Measure
 from coatcheck.core.card import render
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import one_line
@@ -47,9 +47,9 @@ class OwnLinesBuilder:
 
     def __init__(
         self,
-        declared: Said,
+        declared: DeclaredMetadata,
         measure: Measure,
-        facts: Facts,
+        facts: DetectedMetadata,
         budget: int,
         tokenizer: Tokenizer,
         view: ViewMeasure | None,

@@ -28,7 +28,7 @@ from coatcheck.core.survey.lexicon import (
 )
 
 
-class Weights(Struct, frozen=True, kw_only=True):
+class CardWeights(Struct, frozen=True, kw_only=True):
     """How a situation spends a card."""
 
     statements: float
@@ -46,8 +46,10 @@ class Weights(Struct, frozen=True, kw_only=True):
     """What a unit loses of its worth when all of its words were shown already."""
 
 
-OUTCOME: Final = Weights(statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8)
-DOCUMENT: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
+OUTCOME: Final = CardWeights(
+    statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
+)
+DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
 
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
@@ -96,7 +98,7 @@ _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
 class Worth(Struct):
     """The worth of units by their number; those that are not named are worth nothing."""
 
-    weights: Weights
+    weights: CardWeights
     base: dict[int, float]
     flags: dict[int, int]
     """What the units state that stand for their shape: the first and the last of each."""
@@ -179,7 +181,7 @@ def weight(flags: int) -> float:
 def worth_of(
     units: Units,
     reach: float,
-    weights: Weights | None = None,
+    weights: CardWeights | None = None,
     lines: int | None = None,
     *,
     query: str | None = None,
@@ -260,7 +262,7 @@ def _odd(base: dict[int, float], units: Units) -> None:
         base[place] = max(base.get(place, 0.0), _ODD / len(single) ** 0.5)
 
 
-def _ends(base: dict[int, float], units: Units, weights: Weights, reach: float) -> None:
+def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float) -> None:
     """Adds what the two ends are worth: less with each byte between a unit and its end."""
     total = len(units)
     for places, worth, share in (

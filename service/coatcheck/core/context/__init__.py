@@ -4,36 +4,36 @@
 changes in the body's bytes, `measure` says how full a context is. See docs/decisions/0027-compaction.md.
 """
 
-from coatcheck.core.context.apply import Applied, apply, carry_out
-from coatcheck.core.context.counting import Counter, Counts, Sizes
+from coatcheck.core.context.apply import CompactedBody, apply, carry_out
+from coatcheck.core.context.counting import CountCache, Counter, Sizes
 from coatcheck.core.context.detect import detect
-from coatcheck.core.context.measure import Ask, Measured, Meters, Window, measure, measure_both
+from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, ModelWindow, measure, measure_both
 from coatcheck.core.context.model import Format
-from coatcheck.core.context.plan import Payload, Plan, plan
-from coatcheck.core.context.policy import Policy, Rule
-from coatcheck.core.context.replace import Stored
+from coatcheck.core.context.plan import CompactionPlan, PlannedPayload, plan
+from coatcheck.core.context.policy import CompactionPolicy, CompactionRule
+from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.report import Change, Report
-from coatcheck.core.context.splice import Cut, spliced
+from coatcheck.core.context.splice import Splice, spliced
 from coatcheck.core.context.usage import input_tokens
 
 __all__ = [
-    "Applied",
-    "Ask",
     "Change",
+    "CompactedBody",
+    "CompactionPlan",
+    "CompactionPolicy",
+    "CompactionRule",
+    "CountCache",
     "Counter",
-    "Counts",
-    "Cut",
     "Format",
+    "MeasureRequest",
     "Measured",
     "Meters",
-    "Payload",
-    "Plan",
-    "Policy",
+    "ModelWindow",
+    "PlannedPayload",
     "Report",
-    "Rule",
     "Sizes",
-    "Stored",
-    "Window",
+    "Splice",
+    "StoredPayload",
     "apply",
     "carry_out",
     "detect",

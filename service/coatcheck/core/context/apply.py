@@ -13,11 +13,11 @@ from coatcheck.core.context import notice, thinking
 from coatcheck.core.context.candidates import Left
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, Index
+from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.notice import Omitted
-from coatcheck.core.context.plan import Payload, Plan
+from coatcheck.core.context.plan import CompactionPlan, PlannedPayload
 from coatcheck.core.context.pointer import Pointer, edited, get, render
-from coatcheck.core.context.replace import Stored, Swap, edits, swaps
+from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps
 from coatcheck.core.context.report import Cache, Change, Report
 from coatcheck.core.context.shape import Value, as_list
 from coatcheck.core.context.signs import is_own_tool
@@ -43,7 +43,7 @@ _OVER = (
 )
 
 
-class Applied(Struct, frozen=True, kw_only=True):
+class CompactedBody(Struct, frozen=True, kw_only=True):
     """A plan carried out."""
 
     body: Value
@@ -54,19 +54,23 @@ class Applied(Struct, frozen=True, kw_only=True):
     """The message that stands where the first one stood that was left out; None where nothing is left out."""
     gone: tuple[int, ...] = ()
     """Numbers of the messages that are not there any more, notices of before among them."""
-    index: Index
+    index: HistoryIndex
     """Of the new body."""
     sizes: list[Sizes]
     """Of its messages."""
 
 
-def apply(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> tuple[Value, Report]:
+def apply(
+    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
+) -> tuple[Value, Report]:
     """Carry a plan out; the new body and the report. As `carry_out`."""
     done = carry_out(body, plan, stored, counter)
     return done.body, done.report
 
 
-def carry_out(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> Applied:
+def carry_out(
+    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
+) -> CompactedBody:
     """Carry a plan out.
 
     Args:
@@ -80,7 +84,7 @@ def carry_out(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Co
         CoatcheckError: `invalid_request` when the plan is of another body.
     """
     _same(body, plan)
-    made: list[tuple[Payload, Stored | None, list[Swap]]] = []
+    made: list[tuple[PlannedPayload, StoredPayload | None, list[Swap]]] = []
     left = list(plan.left)
     for payload in plan.payloads:
         if payload.left_out:
@@ -109,7 +113,7 @@ def carry_out(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Co
     # An edit inside a message that goes all the same changes nothing.
     at = plan.index.list_at
     set_ = {where: value for where, value in set_.items() if not gone or at is None or where[len(at)] not in gone}
-    return Applied(
+    return CompactedBody(
         body=new,
         report=_report(body, plan, changes, left, omitted, shifts, positions, after),
         edits=set_,
@@ -120,7 +124,7 @@ def carry_out(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Co
     )
 
 
-def _same(body: Value, plan: Plan) -> None:
+def _same(body: Value, plan: CompactionPlan) -> None:
     at = plan.index.list_at
     fits = at is None or len(as_list(get(body, at))) == len(plan.index.items)
     missing = object()
@@ -129,7 +133,7 @@ def _same(body: Value, plan: Plan) -> None:
     raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made of another body. Plan again.", field="plan")
 
 
-def _omitted(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Counter) -> Omitted:
+def _omitted(body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter) -> Omitted:
     ids = [
         kept.artifact_id
         for payload in plan.payloads
@@ -141,7 +145,7 @@ def _omitted(body: Value, plan: Plan, stored: Mapping[str, Stored], counter: Cou
     return notice.joined(older, notice.omitted(gone, ids, counter.tokenizer))
 
 
-def _shortened(body: Value, plan: Plan, omitted: Omitted) -> tuple[Value, Value, list[int]]:
+def _shortened(body: Value, plan: CompactionPlan, omitted: Omitted) -> tuple[Value, Value, list[int]]:
     """The body without what is left out, with the notice; that notice; and each message's new number."""
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
@@ -160,7 +164,12 @@ def _shortened(body: Value, plan: Plan, omitted: Omitted) -> tuple[Value, Value,
 
 
 def _change(
-    plan: Plan, shifts: list[int], payload: Payload, kept: Stored | None, swap: Swap, counter: Counter
+    plan: CompactionPlan,
+    shifts: list[int],
+    payload: PlannedPayload,
+    kept: StoredPayload | None,
+    swap: Swap,
+    counter: Counter,
 ) -> Change:
     shares = max(len(payload.places), 1)
     same = payload.kind == "arguments"
@@ -177,7 +186,7 @@ def _change(
     )
 
 
-def _moved(plan: Plan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
+def _moved(plan: CompactionPlan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
     """A pointer into the given body as one into the new body."""
     base = plan.index.list_at
     return at if base is None else (*base, shifts[item], *at[len(base) + 1 :])
@@ -185,7 +194,7 @@ def _moved(plan: Plan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
 
 def _report(
     body: Value,
-    plan: Plan,
+    plan: CompactionPlan,
     changes: list[Change],
     left: list[Left],
     omitted: Omitted | None,
@@ -221,12 +230,12 @@ def _report(
     )
 
 
-def _position(plan: Plan, payload: Payload) -> thinking.Position:
+def _position(plan: CompactionPlan, payload: PlannedPayload) -> thinking.Position:
     at = plan.index.items[payload.message].at
     return min(thinking.position(payload.message, at, place.at) for place in payload.places)
 
 
-def _cache(plan: Plan, first: thinking.Position | None, after: Sizes) -> Cache:
+def _cache(plan: CompactionPlan, first: thinking.Position | None, after: Sizes) -> Cache:
     if first is None:
         return Cache(kept_tokens=after.total, rewritten_tokens=0, advice=_UNTOUCHED)
     kept = plan.before.total - sum(size.total for size in plan.sizes)
@@ -236,7 +245,7 @@ def _cache(plan: Plan, first: thinking.Position | None, after: Sizes) -> Cache:
     )
 
 
-def _notes(plan: Plan, changes: list[Change], invalid: list[str], fits: bool | None) -> list[str]:
+def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], fits: bool | None) -> list[str]:
     notes = list(plan.index.notes)
     declares = any(is_own_tool(name) for name in plan.index.tool_names())
     if not declares and plan.format is not Format.LANGCHAIN and any(change.artifact_id for change in changes):

@@ -14,10 +14,10 @@ from coatcheck.core.context import signs
 from coatcheck.core.context.command import command_of
 from coatcheck.core.context.counting import MEDIA, Counter, escaped
 from coatcheck.core.context.inner import MAX_DEPTH, parsed
-from coatcheck.core.context.model import Call, Index, Media, Output, Piece
+from coatcheck.core.context.model import HistoryCall, HistoryIndex, Media, Output, Piece
 from coatcheck.core.context.pairs import Pairs
 from coatcheck.core.context.pointer import Pointer, get, render
-from coatcheck.core.context.policy import Policy, same_tool
+from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.shape import Value, as_list, as_object, is_utf8, serialised
 
 MARKER_TOKENS: Final = 32
@@ -29,7 +29,7 @@ Kind = Literal["output", "arguments", "media"]
 Why = Literal["oversized", "many parts", "completed call", "media"]
 
 
-class Place(Struct, frozen=True, gc=False):
+class ReplacementSite(Struct, frozen=True, gc=False):
     """Where a text to be replaced stands, and what takes its place."""
 
     at: Pointer
@@ -42,7 +42,7 @@ class Place(Struct, frozen=True, gc=False):
     """False for another copy of a call's arguments, which no provider is sent."""
 
 
-class Candidate(Struct, frozen=True, kw_only=True, gc=False):
+class ReplacementCandidate(Struct, frozen=True, kw_only=True, gc=False):
     """One possible replacement."""
 
     kind: Kind
@@ -50,7 +50,7 @@ class Candidate(Struct, frozen=True, kw_only=True, gc=False):
     item: int
     ready: int
     """The number of items after which all that belongs to it is there: the item's own, or its last output's."""
-    places: tuple[Place, ...]
+    places: tuple[ReplacementSite, ...]
     content: Value
     """The payload, as ingest takes it: text, one part, or a list of parts."""
     tool: str | None
@@ -75,23 +75,25 @@ class Left(Struct, frozen=True):
     """The number of its message."""
 
 
-class Found(Struct, frozen=True):
+class Candidates(Struct, frozen=True):
     """All candidates of a body in order, and what is none."""
 
-    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    candidates: list[ReplacementCandidate] = field(default_factory=list[ReplacementCandidate])
     left: list[Left] = field(default_factory=list[Left])
     copied: list[str] = field(default_factory=list[str])
     """Pointers to arguments of calls without an output in which the model repeats a marker of ours."""
 
 
-def find(body: Value, index: Index, pairs: Pairs, policy: Policy, counter: Counter) -> Found:
+def find(body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter) -> Candidates:
     """Everything in a body that the policy could replace."""
     return _Search(body, index, pairs, policy, counter).run()
 
 
 @final
 class _Search:
-    def __init__(self, body: Value, index: Index, pairs: Pairs, policy: Policy, counter: Counter) -> None:
+    def __init__(
+        self, body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter
+    ) -> None:
         self._body = body
         self._index = index
         self._policy = policy
@@ -104,10 +106,10 @@ class _Search:
         self._shaped = {
             str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
         }
-        self._found = Found()
+        self._found = Candidates()
         self._number = 0
 
-    def run(self) -> Found:
+    def run(self) -> Candidates:
         """Look at every item in order."""
         for number, item in enumerate(self._index.items):
             self._number = number
@@ -130,7 +132,7 @@ class _Search:
             if stays is not None:
                 self._leave(piece.at, tokens, stays)
             elif tokens > self._policy.inline_tokens:
-                place = Place(piece.at, piece.inside, characters=len(piece.text))
+                place = ReplacementSite(piece.at, piece.inside, characters=len(piece.text))
                 self._add_output(number, output, tool, (place,), piece.text, tokens, "oversized")
             else:
                 small.append(piece)
@@ -160,7 +162,7 @@ class _Search:
         if tokens <= self._policy.inline_tokens:
             return
         if output.whole is not None and len(small) == len(output.pieces):
-            place = Place(output.whole, shows="whole")
+            place = ReplacementSite(output.whole, shows="whole")
             content = serialised(get(self._body, output.whole))
             if is_utf8(content):
                 self._add_output(number, output, tool, (place,), content, tokens, "many parts")
@@ -172,8 +174,8 @@ class _Search:
             self._leave(output.at, tokens, "many small parts, too small to be replaced one by one")
             return
         first, *others = worth
-        places = [Place(first.at, characters=len(first.text))]
-        places += [Place(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
+        places = [ReplacementSite(first.at, characters=len(first.text))]
+        places += [ReplacementSite(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
         content = [{"type": "text", "text": piece.text} for piece in worth]
         self._add_output(number, output, tool, tuple(places), content, sum(counted), "many parts", saves)
 
@@ -182,14 +184,14 @@ class _Search:
         number: int,
         output: Output,
         tool: str | None,
-        places: tuple[Place, ...],
+        places: tuple[ReplacementSite, ...],
         content: Value,
         tokens: int,
         why: Why,
         saves: int | None = None,
     ) -> None:
         self._found.candidates.append(
-            Candidate(
+            ReplacementCandidate(
                 kind="output",
                 why=why,
                 item=number,
@@ -216,12 +218,12 @@ class _Search:
             self._leave(media.at, MEDIA, "no bytes to store" if not media.size else "no text can stand here")
             return
         self._found.candidates.append(
-            Candidate(
+            ReplacementCandidate(
                 kind="media",
                 why="media",
                 item=number,
                 ready=number + 1,
-                places=(Place(media.at, shows="marker"),),
+                places=(ReplacementSite(media.at, shows="marker"),),
                 content=[media.part],
                 tool=tool,
                 call_id=output.call_id,
@@ -235,7 +237,7 @@ class _Search:
 
     # ---------------------------------------------------------------------------------------------- arguments
 
-    def _call(self, number: int, call: Call) -> None:
+    def _call(self, number: int, call: HistoryCall) -> None:
         done = self._done.get(id(call))
         texts = list(self._texts(call))
         if done is None:
@@ -243,7 +245,7 @@ class _Search:
         fields = [name for rule in self._policy.arguments if same_tool(call.name, rule.tools) for name in rule.fields]
         if not fields or self._spared(call.name, server=call.server) == "the tool is exempt":
             return
-        places: dict[str, list[Place]] = {}
+        places: dict[str, list[ReplacementSite]] = {}
         for place, text in texts:
             named = [step for step in (*place.at, *place.inside) if isinstance(step, str)]
             if "*" in fields or (named and named[-1] in fields):
@@ -251,7 +253,9 @@ class _Search:
         for text, where in places.items():
             self._argument(number, call, done, text, tuple(where))
 
-    def _argument(self, number: int, call: Call, done: int | None, text: str, places: tuple[Place, ...]) -> None:
+    def _argument(
+        self, number: int, call: HistoryCall, done: int | None, text: str, places: tuple[ReplacementSite, ...]
+    ) -> None:
         tokens = self._counter.text(text)
         if tokens <= self._policy.argument_tokens or signs.is_marker(text):
             return
@@ -268,7 +272,7 @@ class _Search:
         weighed = self._written(text, places[0]) if places[0].inside else tokens
         counted = any(place.counted for place in places)
         self._found.candidates.append(
-            Candidate(
+            ReplacementCandidate(
                 kind="arguments",
                 why="completed call",
                 item=number,
@@ -283,17 +287,17 @@ class _Search:
             )
         )
 
-    def _written(self, text: str, place: Place) -> int:
+    def _written(self, text: str, place: ReplacementSite) -> int:
         """Tokens of a text as it is written in a JSON document that is itself a string."""
         around = get(self._body, place.at)
         return escaped(self._counter.text(json.dumps(text, ensure_ascii=str(around).isascii())))
 
-    def _texts(self, call: Call) -> Iterator[tuple[Place, str]]:
+    def _texts(self, call: HistoryCall) -> Iterator[tuple[ReplacementSite, str]]:
         """Every string in every copy of a call's arguments."""
         for copy, site in enumerate(call.sites):
             value = get(self._body, site.at)
             if site.form == "text":
-                yield Place(site.at, shows="marker", characters=len(value), counted=not copy), value
+                yield ReplacementSite(site.at, shows="marker", characters=len(value), counted=not copy), value
                 continue
             inside = site.form == "json"
             document = parsed(value) if inside else value
@@ -302,7 +306,7 @@ class _Search:
                 continue
             for steps, text in _strings(document):
                 at, within = (site.at, steps) if inside else ((*site.at, *steps), ())
-                yield Place(at, within, "marker", len(text), not copy), text
+                yield ReplacementSite(at, within, "marker", len(text), not copy), text
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
         if tokens > self._policy.inline_tokens and why != "is a card or a marker already":

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from coatcheck.core.context.inner import parsed
-from coatcheck.core.context.model import Call, Index, Item, Media, Opaque, Output, Role
+from coatcheck.core.context.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
 from coatcheck.core.context.pointer import get
 from coatcheck.core.context.shape import Value
 from coatcheck.core.text.count import TokenMeter
@@ -58,7 +58,7 @@ class Sizes(Struct, frozen=True, gc=False):
 
 
 @final
-class Counts:
+class CountCache:
     """Counts of texts that were counted before, for all requests of a process: a history comes again with every turn.
 
     It holds no texts but their hashes, which are 64 bits of a keyed function, and their lengths. The older half goes
@@ -92,10 +92,10 @@ class Counts:
 class Counter:
     """Counts with one tokenizer, each text once. Not for use by several threads at a time."""
 
-    def __init__(self, tokenizer: Tokenizer, counts: Counts | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, counts: CountCache | None = None) -> None:
         """Make a counter; `counts` were counted with the same tokenizer."""
         self.tokenizer = tokenizer
-        self._counts = Counts(0) if counts is None else counts
+        self._counts = CountCache(0) if counts is None else counts
         self._known: dict[str, int] = {}
         self._pieces: dict[str, int] = {}
 
@@ -107,7 +107,7 @@ class Counter:
         return known
 
     def _counted(self, text: str) -> int:
-        if len(text) < Counts.LEAST:
+        if len(text) < CountCache.LEAST:
             return self.tokenizer.count(text)
         known = self._counts.get(text)
         if known is None:
@@ -124,7 +124,7 @@ class Counter:
         """The tokens of a value as JSON."""
         return self.text(value) if isinstance(value, str) else self.text(json.dumps(value, ensure_ascii=False))
 
-    def call(self, body: Value, call: Call) -> int:
+    def call(self, body: Value, call: HistoryCall) -> int:
         """A call with one copy of its arguments."""
         tokens = MESSAGE + self.text(call.name or "")
         if call.sites:
@@ -167,13 +167,13 @@ class Counter:
             other=said if item.role in {Role.TOOL, Role.OTHER} else 0,
         )
 
-    def fixed(self, index: Index) -> Sizes:
+    def fixed(self, index: HistoryIndex) -> Sizes:
         """Instructions and tool declarations outside the items."""
         return Sizes(
             system=sum(self.json(value) for value in index.system), tools=sum(self.json(value) for value in index.tools)
         )
 
-    def body(self, body: Value, index: Index) -> Sizes:
+    def body(self, body: Value, index: HistoryIndex) -> Sizes:
         """The whole body."""
         return Sizes.sum([self.fixed(index), *(self.item(body, item) for item in index.items)])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
-from coatcheck.core.context.model import Format, Index
+from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, too_deep
 from coatcheck.core.errors import CoatcheckError, Code
@@ -23,7 +23,7 @@ _LISTS: Final = {
     Format.GEMINI: "contents",
     Format.OPENAI_RESPONSES: "input",
 }
-_INDEX: Final[dict[Format, Callable[[Value, Pointer], Index]]] = {
+_INDEX: Final[dict[Format, Callable[[Value, Pointer], HistoryIndex]]] = {
     Format.OPENAI_CHAT: openai_chat.index,
     Format.ANTHROPIC: anthropic.index,
     Format.LANGCHAIN: langchain.index,
@@ -38,7 +38,7 @@ _SEEN: Final = 2_000
 """Messages that are looked at for structure."""
 
 
-def index_of(body: Value, named: str | None = None) -> Index:
+def index_of(body: Value, named: str | None = None) -> HistoryIndex:
     """The index of a request body.
 
     Args:
@@ -55,7 +55,7 @@ def index_of(body: Value, named: str | None = None) -> Index:
         raise too_deep() from e
 
 
-def _index(body: Value, format_: Format) -> Index:
+def _index(body: Value, format_: Format) -> HistoryIndex:
     key = _LISTS[format_]
     list_at: Pointer = () if isinstance(body, list) else (key,)
     text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one

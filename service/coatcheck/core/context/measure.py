@@ -17,15 +17,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.context.apply import Applied
-from coatcheck.core.context.candidates import Candidate, find
+from coatcheck.core.context.apply import CompactedBody
+from coatcheck.core.context.candidates import ReplacementCandidate, find
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, Index
+from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.pairs import pair
-from coatcheck.core.context.plan import Plan
+from coatcheck.core.context.plan import CompactionPlan
 from coatcheck.core.context.pointer import get
-from coatcheck.core.context.policy import Policy, checked
+from coatcheck.core.context.policy import CompactionPolicy, checked
 from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
@@ -41,7 +41,7 @@ _LEAST, _MOST = 500, 3_000
 """Thousandths between which a real usage is believed to be about this body."""
 
 
-class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModelWindow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model has room for, and what of it is not for the conversation."""
 
     model: int
@@ -54,10 +54,10 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the host compacts by itself."""
 
 
-class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is known beside the body."""
 
-    window: Window | None = None
+    window: ModelWindow | None = None
     real_tokens: int | None = None
     """All input tokens that the provider counted for the last request that was answered."""
     covers: int | None = None
@@ -72,7 +72,7 @@ class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """From how much of the usable window compaction is advised."""
 
 
-class Part(Struct, frozen=True):
+class WindowShare(Struct, frozen=True):
     """Tokens, and what they are of the usable window; percentages are None without a window."""
 
     tokens: int
@@ -102,11 +102,11 @@ class Measured(Struct, frozen=True, kw_only=True):
 
     format: str
     tokenizer: str
-    baseline: Part
-    persisted: Part
-    transient: Part
-    next_turn: Part
-    this_turn: Part
+    baseline: WindowShare
+    persisted: WindowShare
+    transient: WindowShare
+    next_turn: WindowShare
+    this_turn: WindowShare
     parts: Sizes
     """Of the body as it is, not scaled."""
     scale: float
@@ -119,7 +119,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def measure(body: Value, ask: Ask, policy: Policy, counter: Counter, named: str | None = None) -> Measured:
+def measure(
+    body: Value, ask: MeasureRequest, policy: CompactionPolicy, counter: Counter, named: str | None = None
+) -> Measured:
     """The account of a body under a policy.
 
     Raises:
@@ -143,7 +145,7 @@ class Meters(Struct, frozen=True):
     after: Measured
 
 
-def measure_both(plan: Plan, done: Applied, ask: Ask, counter: Counter) -> Meters:
+def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
     """The accounts of a compaction, from what it counted.
 
     `ask` speaks of the body as it is sent, which is the compacted one: the provider's last usage was of such a body.
@@ -169,7 +171,7 @@ def measure_both(plan: Plan, done: Applied, ask: Ask, counter: Counter) -> Meter
 class _Counted(Struct, frozen=True):
     """A body with the sizes of its parts."""
 
-    index: Index
+    index: HistoryIndex
     line: Timeline
     fixed: Sizes
     sizes: list[Sizes]
@@ -177,11 +179,13 @@ class _Counted(Struct, frozen=True):
     """What the latest turn's outputs are above the cards that they become."""
 
 
-def _saved(candidates: list[Candidate], numbers: Iterable[int], ask: Ask) -> int:
+def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int], ask: MeasureRequest) -> int:
     return 0 if ask.outputs_stay else sum(candidates[number].saves for number in numbers)
 
 
-def _count(body: Value, index: Index, ask: Ask, policy: Policy, counter: Counter) -> _Counted:
+def _count(
+    body: Value, index: HistoryIndex, ask: MeasureRequest, policy: CompactionPolicy, counter: Counter
+) -> _Counted:
     pairs = pair(index)
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
@@ -192,7 +196,7 @@ def _count(body: Value, index: Index, ask: Ask, policy: Policy, counter: Counter
 
 
 def _measured(
-    of: _Counted, ask: Ask, counter: Counter, room: Room | None, scale: tuple[int, str], notes: list[str]
+    of: _Counted, ask: MeasureRequest, counter: Counter, room: Room | None, scale: tuple[int, str], notes: list[str]
 ) -> Measured:
     ratio, by = scale
     baseline = scaled(of.fixed.total, ratio, PERCENT)
@@ -227,16 +231,16 @@ def _because(following: int, current: int, usable: int | None, advised: int) -> 
     return "this_turn" if current * 100 >= usable * advised else None
 
 
-def _part(tokens: int, usable: int | None, *, left: bool = False) -> Part:
+def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare:
     if usable is None:
-        return Part(tokens, None)
+        return WindowShare(tokens, None)
     share = percent(tokens, usable)
     if not left:
-        return Part(tokens, share)
-    return Part(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
+        return WindowShare(tokens, share)
+    return WindowShare(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
 
 
-def _room(window: Window) -> Room:
+def _room(window: ModelWindow) -> Room:
     """What is usable, and what takes the rest."""
     taken = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
     if window.shown is not None and window.shown < window.model:
@@ -254,7 +258,7 @@ def _room(window: Window) -> Room:
     return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in taken if one.tokens])
 
 
-def _ratio(body: Value, of: _Counted, ask: Ask, notes: list[str]) -> tuple[int, str]:
+def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
     """What estimates are multiplied by, in thousandths, and where that comes from."""
     family = 10 * FAMILIES[_family(body, of.index)]
     if ask.real_tokens is None:
@@ -279,7 +283,7 @@ def _ratio(body: Value, of: _Counted, ask: Ask, notes: list[str]) -> tuple[int, 
     return family, "family"
 
 
-def _family(body: Value, index: Index) -> str:
+def _family(body: Value, index: HistoryIndex) -> str:
     model = get(body, ("model",))
     model = model.casefold() if isinstance(model, str) else ""
     if index.format is Format.ANTHROPIC or "claude" in model:

@@ -86,7 +86,7 @@ class Site(Struct, frozen=True, gc=False):
     """`object`: a JSON object; `json`: one as a string; `text`: free text."""
 
 
-class Call(Struct, kw_only=True, gc=False):
+class HistoryCall(Struct, kw_only=True, gc=False):
     """A tool call that the model made."""
 
     at: Pointer
@@ -124,12 +124,12 @@ class Item(Struct, kw_only=True, gc=False):
     texts: list[str] = field(default_factory=list[str])
     data: list[Value] = field(default_factory=list[Value])
     media: list[Media] = field(default_factory=list[Media])
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[HistoryCall] = field(default_factory=list[HistoryCall])
     outputs: list[Output] = field(default_factory=list[Output])
     opaque: list[Opaque] = field(default_factory=list[Opaque])
 
 
-class Index(Struct, kw_only=True):
+class HistoryIndex(Struct, kw_only=True):
     """A body, indexed."""
 
     format: Format

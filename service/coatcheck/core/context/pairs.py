@@ -9,14 +9,14 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.model import Call, Index, Output
+from coatcheck.core.context.model import HistoryCall, HistoryIndex, Output
 
 
 class Pair(Struct, frozen=True):
     """A call and its output, by the numbers of the items that hold them."""
 
     call_item: int
-    call: Call
+    call: HistoryCall
     output_item: int
     output: Output
 
@@ -25,11 +25,11 @@ class Pairs(Struct, frozen=True):
     """All pairs of a body in the order of their outputs, and what has no other half."""
 
     pairs: list[Pair]
-    open: list[tuple[int, Call]]
+    open: list[tuple[int, HistoryCall]]
     orphans: list[tuple[int, Output]]
 
 
-def pair(index: Index) -> Pairs:
+def pair(index: HistoryIndex) -> Pairs:
     """Pair the calls of an index with its outputs."""
     waiting = _Waiting()
     pairs: list[Pair] = []
@@ -61,13 +61,13 @@ class _Waiting:
     """Calls without an output yet. What was taken under one name is skipped under its others."""
 
     def __init__(self) -> None:
-        self.open: dict[int, tuple[int, Call]] = {}
+        self.open: dict[int, tuple[int, HistoryCall]] = {}
         self._keyed: dict[str, list[tuple[int, _Line]]] = {}
         """For each key the items that have calls with it, the newest last."""
         self._named: dict[str | None, _Line] = {}
         """For each name its calls in order, and under None all."""
 
-    def add(self, number: int, call: Call) -> None:
+    def add(self, number: int, call: HistoryCall) -> None:
         """A call was made."""
         self.open[id(call)] = (number, call)
         for key in call.keys:
@@ -78,7 +78,7 @@ class _Waiting:
         for name in {None, call.name}:
             self._named.setdefault(name, _Line()).calls.append(call)
 
-    def take(self, output: Output) -> tuple[int, Call] | None:
+    def take(self, output: Output) -> tuple[int, HistoryCall] | None:
         """The call that an output answers, which waits no longer; None when none does."""
         if not output.keys:
             return self._first(self._named.get(output.name, _Line()))
@@ -91,7 +91,7 @@ class _Waiting:
                 _ = stack.pop()
         return None
 
-    def take_by_id(self, output: Output) -> tuple[int, Call] | None:
+    def take_by_id(self, output: Output) -> tuple[int, HistoryCall] | None:
         """The call that has the output's ID, if it waits; names say too little where order says nothing."""
         if output.call_id is None or output.call_id not in output.keys:
             return None
@@ -101,7 +101,7 @@ class _Waiting:
                 return found
         return None
 
-    def _first(self, line: "_Line") -> tuple[int, Call] | None:
+    def _first(self, line: "_Line") -> tuple[int, HistoryCall] | None:
         while line.at < len(line.calls):
             line.at += 1
             found = self.open.pop(id(line.calls[line.at - 1]), None)
@@ -116,5 +116,5 @@ class _Line:
     __slots__ = ("at", "calls")
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[HistoryCall] = []
         self.at = 0

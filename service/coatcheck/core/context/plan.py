@@ -10,19 +10,19 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import Candidate, Found, Kind, Left, Place, Why, find
+from coatcheck.core.context.candidates import Candidates, Kind, Left, ReplacementCandidate, ReplacementSite, Why, find
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, Index, Media
+from coatcheck.core.context.model import Format, HistoryIndex, Media
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.pointer import render
-from coatcheck.core.context.policy import Policy, checked
-from coatcheck.core.context.replay import Decisions, Replay
+from coatcheck.core.context.policy import CompactionPolicy, checked
+from coatcheck.core.context.replay import Replay, ReplayDecisions
 from coatcheck.core.context.shape import Value, is_utf8, too_deep
 from coatcheck.core.context.timeline import Timeline
 
 
-class Payload(Struct, frozen=True, kw_only=True):
+class PlannedPayload(Struct, frozen=True, kw_only=True):
     """Something to be stored."""
 
     key: str
@@ -39,7 +39,7 @@ class Payload(Struct, frozen=True, kw_only=True):
     command: str | None
     """The arguments of its call in short."""
     failed: bool
-    places: tuple[Place, ...]
+    places: tuple[ReplacementSite, ...]
     tokens: int
     media: Media | None = None
     left_out: bool = False
@@ -56,13 +56,13 @@ class Payload(Struct, frozen=True, kw_only=True):
         return tuple(render(place.at) for place in self.places)
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class CompactionPlan(Struct, frozen=True, kw_only=True):
     """What a compaction will do to one body."""
 
     format: Format
-    policy: Policy
-    index: Index
-    payloads: list[Payload]
+    policy: CompactionPolicy
+    index: HistoryIndex
+    payloads: list[PlannedPayload]
     dropped: list[int]
     """Numbers of the messages that are left out, in order."""
     notices: list[int]
@@ -74,7 +74,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Of what stands outside the messages."""
     sizes: list[Sizes]
     """Of each message, as it is."""
-    replaceable: list[Candidate]
+    replaceable: list[ReplacementCandidate]
     """Everything that the policy could replace, whatever its age."""
     replaced: set[int]
     """Which of them are."""
@@ -84,7 +84,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Tokens of the body afterwards, at most."""
 
 
-def plan(body: Value, policy: Policy, counter: Counter, named: str | None = None) -> Plan:
+def plan(body: Value, policy: CompactionPolicy, counter: Counter, named: str | None = None) -> CompactionPlan:
     """Decide what to do with a body.
 
     Args:
@@ -105,14 +105,14 @@ def plan(body: Value, policy: Policy, counter: Counter, named: str | None = None
         raise too_deep() from e
 
 
-def _planned(body: Value, index: Index, policy: Policy, counter: Counter) -> Plan:
+def _planned(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> CompactionPlan:
     pairs = pair(index)
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
     fixed = counter.fixed(index)
     found = find(body, index, pairs, policy, counter)
     decisions = Replay(line, found.candidates, [size.total for size in sizes], fixed.total, policy).run()
-    return Plan(
+    return CompactionPlan(
         format=index.format,
         policy=policy,
         index=index,
@@ -135,8 +135,8 @@ def _planned(body: Value, index: Index, policy: Policy, counter: Counter) -> Pla
     )
 
 
-def _payload(index: Index, one: Candidate, number: int, left_out: bool) -> Payload:
-    return Payload(
+def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, left_out: bool) -> PlannedPayload:
+    return PlannedPayload(
         key=f"p{number}",
         kind=one.kind,
         why=one.why,
@@ -154,7 +154,7 @@ def _payload(index: Index, one: Candidate, number: int, left_out: bool) -> Paylo
     )
 
 
-def _left(found: Found, decisions: Decisions) -> list[Left]:
+def _left(found: Candidates, decisions: ReplayDecisions) -> list[Left]:
     """What is large and stays."""
     left = [one for one in found.left if one.message not in decisions.dropped]
     for number, one in enumerate(found.candidates):

@@ -32,7 +32,7 @@ EXEMPT: Final = ("$web_search",)
 """Kimi's built-in search: its tool message echoes an ID that the provider looks up."""
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+class CompactionRule(Struct, frozen=True, forbid_unknown_fields=True):
     """Which arguments of which tools become markers once the call is done."""
 
     tools: tuple[str, ...] = WRITERS
@@ -40,7 +40,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     """Names of arguments, at any depth; `*` for every text, also the free text of a custom tool."""
 
 
-class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a body is compacted."""
 
     inline_tokens: int = 1_000
@@ -57,7 +57,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     protects nothing. None spares it whatever its size; less than `inline_tokens` is as much as these."""
     exempt_tools: tuple[str, ...] = EXEMPT
     """Outputs of these tools never become cards, their arguments never markers."""
-    arguments: tuple[Rule, ...] = (Rule(),)
+    arguments: tuple[CompactionRule, ...] = (CompactionRule(),)
     argument_tokens: int = 500
     """An argument of at most this many tokens stays as it is."""
     media: Media = "keep"
@@ -83,7 +83,7 @@ BOUNDS: Final = {
 }
 
 
-def checked(policy: Policy) -> Policy:
+def checked(policy: CompactionPolicy) -> CompactionPolicy:
     """The policy, if it makes sense.
 
     Raises:

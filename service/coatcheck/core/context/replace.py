@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.context import signs
-from coatcheck.core.context.candidates import Place
+from coatcheck.core.context.candidates import ReplacementSite
 from coatcheck.core.context.inner import parsed, spliced
-from coatcheck.core.context.plan import Payload
+from coatcheck.core.context.plan import PlannedPayload
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Value, as_object, as_text
 from coatcheck.core.text.excerpt import head, tail
@@ -22,7 +22,7 @@ _OUR_WORDS: Final = 64
 """Tokens of the line between the two ends of a cut, and of what joining them may cost."""
 
 
-class Stored(Struct, frozen=True):
+class StoredPayload(Struct, frozen=True):
     """What became of a payload. Leave it out of the answers, or without an ID, when it could not be stored."""
 
     artifact_id: str | None
@@ -34,14 +34,16 @@ class Stored(Struct, frozen=True):
 class Swap(Struct, frozen=True):
     """One value that changes: at a place of the body, or inside the JSON document that is the string there."""
 
-    place: Place
+    place: ReplacementSite
     new: Value
     text: str
     """The new text, for counting."""
     to: str
 
 
-def swaps(body: Value, payload: Payload, stored: Stored | None, budget: int, tokenizer: Tokenizer) -> list[Swap]:
+def swaps(
+    body: Value, payload: PlannedPayload, stored: StoredPayload | None, budget: int, tokenizer: Tokenizer
+) -> list[Swap]:
     """What changes for one payload; nothing when it could not be stored and must stay."""
     kept = stored.artifact_id if stored is not None and stored.stored else None
     if payload.kind == "media":
@@ -60,7 +62,7 @@ def swaps(body: Value, payload: Payload, stored: Stored | None, budget: int, tok
     return found
 
 
-def _marked(place: Place, artifact_id: str | None) -> Swap:
+def _marked(place: ReplacementSite, artifact_id: str | None) -> Swap:
     if artifact_id is None:
         text = f"[… {place.characters:,} characters could not be stored and cannot be read back]"
         return Swap(place, text, text, "cut")
@@ -68,14 +70,14 @@ def _marked(place: Place, artifact_id: str | None) -> Swap:
     return Swap(place, text, text, "marker")
 
 
-def _carded(body: Value, place: Place, text: str, to: str) -> Swap:
+def _carded(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
     if place.shows != "whole":
         return Swap(place, text, text, to)
     failed = "error" in as_object(get(body, place.at))
     return Swap(place, {"error" if failed else "output": text}, text, to)
 
 
-def _media(payload: Payload, artifact_id: str) -> Swap:
+def _media(payload: PlannedPayload, artifact_id: str) -> Swap:
     media, place = payload.media, payload.places[0]
     if media is None:  # pragma: no cover - a media payload has its media
         raise TypeError
@@ -85,7 +87,7 @@ def _media(payload: Payload, artifact_id: str) -> Swap:
     return Swap(place, {"type": media.text_type, "text": text, **marks}, text, "placeholder")
 
 
-def _text(body: Value, place: Place) -> str:
+def _text(body: Value, place: ReplacementSite) -> str:
     value = get(body, place.at)
     if place.inside and isinstance(value, str):
         return as_text(get(parsed(value), place.inside)) or ""

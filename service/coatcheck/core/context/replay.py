@@ -20,13 +20,13 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import Candidate
+from coatcheck.core.context.candidates import ReplacementCandidate
 from coatcheck.core.context.notice import NOTICE_TOKENS
-from coatcheck.core.context.policy import Policy
-from coatcheck.core.context.timeline import Block, Timeline
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.timeline import Timeline, TimelineBlock
 
 
-class Decisions(Struct, frozen=True):
+class ReplayDecisions(Struct, frozen=True):
     """What replaying a history decided."""
 
     replaced: set[int]
@@ -44,7 +44,12 @@ class Replay:
     """One walk through a history."""
 
     def __init__(
-        self, timeline: Timeline, candidates: list[Candidate], sizes: list[int], fixed: int, policy: Policy
+        self,
+        timeline: Timeline,
+        candidates: list[ReplacementCandidate],
+        sizes: list[int],
+        fixed: int,
+        policy: CompactionPolicy,
     ) -> None:
         self._line = timeline
         self._all = candidates
@@ -60,7 +65,7 @@ class Replay:
             self._held.append(self._held[-1] + size * pinned)
         self._replaced: set[int] = set()
         self._dropped: set[int] = set()
-        self._queue: deque[Block] = deque(timeline.blocks)
+        self._queue: deque[TimelineBlock] = deque(timeline.blocks)
         self._pending: list[int] = []
         """Candidates out of protection, not replaced."""
         self._late: list[int] = []
@@ -70,7 +75,7 @@ class Replay:
         self._raw = 0
         """Every candidate before this place in the order is replaced or was taken out of protection."""
 
-    def run(self) -> Decisions:
+    def run(self) -> ReplayDecisions:
         """Decide at every moment in order."""
         before = 0
         for moment in self._line.moments:
@@ -83,7 +88,7 @@ class Replay:
             if limit is not None and self._total > limit:
                 self._relieve(moment, limit * self._policy.settle_percent // 100)
             before = moment
-        return Decisions(self._replaced, self._dropped, self._total, set(self._pending))
+        return ReplayDecisions(self._replaced, self._dropped, self._total, set(self._pending))
 
     def _protected(self, moment: int) -> int:
         """The number of the first item that is protected at a moment."""
@@ -158,7 +163,7 @@ class Replay:
     def _leave_out(self, moment: int, step: int, settle: int) -> None:
         """The oldest blocks, until the body is small enough or nothing is left that may go."""
         prompt = self._line.prompt(moment)
-        spared: list[Block] = []
+        spared: list[TimelineBlock] = []
         while self._queue and self._queue[0].end <= step and self._total > settle:
             block = self._queue.popleft()
             if prompt in block.items:

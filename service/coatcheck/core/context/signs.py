@@ -2,13 +2,13 @@
 
 Known again exactly and as a whole, never by a phrase somewhere in a text: what is recognised is left as it is, so that
 a history that was compacted stays as it is when it is compacted again. Cards and answers of the declared tool are
-recognised where they are made (core/card/known.py, core/read_answer.py).
+recognised where they are made (core/card/recognition.py, core/read_answer.py).
 """
 
 import re
 from typing import Final
 
-from coatcheck.core.card.known import is_card
+from coatcheck.core.card.recognition import is_card
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.ids import parse
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer

@@ -33,7 +33,7 @@ _ARRAY: Final = msgspec.json.Decoder(list[Raw])
 Span = tuple[int, int]
 
 
-class Cut(Struct, frozen=True):
+class Splice(Struct, frozen=True):
     """Elements that are left out of the array at a pointer; `note` stands where the first of them stood."""
 
     at: Pointer
@@ -45,7 +45,7 @@ class Cut(Struct, frozen=True):
 def spliced(
     data: bytes,
     edits: Mapping[Pointer, Value],
-    cut: Cut | None = None,
+    cut: Splice | None = None,
     *,
     inside: str | None = None,
     decodable: bytes | None = None,
@@ -92,7 +92,7 @@ class _Node:
     def __init__(self) -> None:
         self.below: dict[str | int, _Node] = {}
         self.new: bytes | None = None
-        self.cut: Cut | None = None
+        self.cut: Splice | None = None
 
     def at(self, pointer: Pointer) -> "_Node":
         """The node at a pointer below this one."""

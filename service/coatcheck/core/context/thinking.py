@@ -9,7 +9,7 @@ before its first changed block, stay valid.
 
 from typing import Final
 
-from coatcheck.core.context.model import Format, Index
+from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.report import Send
 from coatcheck.core.context.shape import Value, as_object
@@ -30,7 +30,7 @@ def position(item: int, item_at: Pointer, at: Pointer) -> Position:
     return item, 1 << 30 if "tool_calls" in steps or "additional_kwargs" in steps else 0
 
 
-def invalid(index: Index, first: Position, dropped: set[int]) -> list[tuple[int, Pointer]]:
+def invalid(index: HistoryIndex, first: Position, dropped: set[int]) -> list[tuple[int, Pointer]]:
     """The thinking blocks after the first change, with their messages' numbers; not those that are left out."""
     return [
         (number, opaque.at)

@@ -14,12 +14,12 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.model import Index, Item, Role
+from coatcheck.core.context.model import HistoryIndex, Item, Role
 from coatcheck.core.context.notice import notice_in
 from coatcheck.core.context.pairs import Pairs
 
 
-class Block(Struct, frozen=True):
+class TimelineBlock(Struct, frozen=True):
     """Items that stay or go together."""
 
     items: tuple[int, ...]
@@ -32,7 +32,7 @@ class Block(Struct, frozen=True):
 class Timeline:
     """The moments and blocks of a history."""
 
-    def __init__(self, index: Index, pairs: Pairs) -> None:
+    def __init__(self, index: HistoryIndex, pairs: Pairs) -> None:
         items = index.items
         self.size = len(items)
         self.notices = [number for number, item in enumerate(items) if notice_in(item) is not None]
@@ -63,7 +63,7 @@ class Timeline:
         step = self.step(moment)
         return step if prompt is None else min(prompt, step)
 
-    def _blocks(self, items: list[Item], pairs: Pairs) -> list[Block]:
+    def _blocks(self, items: list[Item], pairs: Pairs) -> list[TimelineBlock]:
         """What may be left out, in the order of the blocks' ends; blocks that never may are marked as pinned items."""
         segment, links = self._segments(items)
         links += [(segment[one.call_item], segment[one.output_item]) for one in pairs.pairs]
@@ -72,13 +72,13 @@ class Timeline:
         for number, at in enumerate(segment):
             members.setdefault(root[at], []).append(number)
         fixed = {number for number, _ in (*pairs.open, *pairs.orphans)}
-        blocks: list[Block] = []
+        blocks: list[TimelineBlock] = []
         for numbers in members.values():
             if any(self.pinned[number] or number in fixed for number in numbers):
                 for number in numbers:
                     self.pinned[number] = True
             else:
-                blocks.append(Block(tuple(numbers), numbers[-1] + 1))
+                blocks.append(TimelineBlock(tuple(numbers), numbers[-1] + 1))
         return sorted(blocks, key=lambda block: block.end)
 
     def _segments(self, items: list[Item]) -> tuple[list[int], list[tuple[int, int]]]:

@@ -14,7 +14,7 @@ from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.tags import TAG, without_opaque
-from coatcheck.core.views import Extracted, TextForm
+from coatcheck.core.views import ExtractedText, TextForm
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a page that are looked at; a longer one has a partial view."""
@@ -26,7 +26,7 @@ _BREAKS: Final = re.compile(
 _BLANKS: Final = re.compile(r"[ \t\f\v\u00a0]+")
 
 
-def extract_text(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> Extracted | None:
+def extract_text(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> ExtractedText | None:
     """Returns the text view of a payload; None where there is none but the raw one, or nothing could be read.
 
     Args:
@@ -51,7 +51,7 @@ def extract_text(form: TextForm, media_type: str | None, url: str | None, payloa
             return None
 
 
-def strip_markup(media_type: str | None, payload: bytes) -> Extracted | None:
+def strip_markup(media_type: str | None, payload: bytes) -> ExtractedText | None:
     """Returns the words of a page, without looking for its main text: cheap, and for what defeats `extract_text`."""
     text = without_opaque(decoded(payload[:_STRIPPED_BYTES], media_type))
     text = html.unescape(TAG.sub(" ", _BREAKS.sub(lambda match: f"\n{match.group()}", text)))
@@ -59,7 +59,7 @@ def strip_markup(media_type: str | None, payload: bytes) -> Extracted | None:
     data = "\n".join(line for line in lines if line).encode("utf-8", "replace")
     if not data:
         return None
-    return Extracted(text=data + b"\n", extractor=_STRIPPED, partial=len(payload) > _STRIPPED_BYTES)
+    return ExtractedText(text=data + b"\n", extractor=_STRIPPED, partial=len(payload) > _STRIPPED_BYTES)
 
 
 __all__ = ["PAGE_BYTES", "extract_text", "may_be_parts", "reads_as_document", "strip_markup"]

@@ -8,7 +8,7 @@ with the prose between the headline and it. Decides nothing about how the text l
 from typing import Final
 
 from coatcheck.core.extract.boilerplate import COMMENTS, CONTENT, SUSPECT
-from coatcheck.core.extract.reader import Block, Element, Reader
+from coatcheck.core.extract.reader import Element, PageBlock, PageReader
 from coatcheck.core.extract.tags import words
 
 _LEAVES: Final = words("p li dd dt td th pre blockquote")
@@ -46,7 +46,7 @@ _TITLE: Final = 400
 """Characters of a title, or of a heading, that are compared."""
 
 
-def article_blocks(reader: Reader) -> list[Block]:
+def article_blocks(reader: PageReader) -> list[PageBlock]:
     """Returns the blocks of the article in order; of a page without one, all that is not boilerplate."""
     headline, is_title = _headline(reader)
     verdicts = _verdicts(reader, headline)
@@ -70,7 +70,7 @@ def article_blocks(reader: Reader) -> list[Block]:
     return blocks
 
 
-def _headline(reader: Reader) -> tuple[int | None, bool]:
+def _headline(reader: PageReader) -> tuple[int | None, bool]:
     """Returns the number of the block that is the page's headline, and whether the page's title says so.
 
     It is the longest heading that the title repeats, else the first of level 1; None when there is neither.
@@ -86,7 +86,7 @@ def _headline(reader: Reader) -> tuple[int | None, bool]:
     return best, longest > 0
 
 
-def _verdicts(reader: Reader, headline: int | None) -> dict[Element, int]:
+def _verdicts(reader: PageReader, headline: int | None) -> dict[Element, int]:
     """Returns the verdict on each element: its own or that of an element around it, unless its prose speaks against."""
     _count(reader, None, CONTENT)
     total = reader.elements[0].prose
@@ -104,7 +104,7 @@ def _verdicts(reader: Reader, headline: int | None) -> dict[Element, int]:
     return verdicts
 
 
-def _count(reader: Reader, verdicts: dict[Element, int] | None, limit: int) -> None:
+def _count(reader: PageReader, verdicts: dict[Element, int] | None, limit: int) -> None:
     """Count characters, prose and score of all elements, of those blocks whose verdict is within the limit."""
     for element in reader.elements:
         element.score = element.weight
@@ -119,7 +119,7 @@ def _count(reader: Reader, verdicts: dict[Element, int] | None, limit: int) -> N
             element.parent.linked += element.linked
 
 
-def _count_block(block: Block) -> None:
+def _count_block(block: PageBlock) -> None:
     owner = block.owner
     size = len(block.text)
     owner.chars += size
@@ -139,7 +139,7 @@ def _count_block(block: Block) -> None:
         holder = holder.parent
 
 
-def _choose(reader: Reader, verdicts: dict[Element, int], limit: int) -> tuple[list[Element], int]:
+def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tuple[list[Element], int]:
     """Returns the article's element with the siblings that read like it, and the characters of their prose."""
     _count(reader, verdicts, limit)
     best = max(reader.elements, key=lambda each: each.score * (1 - each.link_density) if each.prose else 0.0)
@@ -179,7 +179,7 @@ def _is_akin(element: Element, best: Element) -> bool:
     return element.prose > 0 and element.score * (1 - element.link_density) >= least
 
 
-def _opening(blocks: list[Block], verdicts: dict[Element, int]) -> list[Block]:
+def _opening(blocks: list[PageBlock], verdicts: dict[Element, int]) -> list[PageBlock]:
     """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
 
     Paragraphs that are shorter are a byline or a standfirst, which the article repeats.
@@ -195,7 +195,7 @@ def _opening(blocks: list[Block], verdicts: dict[Element, int]) -> list[Block]:
     return found if is_long or any(block.kind == "pre" for block in found) else []
 
 
-def _is_link_list(block: Block) -> bool:
+def _is_link_list(block: PageBlock) -> bool:
     """Whether a block is one of many that only lead elsewhere."""
     if block.linked * 2 <= len(block.text) or block.kind == "h":
         return False

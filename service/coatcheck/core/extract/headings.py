@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import structs
 
-from coatcheck.core.extract.sections import Start, sections
-from coatcheck.core.views import Extracted
+from coatcheck.core.extract.sections import SectionStart, sections
+from coatcheck.core.views import ExtractedText
 
 EXTRACTOR: Final = "headings 1"
 _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
@@ -68,16 +68,16 @@ def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:
     return sum(1 for _ in islice(pattern.finditer(data), most))
 
 
-def extract_headings(data: bytes) -> Extracted | None:
+def extract_headings(data: bytes) -> ExtractedText | None:
     """Returns the sections of a document; None where it has no headings."""
     starts = _starts(data)
     if not starts:
         return None
     found = sections(starts, prefix="s", size=len(data), lines=data.count(b"\n") + (not data.endswith(b"\n")))
-    return Extracted(text=None, sections=found, extractor=EXTRACTOR)
+    return ExtractedText(text=None, sections=found, extractor=EXTRACTOR)
 
 
-def _starts(data: bytes) -> list[Start]:
+def _starts(data: bytes) -> list[SectionStart]:
     seen = _Seen(data)
     at, line = 0, 1
     for match in _CANDIDATE.finditer(data):
@@ -93,10 +93,10 @@ class _Seen:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._fence = b""
-        self._marked: list[Start] = []
+        self._marked: list[SectionStart] = []
         self._ruled: dict[int, bytes] = {}
         """Of the marked ones those that are underlined, and with what."""
-        self._numbered: list[Start] = []
+        self._numbered: list[SectionStart] = []
 
     def take(self, match: "re.Match[bytes]", at: int, line: int) -> None:
         """Look at a line that may be part of a heading."""
@@ -104,15 +104,15 @@ class _Seen:
         if ticks is not None or self._fence:
             self._code(ticks)
         elif hashes is not None:
-            self._marked.append(Start(_text(title.rstrip().rstrip(b"#")), len(hashes), at, line))
+            self._marked.append(SectionStart(_text(title.rstrip().rstrip(b"#")), len(hashes), at, line))
         elif rule is not None:
             above = _underlined(self._data, at, rule)
             if above is not None:
                 self._ruled[len(self._marked)] = rule[:1]
-                self._marked.append(Start(_text(self._data[above:at]), 1, above, line - 1))
+                self._marked.append(SectionStart(_text(self._data[above:at]), 1, above, line - 1))
         elif _alone(self._data, match.span()) and not words.rstrip().endswith(_SENTENCE):
             level = number.rstrip(b".").count(b".") + 1
-            self._numbered.append(Start(_text(number + b" " + words), level, at, line))
+            self._numbered.append(SectionStart(_text(number + b" " + words), level, at, line))
 
     def _code(self, ticks: bytes | None) -> None:
         if not self._fence:
@@ -120,7 +120,7 @@ class _Seen:
         elif ticks is not None and ticks.startswith(self._fence):
             self._fence = b""
 
-    def starts(self) -> list[Start]:
+    def starts(self) -> list[SectionStart]:
         """The headings by place, with their levels."""
         if not self._marked:
             return self._numbered if len(self._numbered) >= _NUMBERED else []

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 EXTRACTOR: Final = "json-indented 1"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -22,7 +22,7 @@ _GROWTH: Final = 8
 _TOKENS: Final = 4_000_000
 
 
-def extract_json(data: bytes) -> Extracted | None:
+def extract_json(data: bytes) -> ExtractedText | None:
     """The indented text; None where the document reads well as it is, is NDJSON, or does not begin like JSON."""
     body = data.removeprefix(_BOM).strip(b" \t\r\n")
     if body[:1] not in {b"{", b"["} or _reads_well(body):
@@ -34,9 +34,9 @@ def extract_json(data: bytes) -> Extracted | None:
         pass
     else:
         if len(text) <= _GROWTH * len(body) + 1024:
-            return Extracted(text=text + b"\n", extractor=EXTRACTOR)
+            return ExtractedText(text=text + b"\n", extractor=EXTRACTOR)
     shown, whole = indented(body.decode("utf-8", "replace"))
-    return Extracted(text=shown.encode(), extractor=EXTRACTOR, partial=not whole)
+    return ExtractedText(text=shown.encode(), extractor=EXTRACTOR, partial=not whole)
 
 
 def _reads_well(body: bytes) -> bool:

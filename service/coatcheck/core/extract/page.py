@@ -5,14 +5,14 @@ from typing import Final
 
 from coatcheck.core.extract.article import article_blocks
 from coatcheck.core.extract.blocks import Blocks
-from coatcheck.core.extract.reader import Block, Reader
+from coatcheck.core.extract.reader import PageBlock, PageReader
 from coatcheck.core.extract.tags import without_opaque
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 EXTRACTOR: Final = "markup-removed 2"
 
 
-def extract_page(text: str, url: str | None, *, partial: bool = False) -> Extracted | None:
+def extract_page(text: str, url: str | None, *, partial: bool = False) -> ExtractedText | None:
     """Returns the text view of a page, or None when there is no text in it.
 
     Args:
@@ -20,7 +20,7 @@ def extract_page(text: str, url: str | None, *, partial: bool = False) -> Extrac
         url: its address, which relative links are resolved against.
         partial: whether the markup is only the beginning of the page.
     """
-    reader = Reader()
+    reader = PageReader()
     reader.read(without_opaque(text))
     blocks = Blocks(url)
     for block in article_blocks(reader):
@@ -28,10 +28,10 @@ def extract_page(text: str, url: str | None, *, partial: bool = False) -> Extrac
     data, found = blocks.end()
     if not data:
         return None
-    return Extracted(text=data, sections=found, extractor=EXTRACTOR, partial=partial or reader.partial)
+    return ExtractedText(text=data, sections=found, extractor=EXTRACTOR, partial=partial or reader.partial)
 
 
-def _render(out: Blocks, block: Block) -> None:
+def _render(out: Blocks, block: PageBlock) -> None:
     match block.kind:
         case "h":
             out.heading(block.level, block.text)

@@ -12,7 +12,7 @@ from coatcheck.core import parts
 from coatcheck.core.extract.json_text import indented
 from coatcheck.core.extract.sections import count_lines, one_line, placed, sections
 from coatcheck.core.extract.tags import words
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 EXTRACTOR: Final = "parts 1"
 _TYPES: Final = words(
@@ -38,7 +38,7 @@ def may_be_parts(head: bytes) -> bool:
     return bool(_START.match(head) and _MARK.search(head))
 
 
-def extract_parts(data: bytes) -> Extracted | None:
+def extract_parts(data: bytes) -> ExtractedText | None:
     """The text of a payload that `core/parts.py` made of several parts; None when it is no such payload."""
     if not may_be_parts(data):
         return None
@@ -73,7 +73,7 @@ def is_parts(value: list[object]) -> bool:
     return typed > 0
 
 
-def _written(value: list[object], structured: object) -> Extracted:
+def _written(value: list[object], structured: object) -> ExtractedText:
     out: list[str] = []
     marks: list[tuple[int, str, int, str | None]] = []
     size = 0
@@ -92,7 +92,7 @@ def _written(value: list[object], structured: object) -> Extracted:
         put("structured content", _json(structured), None)
     data = "".join(out).encode("utf-8", "replace")
     found = sections(placed(marks, data), prefix="p", size=len(data), lines=count_lines(data))
-    return Extracted(text=data, sections=found, extractor=EXTRACTOR)
+    return ExtractedText(text=data, sections=found, extractor=EXTRACTOR)
 
 
 def _part(part: object) -> tuple[str, str, str | None]:

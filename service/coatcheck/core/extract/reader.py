@@ -53,7 +53,7 @@ class Element:
         return self.linked / self.chars if self.chars else 0.0
 
 
-class Block:
+class PageBlock:
     """Text between two block tags."""
 
     __slots__ = ("cell", "cells", "depth", "kind", "level", "linked", "links", "number", "owner", "parts", "text")
@@ -72,18 +72,18 @@ class Block:
         self.text = ""
 
 
-class Reader:
+class PageReader:
     """Goes through a page once."""
 
     def __init__(self) -> None:
         root = Element("", None, 0, 0, 0.0)
         self.elements = [root]
-        self.blocks: list[Block] = []
+        self.blocks: list[PageBlock] = []
         self.partial = False
         """More tags than are looked at."""
         self.title = ""
         self._open = [root]
-        self._block = Block()
+        self._block = PageBlock()
         self._judged: dict[tuple[str, str], tuple[int, float]] = {}
         self._pre = 0
         self._link: tuple[str, int] | None = None
@@ -194,7 +194,7 @@ class Reader:
 
     def _leave(self, name: str) -> None:
         if not self._block.parts:  # what it was to be, it never became
-            self._block = Block()
+            self._block = PageBlock()
         if name == "pre":
             self._pre -= 1
         elif name in {"ul", "ol"} and self._lists:
@@ -246,6 +246,6 @@ class Reader:
         block.depth = max(0, len(self._lists) - 1)
         block.cell = self._rows[-1][1] if self._rows else 0
         self.blocks.append(block)
-        self._block = Block()
+        self._block = PageBlock()
         if url:
             self._link = (url, 0)

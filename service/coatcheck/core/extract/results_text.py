@@ -4,10 +4,10 @@ The ranges that a budgeted search gives are ranges of this view, so that there m
 neither a result nor a provider's answer is none of its business.
 """
 
-from coatcheck.core.views import Extracted
+from coatcheck.core.views import ExtractedText
 
 
-def extract_results(data: bytes) -> Extracted | None:
+def extract_results(data: bytes) -> ExtractedText | None:
     """The list; None where nothing was found in the response."""
     from coatcheck.core.search import search_view  # noqa: PLC0415 - a worker starts without what reads responses
 

@@ -10,7 +10,7 @@ from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Section
 _LEVELS: Final = 6
 
 
-class Start(Struct, frozen=True):
+class SectionStart(Struct, frozen=True):
     """Where a part of a view begins: at the start of a line."""
 
     title: str
@@ -28,7 +28,7 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= TITLE_CHARS else f"{flat[: TITLE_CHARS - 1]}…"
 
 
-def sections(starts: Sequence[Start], *, prefix: str, size: int, lines: int) -> tuple[Section, ...]:
+def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: int) -> tuple[Section, ...]:
     """Name the parts in order; each reaches to the next one of its level or above, the last to the end of the view.
 
     Args:
@@ -59,7 +59,7 @@ def sections(starts: Sequence[Start], *, prefix: str, size: int, lines: int) -> 
     )
 
 
-def _kept(starts: Sequence[Start]) -> Sequence[Start]:
+def _kept(starts: Sequence[SectionStart]) -> Sequence[SectionStart]:
     """All of them, or those of the highest levels that are not too many; the first where one level is."""
     if len(starts) <= MAX_SECTIONS:
         return starts
@@ -79,14 +79,14 @@ def _kept(starts: Sequence[Start]) -> Sequence[Start]:
     return [start for start in starts if start.level <= deepest]
 
 
-def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[Start]:
+def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[SectionStart]:
     """Starts from (byte, title, level, URL) in order of place, with their lines counted in one pass."""
-    starts: list[Start] = []
+    starts: list[SectionStart] = []
     at, line = 0, 1
     for place, title, level, url in marks:
         line += data.count(b"\n", at, place)
         at = place
-        starts.append(Start(title, level, place, line, url))
+        starts.append(SectionStart(title, level, place, line, url))
     return starts
 
 

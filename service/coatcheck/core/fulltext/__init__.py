@@ -10,8 +10,8 @@ from coatcheck.core.fulltext.document import ENDS, MAX_KEYS, fingerprint, keys_o
 from coatcheck.core.fulltext.query import MAX_QUERY_CHARS, MAX_QUERY_TERMS, query_keys
 from coatcheck.core.fulltext.segment import (
     MAX_DOCUMENTS,
-    Document,
-    Packed,
+    IndexedDocument,
+    PackedSegment,
     built,
     documents_of,
     is_whole,
@@ -19,7 +19,7 @@ from coatcheck.core.fulltext.segment import (
     matches,
     merged,
 )
-from coatcheck.core.fulltext.tiers import MAX_POSTINGS, Size, to_merge
+from coatcheck.core.fulltext.tiers import MAX_POSTINGS, SegmentSize, to_merge
 
 __all__ = [
     "ENDS",
@@ -28,9 +28,9 @@ __all__ = [
     "MAX_POSTINGS",
     "MAX_QUERY_CHARS",
     "MAX_QUERY_TERMS",
-    "Document",
-    "Packed",
-    "Size",
+    "IndexedDocument",
+    "PackedSegment",
+    "SegmentSize",
     "built",
     "documents_of",
     "fingerprint",

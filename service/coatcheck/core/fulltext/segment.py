@@ -30,7 +30,7 @@ _VERSION: Final = 1
 _LEVEL: Final = 3
 
 
-class Document(Struct, frozen=True):
+class IndexedDocument(Struct, frozen=True):
     """A document on its way into a segment."""
 
     row: int
@@ -40,7 +40,7 @@ class Document(Struct, frozen=True):
     """Sorted, each once."""
 
 
-class Packed(Struct, frozen=True):
+class PackedSegment(Struct, frozen=True):
     """A segment as it is stored."""
 
     bits: int
@@ -56,7 +56,7 @@ class Packed(Struct, frozen=True):
     """Postings, 2 to the power of `bits` parts."""
 
 
-def built(documents: Sequence[Document]) -> Packed:
+def built(documents: Sequence[IndexedDocument]) -> PackedSegment:
     """A segment of 1 to MAX_DOCUMENTS documents."""
     order = sorted(documents, key=_row)
     postings = np.concatenate(
@@ -67,7 +67,7 @@ def built(documents: Sequence[Document]) -> Packed:
     return _packed(postings, rows, prints)
 
 
-def merged(segments: Sequence[Packed], live: Sequence[NDArray[np.bool_]]) -> Packed | None:
+def merged(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.bool_]]) -> PackedSegment | None:
     """One segment of several; None when nothing of them is left.
 
     Args:
@@ -107,7 +107,7 @@ def documents_of(listed: bytes) -> tuple[Keys, Keys]:
     return np.cumsum(columns[0], dtype=np.uint64), columns[1]
 
 
-def is_whole(segment: Packed) -> bool:
+def is_whole(segment: PackedSegment) -> bool:
     """Whether every byte of a segment is as it was stored, and all its parts are there."""
     try:
         rows, _ = documents_of(segment.listed)
@@ -147,7 +147,7 @@ def _holders(key: int, part: "_Part") -> NDArray[np.int64]:
     return np.cumsum(_joined(part.steps[:, start : start + int(part.counts[at])]))
 
 
-def _packed(postings: Keys, rows: Keys, prints: Keys) -> Packed:
+def _packed(postings: Keys, rows: Keys, prints: Keys) -> PackedSegment:
     postings.sort()
     bits = min(_MAX_BITS, max(0, (len(postings) // _PART_POSTINGS).bit_length()))
     keys = postings >> np.uint64(_DOC_BITS)
@@ -155,7 +155,7 @@ def _packed(postings: Keys, rows: Keys, prints: Keys) -> Packed:
     edges = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(KEY_BITS - bits)
     bounds = [0, *np.searchsorted(keys, edges).tolist(), len(keys)]
     gaps = np.diff(rows, prepend=np.uint64(0))
-    return Packed(
+    return PackedSegment(
         bits=bits,
         first=int(rows[0]),
         last=int(rows[-1]),
@@ -248,5 +248,5 @@ def _damaged() -> CoatcheckError:
     )
 
 
-def _row(document: Document) -> int:
+def _row(document: IndexedDocument) -> int:
     return document.row

@@ -13,7 +13,7 @@ MAX_POSTINGS: Final = 2_000_000
 """Postings of the largest segment: 4,000 documents of 500 words. Merging takes 40 bytes of memory for each."""
 
 
-class Size(Struct, frozen=True):
+class SegmentSize(Struct, frozen=True):
     """What is known of a segment without reading it."""
 
     id: int
@@ -21,9 +21,9 @@ class Size(Struct, frozen=True):
     postings: int
 
 
-def to_merge(sizes: Sequence[Size], most_documents: int) -> list[int]:
+def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
     """The IDs of segments to make one of next, given oldest first; none when all is well."""
-    tiers: dict[int, list[Size]] = {}
+    tiers: dict[int, list[SegmentSize]] = {}
     for size in sizes:
         tiers.setdefault(_tier(size.postings), []).append(size)
     for tier in sorted(tiers):

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath.children import MEMORY_LIMIT, Children
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
 from coatcheck.core.jsonpath.descend import (
     NO_JSON,
-    Place,
+    DescentPosition,
     begin,
     damaged,
     descend,
@@ -22,25 +23,24 @@ from coatcheck.core.jsonpath.descend import (
     too_large,
 )
 from coatcheck.core.jsonpath.evaluate import OutOfEffortError, evaluate
-from coatcheck.core.jsonpath.fan import MEMORY_LIMIT, Children
-from coatcheck.core.jsonpath.hits import Page, Resume, Unread, Within
+from coatcheck.core.jsonpath.hits import Resume, UndecodedValue, ValueContainer, ValuePage
 from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.page_builder import PageBuilder, PageRequest
 from coatcheck.core.jsonpath.query import Slice, Wildcard
-from coatcheck.core.jsonpath.tally import Ask, Tally
-from coatcheck.core.jsonpath.undecoded import end_of, undecoded
+from coatcheck.core.jsonpath.raw_values import end_of, undecoded
 from coatcheck.core.jsonpath.walk import CutShortError, Walk, Want, clipped
 
-_LEFT_OUT: Final = Unread(b"")
+_LEFT_OUT: Final = UndecodedValue(b"")
 """Stands for a line that is no JSON, so that the others keep their indices."""
 
 
-def collect(ask: Ask, clock: Callable[[], float]) -> Walk[Page]:
+def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
     """The page.
 
     Raises:
         CoatcheckError: `not_json`, `json_too_large`.
     """
-    tally = Tally(ask, clock)
+    tally = PageBuilder(ask, clock)
     document = yield from sniff(ask.size, last=ask.size <= MEMORY_LIMIT)
     message = None
     first = yield from begin(document, ask.plan.descent)
@@ -60,7 +60,7 @@ def collect(ask: Ask, clock: Callable[[], float]) -> Walk[Page]:
     return tally.page(message if tally.found == 0 else None)
 
 
-def _from(ask: Ask, tally: Tally, first: Place) -> Walk[str | None]:
+def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[str | None]:
     """Take what the path leads to from there; a sentence where it leads nowhere."""
     place = yield from descend(first, ask.plan.descent)
     if (yield from damaged(first, place)):
@@ -74,7 +74,7 @@ def _from(ask: Ask, tally: Tally, first: Place) -> Walk[str | None]:
     return None
 
 
-def _take_place(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
+def _take_place(ask: PageRequest, tally: PageBuilder, place: DescentPosition) -> Walk[None]:
     plan = ask.plan
     if plan.single and not place.lines:
         end, all_there = yield from _end(tally, place)
@@ -90,7 +90,7 @@ def _take_place(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
         yield from Children(ask, tally, place, fan).run()
 
 
-def _end(tally: Tally, place: Place) -> Walk[tuple[int, bool]]:
+def _end(tally: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
     inside = len(place.path) > (0 if place.line is None else 1)
     return (yield from end_of(place.source, place.at, tally, inside=inside))
 
@@ -98,7 +98,7 @@ def _end(tally: Tally, place: Place) -> Walk[tuple[int, bool]]:
 # --------------------------------------------------------------------------------------------- a value in memory
 
 
-def _whole(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
+def _whole(ask: PageRequest, tally: PageBuilder, place: DescentPosition) -> Walk[None]:
     end = place.source.size
     if not place.lines:
         end, _ = yield from _end(tally, place)
@@ -107,7 +107,7 @@ def _whole(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
     raw = yield Want(place.at, end)
     value = _lines(raw, tally) if place.lines else _decoded(raw, place, tally)
     taken, skip = 0, tally.start.skip
-    within = Within(place.path, None if place.lines else raw, place.at)
+    within = ValueContainer(place.path, None if place.lines else raw, place.at)
     try:
         for location, found in evaluate(ask.plan.rest, (None, value), value, tally.effort):
             if found is _LEFT_OUT:
@@ -119,7 +119,7 @@ def _whole(ask: Ask, tally: Tally, place: Place) -> Walk[None]:
         tally.spent_at = Resume(0, 0, max(taken, skip), tally.found)
 
 
-def _decoded(raw: bytes, place: Place, tally: Tally) -> object:
+def _decoded(raw: bytes, place: DescentPosition, tally: PageBuilder) -> object:
     try:
         decoded = decode(raw)
     except TooDeepError:
@@ -140,7 +140,7 @@ def _decoded(raw: bytes, place: Place, tally: Tally) -> object:
     return decoded.value
 
 
-def _lines(raw: bytes, tally: Tally) -> list[object]:
+def _lines(raw: bytes, tally: PageBuilder) -> list[object]:
     values: list[object] = []
     for line in raw.split(b"\n"):
         if line.strip():

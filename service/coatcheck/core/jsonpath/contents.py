@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError
-from coatcheck.core.jsonpath.hits import Hit, Kind, kind_of
+from coatcheck.core.jsonpath.hits import Kind, ValueHit, kind_of
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
-from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk, Want
+from coatcheck.core.jsonpath.walk import ChildBatch, CutShortError, TooLongError, Walk, WalkSource, Want
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.text.plural import plural
@@ -28,7 +28,7 @@ _EXAMPLE: Final = 160
 """Characters of a path that is given as an example."""
 
 
-class Member(Struct, frozen=True):
+class JsonMember(Struct, frozen=True):
     """A member of an object."""
 
     name: str
@@ -42,7 +42,7 @@ class Member(Struct, frozen=True):
 class Contents(Struct, frozen=True):
     """What is in an object or array."""
 
-    members: list[Member]
+    members: list[JsonMember]
     """The first of an object; none of an array."""
     count: int | None
     """Members or elements in all; None where that is not known."""
@@ -50,8 +50,8 @@ class Contents(Struct, frozen=True):
 
 def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadline: float) -> Walk[Contents]:
     """Returns what is in the value between two bytes of a document, as far as there is time."""
-    source = Source(end)
-    members: list[Member] = []
+    source = WalkSource(end)
+    members: list[JsonMember] = []
     if kind == "object":
         try:
             if (yield from _members(source, start + 1, members, clock, deadline)):
@@ -66,10 +66,12 @@ def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadl
         return Contents(members, None)
 
 
-def _members(source: Source, at: int, members: list[Member], clock: Callable[[], float], deadline: float) -> Walk[bool]:
+def _members(
+    source: WalkSource, at: int, members: list[JsonMember], clock: Callable[[], float], deadline: float
+) -> Walk[bool]:
     """Collect members from `at` on; returns whether these are all."""
 
-    def take(batch: Batch) -> bool:
+    def take(batch: ChildBatch) -> bool:
         for number in range(len(batch.starts)):
             if len(members) >= MAX_MEMBERS:
                 return True
@@ -96,15 +98,15 @@ def _members(source: Source, at: int, members: list[Member], clock: Callable[[],
             return closed and len(members) < MAX_MEMBERS
 
 
-def _member(name: bytes, raw: bytes, size: int) -> Member:
+def _member(name: bytes, raw: bytes, size: int) -> JsonMember:
     kind = kind_of(raw[0]) if raw else None
     if kind is None:
         raise BrokenError
     short = size <= _SCALAR and kind not in {"object", "array"}
-    return Member(walk.name_of(name), kind, size, raw.decode("utf-8", "replace") if short else None)
+    return JsonMember(walk.name_of(name), kind, size, raw.decode("utf-8", "replace") if short else None)
 
 
-def heading(hit: Hit, size: int, inside: Contents, tokens: int, chars: int, tokenizer: Tokenizer) -> list[str]:
+def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int, tokenizer: Tokenizer) -> list[str]:
     """Returns lines that say what is in a value and how to read on, of at most so many tokens and characters."""
     is_object = hit.kind == "object"
     noun = "member" if is_object else "element"
@@ -127,7 +129,7 @@ def heading(hit: Hit, size: int, inside: Contents, tokens: int, chars: int, toke
     return [first, *rows[:kept], f"{MARK} {kept:,} members{more}; read one by its path{example}. As it is written:"]
 
 
-def _row(member: Member) -> str:
+def _row(member: JsonMember) -> str:
     value = one_line(member.scalar) if member.scalar is not None else f"{member.kind}, {plural(member.size, 'byte')}"
     return f"{one_line(member.name[:_NAME])}{'…' if len(member.name) > _NAME else ''}: {value}"
 

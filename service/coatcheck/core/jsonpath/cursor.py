@@ -18,7 +18,7 @@ LENGTH_LIMIT: Final = 96
 _CHECK_BYTES: Final = 5
 
 
-class Inside(Struct, frozen=True, tag="i", array_like=True):
+class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
     """The next page lies inside one value: its bytes from `byte` to before `end`."""
 
     byte: int
@@ -29,7 +29,7 @@ class Inside(Struct, frozen=True, tag="i", array_like=True):
     """The value is no JSON, or not all there, which is said of its first part and holds for the others."""
 
 
-class Page(Struct, frozen=True, tag="p", array_like=True):
+class PageCursor(Struct, frozen=True, tag="p", array_like=True):
     """The next page begins at a value."""
 
     byte: int
@@ -38,17 +38,17 @@ class Page(Struct, frozen=True, tag="p", array_like=True):
     seen: int
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(Inside | Page)
+_DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | PageCursor)
 
 
-def write(at: Resume | Inside, artifact: int, question: str) -> str:
+def write(at: Resume | ValueCursor, artifact: int, question: str) -> str:
     """The cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
-    packed = Page(at.byte, at.index, at.skip, at.seen) if isinstance(at, Resume) else at
+    packed = PageCursor(at.byte, at.index, at.skip, at.seen) if isinstance(at, Resume) else at
     body = msgspec.msgpack.encode(packed)
     return base64.urlsafe_b64encode(body + _check(body, artifact, question)).rstrip(b"=").decode()
 
 
-def read(text: str, artifact: int, question: str) -> Resume | Inside:
+def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
     """What `write` wrote.
 
     Raises:
@@ -61,10 +61,10 @@ def read(text: str, artifact: int, question: str) -> Resume | Inside:
             "This cursor is not one of this artifact's with this path. Use the `next` of the last answer as it is, "
             "with the same path and fields, or leave it out.",
         )
-    return found if isinstance(found, Inside) else Resume(found.byte, found.index, found.skip, found.seen)
+    return found if isinstance(found, ValueCursor) else Resume(found.byte, found.index, found.skip, found.seen)
 
 
-def _unpacked(text: str, artifact: int, question: str) -> Inside | Page | None:
+def _unpacked(text: str, artifact: int, question: str) -> ValueCursor | PageCursor | None:
     try:
         packed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         body, check = packed[:-_CHECK_BYTES], packed[-_CHECK_BYTES:]

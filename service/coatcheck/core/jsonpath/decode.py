@@ -1,7 +1,7 @@
 """JSON text as values, forgiving where a reader can be: NaN, long numbers, half surrogates, a cut end.
 
-What was forgiven is said (`Decoded.notices`), so that an answer can be marked as partial or odd. It never guesses at
-text that is not JSON.
+What was forgiven is said (`DecodedText.notices`), so that an answer can be marked as partial or odd. It never guesses
+at text that is not JSON.
 """
 
 import json
@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.jsonpath.location import Step
-from coatcheck.core.jsonpath.structure import COMMA, Structure
+from coatcheck.core.jsonpath.structure import COMMA, StructureReader
 
 _OPENERS: Final = {ord("["): b"]", ord("{"): b"}"}
 _CLOSERS: Final = b"]}"
@@ -33,14 +33,14 @@ class TooDeepError(Exception):
     """Nested deeper than values in memory may be (about 1,000 levels)."""
 
 
-class Decoded(Struct, frozen=True):
+class DecodedText(Struct, frozen=True):
     """A value, and whether it is more than strict JSON can say."""
 
     value: object
     odd: bool = False
 
 
-def decode(raw: bytes) -> Decoded:
+def decode(raw: bytes) -> DecodedText:
     """The value that `raw` is.
 
     Raises:
@@ -48,14 +48,14 @@ def decode(raw: bytes) -> Decoded:
         TooDeepError: it is nested too deeply.
     """
     try:
-        return Decoded(msgspec.json.decode(raw))
+        return DecodedText(msgspec.json.decode(raw))
     except RecursionError:
         raise TooDeepError from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     try:
         text = raw.decode("utf-8", "replace")
-        return Decoded(json.loads(text, parse_int=_int), odd=True)
+        return DecodedText(json.loads(text, parse_int=_int), odd=True)
     except RecursionError:
         raise TooDeepError from None
     except ValueError:
@@ -106,7 +106,7 @@ def mended(data: bytes) -> bytes | None:
 
     None when nothing is open at its end, so that it is not cut but broken.
     """
-    marks = Structure().feed(data, 0)
+    marks = StructureReader().feed(data, 0)
     if not len(marks.at) or marks.depth[-1] <= 0:
         return None
     cut = int(marks.at[-1]) + (0 if marks.char[-1] == COMMA else 1)

@@ -12,8 +12,8 @@ from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, sound, span_of
 from coatcheck.core.jsonpath.hits import kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
-from coatcheck.core.jsonpath.query import Index, Name
-from coatcheck.core.jsonpath.walk import Batch, CutShortError, Source, TooLongError, Walk
+from coatcheck.core.jsonpath.query import IndexSelector, Name
+from coatcheck.core.jsonpath.walk import ChildBatch, CutShortError, TooLongError, Walk, WalkSource
 
 NO_JSON: Final = "value that is not JSON"
 AT_HAND: Final = 1024 * 1024
@@ -33,18 +33,18 @@ _BEGINS: Final = re.compile(
 """What JSON begins with, as far as the first 512 bytes tell."""
 
 
-class Document(NamedTuple):
+class DescentDocument(NamedTuple):
     """What there is to walk over."""
 
-    source: Source
+    source: WalkSource
     start: int
     """Its first significant byte."""
 
 
-class Place(NamedTuple):
+class DescentPosition(NamedTuple):
     """Where the descent is, or ended."""
 
-    source: Source
+    source: WalkSource
     """The document, or in a document of lines the line: what is behind its end belongs to another value."""
     at: int
     kind: str
@@ -59,7 +59,7 @@ class Place(NamedTuple):
     """The step that leads nowhere."""
 
 
-def sniff(size: int, *, last: bool) -> Walk[Document]:
+def sniff(size: int, *, last: bool) -> Walk[DescentDocument]:
     """What the document is.
 
     Raises:
@@ -67,7 +67,7 @@ def sniff(size: int, *, last: bool) -> Walk[Document]:
     """
     head = yield walk.Want(0, walk.FIRST_WINDOW)
     start = len(_BOM) if head.startswith(_BOM) else 0
-    source = Source(size, last)
+    source = WalkSource(size, last)
     try:
         start, first = yield from walk.significant(source, start)
     except CutShortError:
@@ -80,7 +80,7 @@ def sniff(size: int, *, last: bool) -> Walk[Document]:
         raise not_json(f"it begins with {shown}")
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
         head = yield walk.Want(0, _SNIFF)
-    return Document(source._replace(lines=_is_lines(head[start:])), start)
+    return DescentDocument(source._replace(lines=_is_lines(head[start:])), start)
 
 
 def _is_lines(head: bytes) -> bool:
@@ -105,7 +105,7 @@ def not_json(why: str) -> CoatcheckError:
     )
 
 
-def begin(document: Document, path: tuple[Name | Index, ...]) -> Walk[Place]:
+def begin(document: DescentDocument, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
     """Where to descend from: the document, or where it is one of lines, the line that the first step leads to.
 
     Raises:
@@ -113,19 +113,19 @@ def begin(document: Document, path: tuple[Name | Index, ...]) -> Walk[Place]:
     """
     source, start = document
     if not source.lines:
-        return Place(source, start, "", [])
+        return DescentPosition(source, start, "", [])
     if not path:
-        return Place(source, start, "array", [], lines=True)
+        return DescentPosition(source, start, "array", [], lines=True)
     index = path[0].index
     found = None
     if index is not None:
         index, found = yield from _line(source, start, index)
     if index is None or found is None:
-        return Place(source, start, "array", [], lines=True, missing=_step(path[0]))
-    return Place(Source(found[1], last=True), found[0], "", [index], line=index)
+        return DescentPosition(source, start, "array", [], lines=True, missing=_step(path[0]))
+    return DescentPosition(WalkSource(found[1], last=True), found[0], "", [index], line=index)
 
 
-def descend(place: Place, path: tuple[Name | Index, ...]) -> Walk[Place]:
+def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
     """Follow names and indices.
 
     Raises:
@@ -152,7 +152,7 @@ def descend(place: Place, path: tuple[Name | Index, ...]) -> Walk[Place]:
     return place._replace(at=at, kind=kind_of(first) or NO_JSON, path=done)
 
 
-def damaged(place: Place, descended: Place) -> Walk[bool]:
+def damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
     """Whether the line in which a descent ended is no JSON, as far as that can be told without holding much.
 
     Of a single value the walk sees brackets and names on the way only; whether the rest of the document is sound would
@@ -164,7 +164,7 @@ def damaged(place: Place, descended: Place) -> Walk[bool]:
     return not sound((yield walk.Want(place.at, place.source.size)))
 
 
-def _at_hand(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk[int | None]:
+def _at_hand(source: WalkSource, start: int, path: tuple[Name | IndexSelector, ...]) -> Walk[int | None]:
     """The same in a small document: it is all passed over by a decoder, in a third of the time.
 
     None where that does not find the value: it is not there, or the document is peculiar, or a step is.
@@ -177,11 +177,11 @@ def _at_hand(source: Source, start: int, path: tuple[Name | Index, ...]) -> Walk
     return None if found is None else start + found[0]
 
 
-def _step(step: Name | Index) -> Step:
+def _step(step: Name | IndexSelector) -> Step:
     return step.name if isinstance(step, Name) else step.index
 
 
-def _child(source: Source, at: int, kind: str, step: Name | Index) -> Walk[tuple[int | None, Step]]:
+def _child(source: WalkSource, at: int, kind: str, step: Name | IndexSelector) -> Walk[tuple[int | None, Step]]:
     if kind == "object" and isinstance(step, Name):
         return (yield from walk.member(source, at, step.name)), step.name
     index = step.index
@@ -192,14 +192,14 @@ def _child(source: Source, at: int, kind: str, step: Name | Index) -> Walk[tuple
     return (yield from walk.element(source, at, index)), index
 
 
-def _line(source: Source, start: int, index: int) -> Walk[tuple[int, tuple[int, int] | None]]:
+def _line(source: WalkSource, start: int, index: int) -> Walk[tuple[int, tuple[int, int] | None]]:
     """The index of line `index` from 0, and where it begins and ends; None when there is none."""
     if index < 0:
         index += yield from count_lines(source, start)
     seen = 0
     found: tuple[int, int] | None = None
 
-    def take(batch: Batch) -> bool:
+    def take(batch: ChildBatch) -> bool:
         nonlocal seen, found
         if 0 <= index - seen < len(batch.starts):
             found = batch.starts[index - seen], batch.ends[index - seen]
@@ -211,7 +211,7 @@ def _line(source: Source, start: int, index: int) -> Walk[tuple[int, tuple[int, 
     return index, found
 
 
-def count_lines(source: Source, start: int) -> Walk[int]:
+def count_lines(source: WalkSource, start: int) -> Walk[int]:
     """How many lines hold something.
 
     Raises:
@@ -219,7 +219,7 @@ def count_lines(source: Source, start: int) -> Walk[int]:
     """
     seen = 0
 
-    def take(batch: Batch) -> bool:
+    def take(batch: ChildBatch) -> bool:
         nonlocal seen
         seen += len(batch.starts)
         return False
@@ -228,7 +228,7 @@ def count_lines(source: Source, start: int) -> Walk[int]:
     return seen
 
 
-def _all_lines(source: Source, start: int, take: "walk.Take") -> Walk[None]:
+def _all_lines(source: WalkSource, start: int, take: "walk.Take") -> Walk[None]:
     try:
         yield from walk.lines(source, start, take, longest=LINE_LIMIT)
     except TooLongError:
@@ -245,7 +245,7 @@ def too_large(where: str, size: str) -> CoatcheckError:
     )
 
 
-def nothing(place: Place) -> Walk[str]:
+def nothing(place: DescentPosition) -> Walk[str]:
     """A sentence that says what is written where a value should be."""
     where = normalized(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
@@ -253,7 +253,7 @@ def nothing(place: Place) -> Walk[str]:
     return f"No match: what is at {where} is not JSON: it begins with {word!a}." if word else f"{_NO_VALUE} {where}."
 
 
-def miss(place: Place) -> Walk[str]:
+def miss(place: DescentPosition) -> Walk[str]:
     """A sentence that says why a step leads nowhere, and what there is instead."""
     source = place.source
     where = normalized(place.path)[:300]
@@ -272,10 +272,10 @@ def miss(place: Place) -> Walk[str]:
     return f"No match: {where} has no member {wanted}. It has: {', '.join(names) or 'none'}."
 
 
-def _names(source: Source, at: int) -> Walk[list[str]]:
+def _names(source: WalkSource, at: int) -> Walk[list[str]]:
     out: list[str] = []
 
-    def take(batch: Batch) -> bool:
+    def take(batch: ChildBatch) -> bool:
         members = (walk.named(batch, n) for n in range(len(batch.starts)))
         names = (member[0] for member in members if member is not None)
         out.extend(walk.name_of(name)[:60] for name in islice(names, _NAMES_SHOWN + 1 - len(out)))

@@ -12,12 +12,12 @@ from coatcheck.core.jsonpath.iregexp import compiled
 from coatcheck.core.jsonpath.location import Location
 from coatcheck.core.jsonpath.query import (
     All,
-    Call,
     Comparable,
     Compare,
     Expression,
-    Filter,
-    Index,
+    FilterSelector,
+    FunctionCall,
+    IndexSelector,
     Literal,
     Name,
     Not,
@@ -149,7 +149,7 @@ def _child(node: Node, selector: Selector) -> Node | None:
         return None
     if is_object(value):
         return (location, cast("Name", selector).name), found
-    index = cast("Name | Index", selector).index or 0
+    index = cast("Name | IndexSelector", selector).index or 0
     return (location, index if index >= 0 else index + len(cast("list[object]", value))), found
 
 
@@ -158,7 +158,7 @@ def _value_at(value: object, selector: Selector) -> object:
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
         return members.get(selector.name, NOTHING) if isinstance(selector, Name) else NOTHING
-    index = cast("Name | Index", selector).index if isinstance(value, list) else None
+    index = cast("Name | IndexSelector", selector).index if isinstance(value, list) else None
     if index is None:
         return NOTHING
     elements = cast("list[object]", value)
@@ -195,7 +195,7 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
             for child in _children(node):
                 effort.spend()
                 yield child
-        case Filter():
+        case FilterSelector():
             holds = condition(selector.expression, effort)
             for child in _children(node):
                 effort.spend()
@@ -238,7 +238,7 @@ def _condition(expression: Expression) -> Condition:
             return _comparison(expression)
         case Test():
             of = expression.of
-            if isinstance(of, Call):
+            if isinstance(of, FunctionCall):
                 called = _reading(of)
                 return lambda current, root, effort: called(current, root, effort) is True
             return lambda current, root, effort: next(iter(_nodes(of, current, root, effort)), None) is not None
@@ -264,7 +264,7 @@ def _reading(of: Comparable) -> _Reading:
             return lambda _current, _root, _effort: value
         case Query():  # of which RFC 9535 lets only singular ones be compared
             return _singular(of)
-        case Call():
+        case FunctionCall():
             return _call(of)
 
 
@@ -291,7 +291,7 @@ def _singular(query: Query) -> _Reading:
     return member
 
 
-def _call(call: Call) -> _Reading:
+def _call(call: FunctionCall) -> _Reading:
     if call.name in {"count", "value"}:
         query, counts = cast("Query", call.arguments[0]), call.name == "count"
 

@@ -62,7 +62,7 @@ Span = tuple[int, int]
 """Bytes in the document."""
 
 
-class Within(Struct, frozen=True, gc=False):
+class ValueContainer(Struct, frozen=True, gc=False):
     """What a value was found in: a child, or the whole document."""
 
     path: list[Step]
@@ -77,10 +77,10 @@ class Within(Struct, frozen=True, gc=False):
         return None if found is None else (found[0] + self.at, found[1] + self.at)
 
 
-class Hit(Struct, frozen=True, gc=False):
+class ValueHit(Struct, frozen=True, gc=False):
     """One value. No garbage collector follows it: it is in no circle, and a page holds a thousand."""
 
-    within: Within
+    within: ValueContainer
     location: Location
     """Where it is from there."""
     kind: Kind
@@ -107,10 +107,10 @@ class Hit(Struct, frozen=True, gc=False):
         return self.looked or self.within.span(self.location)
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class ValuePage(Struct, frozen=True, kw_only=True):
     """What one call found."""
 
-    hits: list[Hit]
+    hits: list[ValueHit]
     total: int
     exact: bool
     """`total` is all there are, not only those that were found in time."""
@@ -124,7 +124,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """Why there is nothing."""
 
 
-class Unread:
+class UndecodedValue:
     """A value that is nested too deeply to be decoded, as it is written.
 
     A plain class: whether a value is one is asked of every value, and of a Struct that takes four times as long.
@@ -143,7 +143,7 @@ def kind_of(first: int) -> Kind | None:
 
 def kind_of_value(value: object) -> Kind:
     """The kind of a decoded value."""
-    if isinstance(value, Unread):
+    if isinstance(value, UndecodedValue):
         return kind_of(value.raw.lstrip()[0]) or "array"
     return _TYPES.get(type(value), "number")
 
@@ -171,7 +171,7 @@ def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
     if isinstance(value, str):
         if len(value) > keep:
             return compact(value[:keep], odd=odd)[:-1], False
-    elif isinstance(value, Unread):
+    elif isinstance(value, UndecodedValue):
         return value.raw[: 4 * keep].decode("utf-8", "replace").strip()[:keep], False
     text = compact(value, odd=odd)
     return (text, True) if len(text) <= keep else (text[:keep], False)

@@ -10,13 +10,13 @@ from typing import Final, NoReturn, cast
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.query import (
     All,
-    Call,
     Comparable,
     Compare,
     Expression,
-    Filter,
+    FilterSelector,
     Function,
-    Index,
+    FunctionCall,
+    IndexSelector,
     Literal,
     Name,
     Not,
@@ -158,7 +158,7 @@ class _Parser:
             self._blank()
             expression = self._or()
             self._depth -= 1
-            return Filter(expression)
+            return FilterSelector(expression)
         start = self._integer()
         before = self._at
         self._blank()
@@ -167,7 +167,7 @@ class _Parser:
         self._at = before
         if start is None:
             self._fail("expected a quoted name, an index, a slice, * or ?")
-        return Index(start)
+        return IndexSelector(start)
 
     def _slice(self, start: int | None) -> Slice:
         self._blank()
@@ -247,14 +247,14 @@ class _Parser:
     def _test(self, of: Comparable) -> Test:
         if isinstance(of, Literal):
             self._fail("a constant must be compared with something, for example @.status == 'failed'")
-        if isinstance(of, Call) and of.name not in _LOGICAL:
+        if isinstance(of, FunctionCall) and of.name not in _LOGICAL:
             self._fail(f"the result of {of.name}() must be compared")
         return Test(of)
 
     def _check_value(self, of: Comparable) -> None:
         if isinstance(of, Query) and not of.singular:
             self._fail("only a path to a single value can be compared: no *, .., slices or filters in it")
-        if isinstance(of, Call) and of.name in _LOGICAL:
+        if isinstance(of, FunctionCall) and of.name in _LOGICAL:
             self._fail(f"the result of {of.name}() cannot be compared")
 
     def _comparable(self) -> Comparable:
@@ -277,7 +277,7 @@ class _Parser:
             return Literal(float(number[0]))
         return Literal(_int(number[0]))
 
-    def _call(self, name: str) -> Call:
+    def _call(self, name: str) -> FunctionCall:
         wanted = _FUNCTIONS.get(name)
         if wanted is None:
             self._fail(f"there is no function {name}(); there are {', '.join(_FUNCTIONS)}")
@@ -299,7 +299,7 @@ class _Parser:
                 self._check_value(argument)
             elif not isinstance(argument, Query):
                 self._fail(f"the argument of {name}() must be a path")
-        return Call(cast("Function", name), tuple(arguments))
+        return FunctionCall(cast("Function", name), tuple(arguments))
 
     # --------------------------------------------------------------------------------------------------- tokens
 

@@ -22,7 +22,7 @@ _SHARE: Final = 64
 """Characters of plain text that are cut as one."""
 
 
-class Part(Struct, frozen=True):
+class TextPart(Struct, frozen=True):
     """The beginning of a stretch."""
 
     text: str
@@ -31,7 +31,7 @@ class Part(Struct, frozen=True):
     """Bytes that it stands for."""
 
 
-def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> Part:
+def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
     """As much of the beginning of `raw` as both budgets hold, and at least one character.
 
     Args:
@@ -50,7 +50,7 @@ def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, toke
     return part
 
 
-def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> Part:
+def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
     pieces = _cut(raw, share, escapes=text)
     if not ends:
         while pieces and len(raw) - pieces[-1][0] < _LONGEST and len(pieces) > 1:
@@ -67,7 +67,7 @@ def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens:
             break
         keep = max(1, min(keep - 1, keep * tokens // max(used, 1)))
     end = pieces[keep][0] if keep < len(pieces) else (pieces[-1][0] + pieces[-1][2] if pieces else 0)
-    return Part(shown, used, end)
+    return TextPart(shown, used, end)
 
 
 def _cut(raw: bytes, width: int, *, escapes: bool) -> list[tuple[int, str, int]]:

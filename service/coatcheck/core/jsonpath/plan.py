@@ -6,15 +6,24 @@ in memory at a time. What cannot be done child by child needs the value at the e
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.query import Filter, Index, Name, Query, Segment, Slice, Wildcard, looks_at_root
+from coatcheck.core.jsonpath.query import (
+    FilterSelector,
+    IndexSelector,
+    Name,
+    Query,
+    Segment,
+    Slice,
+    Wildcard,
+    looks_at_root,
+)
 
 
-class Plan(Struct, frozen=True):
+class QueryPlan(Struct, frozen=True):
     """A query, cut in three."""
 
-    descent: tuple[Name | Index, ...]
+    descent: tuple[Name | IndexSelector, ...]
     """Steps to one value."""
-    fan: Wildcard | Filter | Slice | None = None
+    fan: Wildcard | FilterSelector | Slice | None = None
     """Which of its children; None with `rest` empty: the value itself."""
     rest: tuple[Segment, ...] = ()
     """What follows for each child; without a fan, for the value itself, which must be in memory."""
@@ -27,22 +36,22 @@ class Plan(Struct, frozen=True):
         return self.fan is None and not self.rest
 
 
-def plan_of(query: Query) -> Plan:
+def plan_of(query: Query) -> QueryPlan:
     """The plan that needs the least in memory."""
     segments = query.segments
     at = next((n for n, s in enumerate(segments) if not s.singular), len(segments))
     if looks_at_root(segments[at:]):
-        return Plan((), rest=segments)
-    descent = tuple(s for g in segments[:at] for s in g.selectors if isinstance(s, Name | Index))
+        return QueryPlan((), rest=segments)
+    descent = tuple(s for g in segments[:at] for s in g.selectors if isinstance(s, Name | IndexSelector))
     if at == len(segments):
-        return Plan(descent)
+        return QueryPlan(descent)
     first = segments[at]
     if not first.descendant and len(first.selectors) == 1:
         selector = first.selectors[0]
-        if isinstance(selector, Wildcard | Filter) or (isinstance(selector, Slice) and _forward(selector)):
-            return Plan(descent, selector, segments[at + 1 :])
+        if isinstance(selector, Wildcard | FilterSelector) or (isinstance(selector, Slice) and _forward(selector)):
+            return QueryPlan(descent, selector, segments[at + 1 :])
     names = first.descendant and all(isinstance(s, Name) and s.index is None for s in first.selectors)
-    return Plan(descent, None, segments[at:], spread=names)
+    return QueryPlan(descent, None, segments[at:], spread=names)
 
 
 def _forward(selector: Slice) -> bool:

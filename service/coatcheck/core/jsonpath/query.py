@@ -22,7 +22,7 @@ class Wildcard(Struct, frozen=True):
     """Every member or element."""
 
 
-class Index(Struct, frozen=True):
+class IndexSelector(Struct, frozen=True):
     """An element; negative counts from the end."""
 
     index: int
@@ -42,13 +42,13 @@ class Slice(Struct, frozen=True):
         return range(*slice(self.start, self.stop, self.step).indices(length))
 
 
-class Filter(Struct, frozen=True):
+class FilterSelector(Struct, frozen=True):
     """Members or elements for which an expression holds."""
 
     expression: "Expression"
 
 
-Selector = Name | Wildcard | Index | Slice | Filter
+Selector = Name | Wildcard | IndexSelector | Slice | FilterSelector
 
 
 class Segment(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Segment(Struct, frozen=True):
     @property
     def singular(self) -> bool:
         """Whether it gives one node at most."""
-        return not self.descendant and len(self.selectors) == 1 and isinstance(self.selectors[0], Name | Index)
+        return not self.descendant and len(self.selectors) == 1 and isinstance(self.selectors[0], Name | IndexSelector)
 
 
 class Query(Struct, frozen=True):
@@ -81,14 +81,14 @@ class Literal(Struct, frozen=True):
     value: str | int | float | bool | None
 
 
-class Call(Struct, frozen=True):
+class FunctionCall(Struct, frozen=True):
     """One of the five functions of RFC 9535."""
 
     name: Function
     arguments: tuple["Comparable", ...]
 
 
-Comparable = Literal | Query | Call
+Comparable = Literal | Query | FunctionCall
 
 
 class Compare(Struct, frozen=True):
@@ -102,7 +102,7 @@ class Compare(Struct, frozen=True):
 class Test(Struct, frozen=True):
     """Whether a query finds anything, or a function says yes."""
 
-    of: Query | Call
+    of: Query | FunctionCall
 
 
 class Not(Struct, frozen=True):
@@ -128,7 +128,7 @@ Expression = Compare | Test | Not | All | Some
 
 def looks_at_root(segments: tuple[Segment, ...]) -> bool:
     """Whether a filter in these segments refers to the whole document by `$`."""
-    return any(_in_filter(s.expression) for g in segments for s in g.selectors if isinstance(s, Filter))
+    return any(_in_filter(s.expression) for g in segments for s in g.selectors if isinstance(s, FilterSelector))
 
 
 def _in_filter(expression: Expression | Comparable) -> bool:
@@ -141,7 +141,7 @@ def _in_filter(expression: Expression | Comparable) -> bool:
             return any(_in_filter(e) for e in expression.of)
         case Query():
             return expression.absolute or looks_at_root(expression.segments)
-        case Call():
+        case FunctionCall():
             return any(_in_filter(a) for a in expression.arguments)
         case Literal():
             return False

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.hits import Hit, Page
+from coatcheck.core.jsonpath.hits import ValueHit, ValuePage
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.inert import MARK, inert
@@ -35,7 +35,7 @@ _FOOT: Final = (
 Cut = Literal["max_tokens", "max_characters"]
 
 
-class Rendered(Struct, frozen=True):
+class RenderedValues(Struct, frozen=True):
     """The values that the budget holds."""
 
     text: str
@@ -46,7 +46,9 @@ class Rendered(Struct, frozen=True):
     cut: Cut | None
 
 
-def render(page: Page, first: int, fields: tuple[str, ...], tokens: int, chars: int, tokenizer: Tokenizer) -> Rendered:
+def render(
+    page: ValuePage, first: int, fields: tuple[str, ...], tokens: int, chars: int, tokenizer: Tokenizer
+) -> RenderedValues:
     """As many of the page's values as the budget holds, at least one where there is one.
 
     Args:
@@ -58,7 +60,7 @@ def render(page: Page, first: int, fields: tuple[str, ...], tokens: int, chars: 
         tokenizer: counts.
     """
     share = min(tokens * _FEW_CHARS, chars) // max(1, len(page.hits))
-    best = Rendered("", 0, 0, 0, None)
+    best = RenderedValues("", 0, 0, 0, None)
     for clip in [c for c in _CLIPS if c <= max(share, 300)]:
         best = _fit(page, first, fields, clip, tokens, chars, tokenizer)
         if best.shown or not page.hits:
@@ -67,8 +69,8 @@ def render(page: Page, first: int, fields: tuple[str, ...], tokens: int, chars: 
 
 
 def _fit(
-    page: Page, first: int, fields: tuple[str, ...], clip: int, tokens: int, chars: int, tokenizer: Tokenizer
-) -> Rendered:
+    page: ValuePage, first: int, fields: tuple[str, ...], clip: int, tokens: int, chars: int, tokenizer: Tokenizer
+) -> RenderedValues:
     labels = Labels([hit.path for hit in page.hits])
     pattern = labels.pattern
     notices = said(page.notices, brief=clip == _CLIPS[-1])
@@ -83,16 +85,16 @@ def _fit(
         text = "\n".join([*lines, *notices])
         used = tokenizer.count(text)
         if used <= tokens and len(text) <= chars:
-            return Rendered(text, used, keep, clip, cut)
+            return RenderedValues(text, used, keep, clip, cut)
         cut = "max_tokens" if used > tokens else "max_characters"
         keep -= max(
             1, keep * (used - tokens) // (2 * used)
         )  # half of what is too much, so that none is left out for it
-    return Rendered("", 0, 0, clip, cut)
+    return RenderedValues("", 0, 0, clip, cut)
 
 
 def _rows(
-    hits: list[Hit], labels: "Labels", clip: int, tokens: int, chars: int, tokenizer: Tokenizer
+    hits: list[ValueHit], labels: "Labels", clip: int, tokens: int, chars: int, tokenizer: Tokenizer
 ) -> tuple[list[str], Cut | None]:
     """As many rows as fit, about, counted a few hundred at a time; and what keeps out the others."""
     rows: list[str] = []
@@ -127,7 +129,7 @@ def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
     return line, used
 
 
-def title(hit: Hit, what: str) -> str:
+def title(hit: ValueHit, what: str) -> str:
     """The heading of one value by itself."""
     return f"{MARK} {inert(_clip(normalized(hit.path), _LOCATION))} {what}"
 
@@ -168,7 +170,7 @@ def shared(paths: list[list[Step]]) -> list[Step | None] | None:
 
 
 def _heading(
-    page: Page, pattern: list[Step | None] | None, first: int, shown: int, fields: tuple[str, ...], clip: int
+    page: ValuePage, pattern: list[Step | None] | None, first: int, shown: int, fields: tuple[str, ...], clip: int
 ) -> str:
     where = "" if pattern is None else _clip(_pattern(pattern), min(_LOCATION, clip)) + " "
     total = f"{page.total:,}" if page.exact else f"at least {page.total:,}"
@@ -182,7 +184,7 @@ def _pattern(pattern: list[Step | None]) -> str:
     return inert("$" + "".join("[*]" if step is None else bracketed(step) for step in pattern))
 
 
-def _value(hit: Hit, clip: int) -> str:
+def _value(hit: ValueHit, clip: int) -> str:
     if hit.cells is None:
         return _shown(hit.text, clip) if hit.whole else _begun(hit, clip)
     if clip == _CLIPS[-1]:
@@ -194,7 +196,7 @@ def _shown(text: str, clip: int) -> str:
     return inert(text) if len(text) <= clip else f"{inert(text[:clip])}…{MARK}+{len(text) - clip:,}"
 
 
-def _begun(hit: Hit, clip: int) -> str:
+def _begun(hit: ValueHit, clip: int) -> str:
     """The beginning of a value of which not all is kept: how much is left only its bytes in the document say."""
     text, span = hit.text[:clip], hit.span
     if span is None:

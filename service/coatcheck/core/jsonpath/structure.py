@@ -32,7 +32,7 @@ _WORD_SHIFT: Final = 6
 _WORD_MASK: Final = 63
 
 
-class Marks:
+class BlockStructure:
     """What a block holds.
 
     Attributes:
@@ -71,7 +71,7 @@ class Marks:
         return quotes[first], quotes[first + 1]
 
 
-class Structure:
+class StructureReader:
     """Reads blocks that follow one another."""
 
     def __init__(self, depth: int = 0) -> None:
@@ -80,7 +80,7 @@ class Structure:
         self._inside = False
         self._escaped = False
 
-    def feed(self, block: bytes, base: int) -> Marks:
+    def feed(self, block: bytes, base: int) -> BlockStructure:
         """The marks of the next block, whose first byte is at position `base`."""
         at: list[NDArray[np.int64]] = []
         char: list[NDArray[np.uint8]] = []
@@ -104,8 +104,8 @@ class Structure:
             char.append(chars)
             depth.append(depths)
         if not at:
-            return Marks(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32), [])
-        return Marks(np.concatenate(at), np.concatenate(char), np.concatenate(depth), quotes)
+            return BlockStructure(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32), [])
+        return BlockStructure(np.concatenate(at), np.concatenate(char), np.concatenate(depth), quotes)
 
     def _unescaped(self, piece: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """The piece's bytes, pairs of backslashes blanked, and which of them are quotes that count."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.core.jsonpath.decode import BrokenError
-from coatcheck.core.jsonpath.structure import QUOTE, Structure, unescaped
+from coatcheck.core.jsonpath.structure import QUOTE, StructureReader, unescaped
 
 FIRST_WINDOW: Final = 64 * 1024
 WINDOW: Final = 2 * 1024 * 1024
@@ -60,7 +60,7 @@ class TooLongError(Exception):
         self.start = start
 
 
-class Source(NamedTuple):
+class WalkSource(NamedTuple):
     """A document, or the part of it that is walked over."""
 
     size: int
@@ -70,7 +70,7 @@ class Source(NamedTuple):
     """Each line is a document; together they are the elements of an array."""
 
 
-class Batch(NamedTuple):
+class ChildBatch(NamedTuple):
     """Children whose bytes are all at hand."""
 
     base: int
@@ -87,7 +87,7 @@ class Batch(NamedTuple):
 
 NAMELESS: Final = (-1, -1)
 
-Take = Callable[[Batch], bool]
+Take = Callable[[ChildBatch], bool]
 """Hears of children; says whether it has enough."""
 
 
@@ -111,7 +111,7 @@ def clipped(walk: Walk[T], end: int) -> Walk[T]:
         return done.value
 
 
-def significant(source: Source, at: int) -> Walk[tuple[int, int]]:
+def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
     """The first byte from `at` on that is no blank: its position and value.
 
     Raises:
@@ -128,7 +128,7 @@ def significant(source: Source, at: int) -> Walk[tuple[int, int]]:
     raise CutShortError
 
 
-def end_of(source: Source, start: int) -> Walk[int]:
+def end_of(source: WalkSource, start: int) -> Walk[int]:
     """Where the value that begins at `start` ends.
 
     Raises:
@@ -139,7 +139,7 @@ def end_of(source: Source, start: int) -> Walk[int]:
         return (yield from _string_end(source, start))
     if first not in {_OPEN_ARRAY, _OPEN_OBJECT}:
         return (yield from _scalar_end(source, start))
-    structure, at, window = Structure(), start, 1024
+    structure, at, window = StructureReader(), start, 1024
     while at < source.size:
         data = yield Want(at, at + window)
         marks = structure.feed(data, at)
@@ -151,7 +151,7 @@ def end_of(source: Source, start: int) -> Walk[int]:
     raise CutShortError
 
 
-def _string_end(source: Source, start: int) -> Walk[int]:
+def _string_end(source: WalkSource, start: int) -> Walk[int]:
     at, window, escaped = start + 1, 1024, False
     while at < source.size:
         data = yield Want(at, at + window)
@@ -164,7 +164,7 @@ def _string_end(source: Source, start: int) -> Walk[int]:
     raise CutShortError
 
 
-def _scalar_end(source: Source, start: int) -> Walk[int]:
+def _scalar_end(source: WalkSource, start: int) -> Walk[int]:
     at, window = start, 256
     while at < source.size:
         data = yield Want(at, at + window)
@@ -176,14 +176,14 @@ def _scalar_end(source: Source, start: int) -> Walk[int]:
     return source.size
 
 
-def element(source: Source, start: int, index: int) -> Walk[int | None]:
+def element(source: WalkSource, start: int, index: int) -> Walk[int | None]:
     """Where element `index` (from 0) of the array at `start` begins; None when there are fewer."""
     at, char = yield from significant(source, start + 1)
     if char in _CLOSERS:
         return None
     if index == 0:
         return at
-    structure, before, window = Structure(1), 0, FIRST_WINDOW
+    structure, before, window = StructureReader(1), 0, FIRST_WINDOW
     while at < source.size:
         data = yield Want(at, at + window)
         marks = structure.feed(data, at)
@@ -199,12 +199,12 @@ def element(source: Source, start: int, index: int) -> Walk[int | None]:
     raise CutShortError
 
 
-def count(source: Source, start: int) -> Walk[int]:
+def count(source: WalkSource, start: int) -> Walk[int]:
     """How many children the container at `start` has."""
     return (yield from _counted(source, start, 0))[0]
 
 
-def element_from_end(source: Source, start: int, back: int) -> Walk[tuple[int | None, int]]:
+def element_from_end(source: WalkSource, start: int, back: int) -> Walk[tuple[int | None, int]]:
     """Where element `back` (from 1) from the end of the array at `start` begins, and its index from 0.
 
     None, and an index below 0, when there are fewer.
@@ -218,13 +218,13 @@ def element_from_end(source: Source, start: int, back: int) -> Walk[tuple[int | 
     return (yield from significant(source, int(commas[-back]) + 1))[0], index
 
 
-def _counted(source: Source, start: int, last: int) -> Walk[tuple[int, NDArray[np.int64]]]:
+def _counted(source: WalkSource, start: int, last: int) -> Walk[tuple[int, NDArray[np.int64]]]:
     """How many children a container has, and where at least the `last` commas between them are, or all."""
     at, char = yield from significant(source, start + 1)
     kept = np.zeros(0, np.int64)
     if char in _CLOSERS:
         return 0, kept
-    structure, commas, window = Structure(1), 0, FIRST_WINDOW
+    structure, commas, window = StructureReader(1), 0, FIRST_WINDOW
     while at < source.size:
         data = yield Want(at, at + window)
         marks = structure.feed(data, at)
@@ -240,14 +240,14 @@ def _counted(source: Source, start: int, last: int) -> Walk[tuple[int, NDArray[n
     raise CutShortError
 
 
-def member(source: Source, start: int, name: str) -> Walk[int | None]:
+def member(source: WalkSource, start: int, name: str) -> Walk[int | None]:
     """Where the value of a member of the object at `start` begins; None when there is no such member."""
     at, char = yield from significant(source, start + 1)
     if char in _CLOSERS:
         return None
     wanted = name.encode("utf-8", "surrogatepass")
     window, found, fresh = FIRST_WINDOW, -1, True
-    structure = Structure(1)
+    structure = StructureReader(1)
     while at < source.size:
         data = yield Want(at, at + window)
         marks = structure.feed(data, at)
@@ -273,7 +273,7 @@ def member(source: Source, start: int, name: str) -> Walk[int | None]:
             window = window * 2 if again == at else window
             if window > 2 * NAME_LIMIT:
                 break
-            at, structure = again, Structure(1)
+            at, structure = again, StructureReader(1)
         else:
             at += len(data)
             window = min(window * 4, WINDOW)
@@ -282,7 +282,7 @@ def member(source: Source, start: int, name: str) -> Walk[int | None]:
     raise CutShortError
 
 
-def value_after(source: Source, quote: int) -> Walk[int]:
+def value_after(source: WalkSource, quote: int) -> Walk[int]:
     """Where the value begins that belongs to the name whose closing quote is at `quote`.
 
     Raises:
@@ -338,7 +338,7 @@ def name_of(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
-def named(batch: Batch, number: int) -> tuple[bytes, int] | None:
+def named(batch: ChildBatch, number: int) -> tuple[bytes, int] | None:
     """The name of a member, as it is written between its quotes, and where what follows its colon begins.
 
     None for what is no member.
@@ -358,7 +358,7 @@ def named(batch: Batch, number: int) -> tuple[bytes, int] | None:
 
 
 def children(
-    source: Source, at: int, take: Take, *, is_object: bool, longest: int, window: int = FIRST_WINDOW
+    source: WalkSource, at: int, take: Take, *, is_object: bool, longest: int, window: int = FIRST_WINDOW
 ) -> Walk[tuple[int, bool]]:
     """Hand over the children from `at` on, the first byte behind a `[`, `{` or comma, until `take` says stop.
 
@@ -371,7 +371,7 @@ def children(
     """
     while at < source.size:
         data = yield Want(at, at + window)
-        marks = Structure(1).feed(data, at)
+        marks = StructureReader(1).feed(data, at)
         end = marks.closes(1)
         stops = marks.commas(1, end)
         closed = end < len(marks.at)
@@ -394,7 +394,7 @@ def children(
         ends = [b - 1 for b in bounds[1:]]
         if closed and not data[starts[-1] - at : ends[-1] - at].strip(_BLANK):  # an empty container
             starts, ends = starts[:-1], ends[:-1]
-        stop = take(Batch(at, data, starts, ends, names))
+        stop = take(ChildBatch(at, data, starts, ends, names))
         at = bounds[-1]
         if closed or stop:
             return at, closed
@@ -402,7 +402,7 @@ def children(
     raise CutShortError
 
 
-def lines(source: Source, at: int, take: Take, *, longest: int) -> Walk[tuple[int, bool]]:
+def lines(source: WalkSource, at: int, take: Take, *, longest: int) -> Walk[tuple[int, bool]]:
     """The same for documents on lines of their own, from `at` on, a line's first byte. Blank lines are none.
 
     Raises:
@@ -423,7 +423,7 @@ def lines(source: Source, at: int, take: Take, *, longest: int) -> Walk[tuple[in
         starts = np.concatenate(([0], stops[:-1] + 1))
         short = stops - starts < _SHORT_LINE
         kept = [n for n in range(len(stops)) if not short[n] or data[starts[n] : stops[n]].strip(_BLANK)]
-        stop = take(Batch(at, data, [int(starts[n]) + at for n in kept], [int(stops[n]) + at for n in kept], None))
+        stop = take(ChildBatch(at, data, [int(starts[n]) + at for n in kept], [int(stops[n]) + at for n in kept], None))
         at += int(stops[-1]) + 1
         if stop:
             return at, at >= source.size

@@ -4,15 +4,15 @@
 decides nothing about budgets and raises for no content.
 """
 
-from coatcheck.core.artifact import Facts, Said, Sample
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, PayloadSample
 from coatcheck.core.kinds.classify import classify
-from coatcheck.core.kinds.description import Payload
+from coatcheck.core.kinds.description import PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.survey.survey import Survey
 
 
-def recognise(sample: Sample, declared: Said, survey: Survey | None = None) -> Facts:
+def recognise(sample: PayloadSample, declared: DeclaredMetadata, survey: Survey | None = None) -> DetectedMetadata:
     """Returns what a card needs to know about a payload besides its excerpts.
 
     Args:
@@ -20,12 +20,12 @@ def recognise(sample: Sample, declared: Said, survey: Survey | None = None) -> F
         declared: what the caller said of it.
         survey: what its every byte says, where the sample is not all of it.
     """
-    payload = Payload(sample, declared, survey)
+    payload = PayloadProbe(sample, declared, survey)
     kind = classify(payload)
     spec = spec_of(kind)
     described = spec.describe(payload)
     tallied = survey.facts if survey is not None and spec.readable else ()
-    return Facts(
+    return DetectedMetadata(
         kind=kind,
         media_type=described.media_type or declared.media_type,
         title=described.title,

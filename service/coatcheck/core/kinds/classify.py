@@ -7,12 +7,12 @@ import re
 from typing import Final
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.kinds.description import Payload
+from coatcheck.core.kinds.description import PayloadProbe
 from coatcheck.core.kinds.lines import kind_by_lines
 from coatcheck.core.kinds.page import is_page
 from coatcheck.core.kinds.results import find_results, is_listing, is_search_answer, is_search_tool
 from coatcheck.core.media import identify
-from coatcheck.core.structure.delimited import read_table
+from coatcheck.core.structure.delimited_tables import read_table
 
 _BY_MEDIA_TYPE: Final = {
     "text/html": Kind.WEB_PAGE,
@@ -58,7 +58,7 @@ _SOON: Final = 2 * 1024
 """Bytes of a message before the diff that it sends."""
 
 
-def classify(payload: Payload) -> Kind:
+def classify(payload: PayloadProbe) -> Kind:
     """Returns the kind of a payload: `text` when nothing speaks for anything else."""
     declared, head = payload.declared, payload.sample.head[:_LOOK]
     if declared.kind is not None:
@@ -85,7 +85,7 @@ def _is_text(head: bytes) -> bool:
     return head.isascii() or head.decode("utf-8", "replace").count("\ufffd") * 6 <= len(head)
 
 
-def _by_structure(payload: Payload, head: bytes, tool: str) -> Kind | None:
+def _by_structure(payload: PayloadProbe, head: bytes, tool: str) -> Kind | None:
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["} and (reading := payload.json) is not None:
         much = reading.complete or reading.lines > 1 or reading.size > _MUCH
         if much or (reading.value and _OBJECT.match(head)):
@@ -97,7 +97,7 @@ def _by_structure(payload: Payload, head: bytes, tool: str) -> Kind | None:
     return Kind.WEB_PAGE if b"<" in head and is_page(head) else None
 
 
-def _by_text(payload: Payload, head: bytes, tool: str) -> Kind:
+def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:
     if b"http" in head and (is_listing(head[: _LOOK // 2]) or (is_search_tool(tool) and head.count(b"http") > 1)):
         return Kind.SEARCH_RESULTS
     if read_table(head) is not None:

@@ -8,16 +8,16 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Said, Sample
-from coatcheck.core.structure.json_values import Reading, read_json
+from coatcheck.core.artifact import DeclaredMetadata, PayloadSample
+from coatcheck.core.structure.json_values import JsonReading, read_json
 from coatcheck.core.survey.survey import Survey
 
 
 @final
-class Payload:
+class PayloadProbe:
     """A payload while it is recognised: what several steps need of it is read once, when it is first asked for."""
 
-    def __init__(self, sample: Sample, declared: Said, survey: Survey | None = None) -> None:
+    def __init__(self, sample: PayloadSample, declared: DeclaredMetadata, survey: Survey | None = None) -> None:
         self.sample = sample
         """The payload's ends, or all of it."""
         self.declared = declared
@@ -26,7 +26,7 @@ class Payload:
         """What its every byte says, where the sample is not all of it."""
 
     @cached_property
-    def json(self) -> Reading | None:
+    def json(self) -> JsonReading | None:
         """The payload read as JSON as far as it goes; None where it does not begin like JSON."""
         return read_json(self.sample.head, whole=self.sample.whole)
 

@@ -6,10 +6,10 @@ from typing import Final, cast
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed
-from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
-from coatcheck.core.survey.members import Member
+from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.text.plural import counted
 
 _CELLS: Final = 40
@@ -27,7 +27,7 @@ _MAP: Final = 40
 """Members from which an object whose members are alike is a map: its keys are data."""
 
 
-def describe_json(payload: Payload) -> Description:
+def describe_json(payload: PayloadProbe) -> Description:
     """Returns short values near the top, then keys by path; from the beginning of a document that is not at hand."""
     sample, reading = payload.sample, payload.json
     if reading is None:
@@ -48,7 +48,7 @@ def describe_json(payload: Payload) -> Description:
     return Description(facts=tuple([first, *lines] if first else lines), path=next_path(value))
 
 
-def _members(members: tuple[Member, ...]) -> list[str]:
+def _members(members: tuple[ObjectMember, ...]) -> list[str]:
     """Returns the short values at the top of a document that is not at hand whole, and the keys of its members."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
     keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]

@@ -8,11 +8,11 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Sample
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.artifact import Kind, PayloadSample
+from coatcheck.core.text.scan import BlockPattern
 
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
-_STAMPED: Final = Scan(
+_STAMPED: Final = BlockPattern(
     rf"^(?:[\w.-]+ +\| )?{_COLOUR}[\[(<]? ?{_COLOUR}(?:"
     r"(?:(?:[^a-z\s]\S{0,30} +){0,4}?\S{0,12}?|[\w.@/-]{1,40}:? \[?)(?:\d\d:\d\d:\d\d\b"
     r"|\d{4}[-/.]\d\d[-/.]\d\d[T _-]\d\d:)"
@@ -20,7 +20,7 @@ _STAMPED: Final = Scan(
     r"|\d+\.\d{6}\]|1[5-9]\d{8}[. :]|[IWEF]\d{4} |\d{1,3}>\d? ?[A-Z\d]"  # a kernel's, since 1970, klog, syslog
     r"|(?:time|ts|level|lvl|severity)=\S|\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:)"
 )
-_PRINTED: Final = Scan(
+_PRINTED: Final = BlockPattern(
     r"^(?:[\w./+-]+(?::\d+)+(?:[: -]|$)|[\w./+-]+\(\d+\): "  # a place in a file
     r"|(?:[\w./+-]+(?:\[\d+\])?: )?(?i:error|warning|note|fatal|hint)\b[^ ]{0,12}:"
     r"|\s*(?:Traceback|File \"|at .*\()|\w*(?:Error|Exception)\b|\s*\d* +\| +[~^]|\s+\^[~^]*$"
@@ -32,7 +32,7 @@ _PRINTED: Final = Scan(
     r"|.*(?:\.\.\. ?\w+|\b(?:ok|OK|PASSED|FAILED|SKIPPED|ERROR|DONE|PASS|FAIL)"
     r"|\b\d+(?:\.\d+)? ?(?:m?s|[kMG]i?B|%)\)?)$)"
 )
-_CODED: Final = Scan(
+_CODED: Final = BlockPattern(
     r"^[ \t]*(?:(?:def|class|import|from|func|fn|pub|const|let|var|val|public|private|protected|static|extern|typedef"
     r"|struct|enum|namespace|export|interface|module|package|using|use|local|my|type|return|end|set|(?i:subroutine"
     r"|integer|real))\b.*[\w)\]}:;({,\"'>]$|(?:if|for|while|switch|elif|case|else|try|except|catch|do|then|fi|done)\b"
@@ -42,7 +42,7 @@ _CODED: Final = Scan(
     r"|[\w.\"'/-]+: ?(?:[|>&*!\[{\"'\d-]|$|\S+$))"
     r"|(?:[;{}\\]|\)[ \t]*(?:->.*|:|\{|,)|=>|&&|\|\||[\w\])\"'] ?[=<>+(\[]|,)[ \t\r]*$"
 )
-_TOLD: Final = Scan(
+_TOLD: Final = BlockPattern(
     r"^[ \t\"'(]*(?:[\w,;:'\"()/.&`\x{80}-\x{10ffff}-]+  ?){5,}[\w,;:'\"()/.&`?!<>@\x{80}-\x{10ffff}-]+[ \t\r]*$"
     r"|^[A-Z].*(?: [a-z]+,?){4}.*[.!?:]$"  # a sentence
 )
@@ -65,7 +65,7 @@ _CODE: Final = 0.5
 """Shares of lines: low, because most lines of most things say nothing of what they are."""
 
 
-def kind_by_lines(sample: Sample, *, of_file: bool, of_shell: bool) -> Kind:
+def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Kind:
     """Returns which sort of text a payload is, by what its first and last lines begin and end with.
 
     Args:
@@ -99,7 +99,7 @@ def _by_shares(block: bytes, count: int) -> Kind:
     return Kind.CODE_OR_FILE if code >= _CODE * count else Kind.COMMAND_OUTPUT
 
 
-def _chosen(sample: Sample) -> list[bytes]:
+def _chosen(sample: PayloadSample) -> list[bytes]:
     """Returns the first lines and the last ones, each as far as it may speak, without blank ones."""
     first = sample.head[:_HEAD].split(b"\n", _HEAD_LINES)
     rest = first[_HEAD_LINES] if len(first) > _HEAD_LINES else b""

@@ -6,8 +6,8 @@ Only statements about the whole output count, and only near its ends. A line tha
 import re
 from typing import Final
 
-from coatcheck.core.artifact import Marker, Sample
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.artifact import Marker, PayloadSample
+from coatcheck.core.text.scan import BlockPattern
 
 _ENDS: Final = 4096
 _MAX_MARKERS: Final = 8
@@ -38,11 +38,11 @@ _PATTERN: Final = (
     r")[ \t]*\r?$"
 )
 _LINE: Final = re.compile(_PATTERN, re.IGNORECASE)
-_LINES: Final = Scan(_PATTERN, ignore_case=True)
+_LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
 """Finds the lines in one pass; the expression above then says which of the statements each is."""
 
 
-def find_markers(sample: Sample) -> tuple[Marker, ...]:
+def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
     """The payload's statements about itself, in order, each once, at most eight."""
     if sample.whole and len(sample.head) <= 2 * _ENDS:
         parts = [sample.head]

@@ -1,10 +1,10 @@
 """Images and other binaries: what their headers say, never their bytes."""
 
-from coatcheck.core.kinds.description import Description, Payload
+from coatcheck.core.kinds.description import Description, PayloadProbe
 from coatcheck.core.media import describe
 
 
-def describe_media(payload: Payload) -> Description:
+def describe_media(payload: PayloadProbe) -> Description:
     """Returns the format by the first bytes and what its header says, or else the declared media type."""
     media = describe(payload.sample, payload.declared.media_type)
     first, *more = media.lines

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.artifact import Sample
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import Description
 from coatcheck.core.outline.model import Entry
@@ -14,7 +14,7 @@ _LARGEST: Final = 64 * 1024
 _OUTER: Final = 2
 
 
-def first_lines(sample: Sample) -> tuple[bytes, bool]:
+def first_lines(sample: PayloadSample) -> tuple[bytes, bool]:
     """Returns the whole lines that are looked through, of at most 64 KiB, and whether there are more."""
     data = sample.head
     if len(data) <= _LARGEST and sample.whole:

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from coatcheck.core.extract.tags import TAG, attributes, without_opaque
-from coatcheck.core.kinds.description import Description, Payload
+from coatcheck.core.kinds.description import Description, PayloadProbe
 
 _START: Final = re.compile(
     rb"\A(?:\xef\xbb\xbf)?\s*(?:(?><\?xml[^>]{0,200}>)\s*|(?><!--.{0,4000}?-->)\s*){0,3}<(?:!doctype\s+html|html\b|head\b"
@@ -58,7 +58,7 @@ def is_page(head: bytes) -> bool:
     return len(_NOT_A_PAGE.findall(head)) < max(2, 0.15 * head.count(b"\n"))
 
 
-def describe_page(payload: Payload) -> Description:
+def describe_page(payload: PayloadProbe) -> Description:
     """Returns title, canonical URL, date and description, from the head alone.
 
     A relative canonical URL is resolved against the URL that the caller gave.

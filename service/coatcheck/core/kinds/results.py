@@ -4,9 +4,9 @@ import re
 from itertools import chain
 from typing import Final, cast
 
-from coatcheck.core.kinds.description import NOTHING, Description, Payload
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
 from coatcheck.core.text.plural import counted
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.scan import BlockPattern
 
 Record = dict[str, object]
 _URLS: Final = ("url", "link", "href", "uri", "source_url")
@@ -28,7 +28,7 @@ _MORE: Final = 1_200
 _TOOL: Final = re.compile(r"(?:^|web|internet|[-_.])search(?:$|[-_.]?(?:web|results|engine|internet))")
 _INSIDE: Final = re.compile(r"code|file|text|grep|repo|issue|doc|mail|symbol")
 """What tools search that do not search the web."""
-_ADDRESS: Final = Scan(r"^[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?<?https?://\S+[ \t]*$|\]\(https?://")
+_ADDRESS: Final = BlockPattern(r"^[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?<?https?://\S+[ \t]*$|\]\(https?://")
 """What every printed list of results has; the expression below is slow to find that there is none."""
 _LISTED: Final = re.compile(
     rb"^[ \t]*(?:\d{1,3}[.)]|\[\d{1,3}\]|#{2,4} |\**[Tt]itle\**:|---).*\n+[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?"
@@ -106,7 +106,7 @@ def _word_end(text: str, size: int) -> int:
     return blank if blank > 0 else size
 
 
-def describe_results(payload: Payload) -> Description:
+def describe_results(payload: PayloadProbe) -> Description:
     """Returns a line for each result, so that a reader can choose; URLs whole, because it may want to fetch them."""
     reading = payload.json
     found = find_results(reading.value) if reading is not None else []

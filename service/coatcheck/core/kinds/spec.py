@@ -10,9 +10,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.choose.worth import DOCUMENT, Weights
+from coatcheck.core.choose.worth import DOCUMENT, CardWeights
 from coatcheck.core.extract.parts_text import may_be_parts
-from coatcheck.core.kinds.description import Description, Payload
+from coatcheck.core.kinds.description import Description, PayloadProbe
 from coatcheck.core.kinds.json_facts import describe_json
 from coatcheck.core.kinds.media import describe_media
 from coatcheck.core.kinds.page import describe_page
@@ -24,7 +24,7 @@ from coatcheck.core.outline.model import Landmarks
 from coatcheck.core.views import TextForm
 
 _MIB: Final = 1024 * 1024
-Describe = Callable[[Payload], Description]
+Describe = Callable[[PayloadProbe], Description]
 """Pure, bounded by the sample, and raises for no content."""
 
 
@@ -36,7 +36,7 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Of a card's tokens behind the names, the most that facts get."""
     facts_only: bool = False
     """Facts, where there are any, stand in the place of excerpts."""
-    weights: Weights | None = None
+    weights: CardWeights | None = None
     """Of a kind whose structure tells that it is no outcome; None: the text itself tells."""
     readable: bool = True
     """Whether the bytes are text."""
@@ -68,9 +68,9 @@ class KindSpec(Struct, frozen=True, kw_only=True):
         return self.results == "yes" or (self.results == "by_tool" and is_search_tool(tool_name))
 
 
-_PAGE: Final = Weights(statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0)
-_RESULTS: Final = Weights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.2, cover=2.5)
-_ROWS: Final = Weights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
+_PAGE: Final = CardWeights(statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0)
+_RESULTS: Final = CardWeights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.2, cover=2.5)
+_ROWS: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
 
 SPECS: Final[dict[Kind, KindSpec]] = {
     Kind.COMMAND_OUTPUT: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),

@@ -3,15 +3,15 @@
 import csv
 from typing import Final
 
-from coatcheck.core.kinds.description import NOTHING, Description, Payload
-from coatcheck.core.structure.delimited import read_table
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
+from coatcheck.core.structure.delimited_tables import read_table
 from coatcheck.core.text.plural import counted
 
 _COLUMNS: Final = 200
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
-def describe_table(payload: Payload) -> Description:
+def describe_table(payload: PayloadProbe) -> Description:
     """Returns the first row, header or not, and the number of rows below it where all of them are at hand."""
     sample = payload.sample
     table = read_table(sample.head)

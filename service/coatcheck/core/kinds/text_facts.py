@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.kinds.description import NOTHING, Description, Payload, first_of
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
 from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, PROSE, SOURCE, landmarks
@@ -15,7 +15,7 @@ _COMMITS: Final = 30
 _LOOK: Final = 16 * 1024
 
 
-def describe_diff(payload: Payload) -> Description:
+def describe_diff(payload: PayloadProbe) -> Description:
     """Returns the files of a whole diff, each once, the largest changes first; nothing if one cannot be counted."""
     entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
     files: dict[str, tuple[int, int]] = {}
@@ -33,7 +33,7 @@ def describe_diff(payload: Payload) -> Description:
     return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",))
 
 
-def describe_output(payload: Payload) -> Description:
+def describe_output(payload: PayloadProbe) -> Description:
     """Returns commits or tallies of a text that is at hand whole; of a larger one its survey has the tallies.
 
     A document that a tool printed has nothing to be tallied, and is told by its headings.
@@ -54,7 +54,7 @@ def describe_output(payload: Payload) -> Description:
     return describe_entries(entries, lines, partial=partial) or Description(facts=facts)
 
 
-def describe_source(payload: Payload) -> Description:
+def describe_source(payload: PayloadProbe) -> Description:
     """Returns symbols or headings at the outer levels with their lines; without any, what an output is told by."""
     data, partial = first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)

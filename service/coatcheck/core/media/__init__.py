@@ -9,9 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Sample
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media import archives, documents
-from coatcheck.core.media.formats import Format, identify
+from coatcheck.core.media.formats import BinaryFormat, identify
 from coatcheck.core.media.headers import header_facts
 from coatcheck.core.text.plural import counted
 
@@ -28,7 +28,7 @@ class MediaFacts(Struct, frozen=True, kw_only=True):
     title: str | None = None
 
 
-def describe(sample: Sample, media_type: str | None) -> MediaFacts:
+def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
     """Returns what a binary payload is; `media_type` is the caller's, which counts where the bytes say nothing."""
     known = identify(sample.head)
     if known is None:
@@ -39,7 +39,7 @@ def describe(sample: Sample, media_type: str | None) -> MediaFacts:
         return MediaFacts(media_type=known.media_type, lines=(known.name,))
 
 
-def _described(known: Format, sample: Sample) -> MediaFacts:
+def _described(known: BinaryFormat, sample: PayloadSample) -> MediaFacts:
     if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
         special = archives.zip_format(entries) or known
         return MediaFacts(media_type=special.media_type, lines=archives.described(special.name, entries))
@@ -50,4 +50,4 @@ def _described(known: Format, sample: Sample) -> MediaFacts:
     return MediaFacts(media_type=known.media_type, lines=(", ".join((known.name, *facts)),), title=title)
 
 
-__all__ = ["Format", "MediaFacts", "describe", "identify"]
+__all__ = ["BinaryFormat", "MediaFacts", "describe", "identify"]

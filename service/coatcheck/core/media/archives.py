@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Sample
-from coatcheck.core.media.formats import Format
+from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.media.formats import BinaryFormat
 from coatcheck.core.text.plural import counted
 
 _UNITS: Final = ("kB", "MB", "GB", "TB")
@@ -22,7 +22,7 @@ _WALKED: Final = 20_000
 _NAME: Final = 160
 
 
-class Entry(Struct, frozen=True):
+class ArchiveEntry(Struct, frozen=True):
     """A member of an archive; folders have names that end in `/`."""
 
     name: str
@@ -32,7 +32,7 @@ class Entry(Struct, frozen=True):
     """Bytes in the archive, where those are known."""
 
 
-def described(name: str, entries: Sequence[Entry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
+def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
     """Returns lines that say how many files an archive has, how large it says that they are, and which.
 
     Args:
@@ -51,7 +51,7 @@ def described(name: str, entries: Sequence[Entry], exact: bool = True, names: in
     return tuple(lines)
 
 
-def _listed(entries: Sequence[Entry]) -> str:
+def _listed(entries: Sequence[ArchiveEntry]) -> str:
     return "; ".join(f"{entry.name[:_NAME]}{'…' * (len(entry.name) > _NAME)} {sized(entry.size)}" for entry in entries)
 
 
@@ -65,7 +65,7 @@ def sized(size: int) -> str:
     return f"{value:.{int(value < 9.95)}f} {_UNITS[unit]}"  # noqa: PLR2004
 
 
-def zip_entries(sample: Sample) -> tuple[Entry, ...] | None:
+def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
     """Returns the members by the central directory; None where the sample lacks a part of it, or it is broken."""
     tail = sample.tail or sample.head
     end = tail.rfind(b"PK\5\6")
@@ -73,17 +73,17 @@ def zip_entries(sample: Sample) -> tuple[Entry, ...] | None:
         return None
     total, size = struct.unpack_from("<HI", tail, end + 10)
     at = end - size
-    entries: list[Entry] = []
+    entries: list[ArchiveEntry] = []
     while 0 <= at <= end - 46 and tail[at : at + 4] == b"PK\1\2" and len(entries) < _WALKED:
         flags, packed, plain, name_size, more, comment = struct.unpack_from("<8xH10xIIHHH", tail, at)
         name = tail[at + 46 : at + 46 + name_size]
-        entries.append(Entry(name.decode("utf-8" if flags & 0x800 else "cp437", "replace"), plain, packed))
+        entries.append(ArchiveEntry(name.decode("utf-8" if flags & 0x800 else "cp437", "replace"), plain, packed))
         at += 46 + name_size + more + comment
     known = at == end and len(entries) == total and is_plausible(entries, sample.size)
     return tuple(entries) if known else None
 
 
-def is_plausible(entries: Sequence[Entry], size: int) -> bool:
+def is_plausible(entries: Sequence[ArchiveEntry], size: int) -> bool:
     """Returns whether a ZIP of so many bytes can hold such members: Deflate packs no more than 1,032 bytes in one."""
     if sum(entry.packed for entry in entries) > size:
         return False
@@ -92,18 +92,18 @@ def is_plausible(entries: Sequence[Entry], size: int) -> bool:
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"
 _OFFICE_PARTS: Final = {
-    "word/document.xml": Format(f"{_OFFICE}.wordprocessingml.document", "Word document"),
-    "xl/workbook.xml": Format(f"{_OFFICE}.spreadsheetml.sheet", "Excel workbook"),
-    "ppt/presentation.xml": Format(f"{_OFFICE}.presentationml.presentation", "PowerPoint presentation"),
+    "word/document.xml": BinaryFormat(f"{_OFFICE}.wordprocessingml.document", "Word document"),
+    "xl/workbook.xml": BinaryFormat(f"{_OFFICE}.spreadsheetml.sheet", "Excel workbook"),
+    "ppt/presentation.xml": BinaryFormat(f"{_OFFICE}.presentationml.presentation", "PowerPoint presentation"),
 }
 
 
-def zip_format(entries: Sequence[Entry]) -> Format | None:
+def zip_format(entries: Sequence[ArchiveEntry]) -> BinaryFormat | None:
     """Returns what a ZIP is by its members; None for a mere archive."""
     names = {entry.name for entry in entries}
     if "[Content_Types].xml" in names:
         return next((known for part, known in _OFFICE_PARTS.items() if part in names), None)
     if "META-INF/MANIFEST.MF" in names:
-        return Format("application/java-archive", "Java archive")
+        return BinaryFormat("application/java-archive", "Java archive")
     wheel = any(name.endswith(".dist-info/WHEEL") and name.count("/") == 1 for name in names)
-    return Format("application/zip", "Python wheel") if wheel else None
+    return BinaryFormat("application/zip", "Python wheel") if wheel else None

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from coatcheck.core.artifact import Sample
+from coatcheck.core.artifact import PayloadSample
 
 PDF: Final = "application/pdf"
 SQLITE: Final = "application/vnd.sqlite3"
@@ -34,7 +34,7 @@ _LONGEST: Final = 64 * 1024
 """Bytes of an object that is read."""
 
 
-def pdf_pages(sample: Sample) -> int | None:
+def pdf_pages(sample: PayloadSample) -> int | None:
     """Returns the count of pages, if plain objects lead to it, or if the file is linearized and was not changed."""
     first = sample.head[: max(0, sample.head.find(b"endobj", 0, 2048))]
     if b"/Linearized" in first and _number(first, b"L", _DIRECT) == sample.size:
@@ -42,7 +42,7 @@ def pdf_pages(sample: Sample) -> int | None:
     return _number(_object(sample, b"Pages", _object(sample, b"Root", _trailer(sample))), b"Count", _DIRECT)
 
 
-def pdf_title(sample: Sample) -> str | None:
+def pdf_title(sample: PayloadSample) -> str | None:
     """Returns the title, if it is in a plain object and nothing is encrypted."""
     encrypted = b"/Encrypt" in sample.head or b"/Encrypt" in sample.tail
     found = None if encrypted else _TITLE.search(_object(sample, b"Info", _trailer(sample)))
@@ -60,7 +60,7 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
     return bytes([int(match[1], 8) & 255]) if match[1].isdigit() else _ESCAPED.get(match[1], match[1])
 
 
-def _trailer(sample: Sample) -> bytes:
+def _trailer(sample: PayloadSample) -> bytes:
     """Returns the last trailer, which later changes of the file replace; empty where that is compressed."""
     end = sample.tail or sample.head
     at = end.rfind(b"trailer")
@@ -73,7 +73,7 @@ def _number(data: bytes, name: bytes, after: bytes) -> int | None:
     return int(found[0]) if len(found) == 1 else None
 
 
-def _object(sample: Sample, name: bytes, data: bytes) -> bytes:
+def _object(sample: PayloadSample, name: bytes, data: bytes) -> bytes:
     """Returns the plain object that `data` refers to by a name; empty where the file's end has none, or several."""
     end = sample.tail or sample.head
     number = _number(data, name, _REFERENCE)

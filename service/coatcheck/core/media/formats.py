@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 
-class Format(Struct, frozen=True):
+class BinaryFormat(Struct, frozen=True):
     """A binary format: its media type and its name in English."""
 
     media_type: str
@@ -27,7 +27,7 @@ _STATES: Final = rb"PK\x03\x04.{22}\x08\0\0\0mimetypeapplication/"
 """A ZIP whose first member says what it is."""
 _OPEN: Final = "application/vnd.oasis.opendocument"
 _SIGNATURES: Final = tuple(
-    (re.compile(pattern, re.DOTALL), Format(media_type, name))
+    (re.compile(pattern, re.DOTALL), BinaryFormat(media_type, name))
     for pattern, media_type, name in (
         (rb"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
         (rb"GIF8[79]a", "image/gif", "GIF image"),
@@ -95,7 +95,7 @@ _PREFIX: Final = 4096
 """Bytes that tell whether a payload is text after all."""
 
 
-def identify(head: bytes) -> Format | None:
+def identify(head: bytes) -> BinaryFormat | None:
     """Returns the format of a payload that begins with `head`; None for text and for unknown formats."""
     for signature, found in _SIGNATURES:
         if (match := signature.match(head)) is not None and not (is_text(match[0]) and is_text(head[:_PREFIX])):
@@ -103,8 +103,10 @@ def identify(head: bytes) -> Format | None:
     if head[:2] == b"MZ" and len(head) >= 64 and not is_text(head[:64]):  # noqa: PLR2004 - the DOS header
         at = int.from_bytes(head[60:64], "little")
         windows = head[at : at + 4] == b"PE\0\0"
-        return Format("application/vnd.microsoft.portable-executable", f"{'Windows' if windows else 'DOS'} executable")
-    return Format("application/x-tar", "tar archive") if _is_tar(head) else None
+        return BinaryFormat(
+            "application/vnd.microsoft.portable-executable", f"{'Windows' if windows else 'DOS'} executable"
+        )
+    return BinaryFormat("application/x-tar", "tar archive") if _is_tar(head) else None
 
 
 def is_text(head: bytes) -> bool:

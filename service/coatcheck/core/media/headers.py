@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from coatcheck.core.artifact import Sample
+from coatcheck.core.artifact import PayloadSample
 
 Facts = tuple[str, ...]
 _MOST_PIXELS: Final = 1 << 31
@@ -13,7 +13,7 @@ _MOST_SECONDS: Final = 1_000 * 3_600
 """Headers that claim as much are not believed."""
 
 
-def header_facts(media_type: str, sample: Sample) -> tuple[str, ...]:
+def header_facts(media_type: str, sample: PayloadSample) -> tuple[str, ...]:
     """Returns facts such as `640 x 480 pixels` or `1:40 minutes`; those that are not certain are left out.
 
     Raises:
@@ -27,7 +27,7 @@ def _sides(width: int, height: int) -> Facts:
     return (f"{width} x {height} pixels",) if 0 < width < _MOST_PIXELS and 0 < height < _MOST_PIXELS else ()
 
 
-def _png(sample: Sample) -> Facts:
+def _png(sample: PayloadSample) -> Facts:
     return _sides(*struct.unpack_from(">II", sample.head, 16)) if sample.head[12:16] == b"IHDR" else ()
 
 
@@ -35,7 +35,7 @@ _SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Markers of a start of frame; the three left out are tables (ITU T.81 table B.1)."""
 
 
-def _jpeg(sample: Sample) -> Facts:
+def _jpeg(sample: PayloadSample) -> Facts:
     head, at = sample.head, 2
     while head[at] == 0xFF:  # noqa: PLR2004 - every marker begins with it
         code, size = struct.unpack_from(">BH", head, at + 1)
@@ -46,7 +46,7 @@ def _jpeg(sample: Sample) -> Facts:
     return ()
 
 
-def _webp(sample: Sample) -> Facts:
+def _webp(sample: PayloadSample) -> Facts:
     head, chunk = sample.head, sample.head[12:16]
     if chunk == b"VP8X" and len(head) >= 30:  # noqa: PLR2004 - the header's length
         return _sides(int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1)
@@ -59,7 +59,7 @@ def _webp(sample: Sample) -> Facts:
     return ()
 
 
-def _bmp(sample: Sample) -> Facts:
+def _bmp(sample: PayloadSample) -> Facts:
     oldest = int.from_bytes(sample.head[14:18], "little") == 12  # noqa: PLR2004 - its header's length
     return _sides(*map(abs, struct.unpack_from("<HH" if oldest else "<ii", sample.head, 18)))
 
@@ -80,7 +80,7 @@ _PCM: Final = frozenset({1, 3})
 """WAV encodings in which every sample has the same size."""
 
 
-def _wav(sample: Sample) -> Facts:
+def _wav(sample: PayloadSample) -> Facts:
     at, rate = 12, 0
     for _ in range(64):
         name, size = struct.unpack_from("<4sI", sample.head, at)
@@ -93,12 +93,12 @@ def _wav(sample: Sample) -> Facts:
     return ()
 
 
-def _flac(sample: Sample) -> Facts:
+def _flac(sample: PayloadSample) -> Facts:
     (bits,) = struct.unpack_from(">Q", sample.head, 18)
     return _lasting(bits & (1 << 36) - 1, bits >> 44)
 
 
-def _mp4(sample: Sample) -> Facts:
+def _mp4(sample: PayloadSample) -> Facts:
     """By the movie header (ISO 14496-12), the first box of the movie, which may stand behind all media."""
     at = 0
     for _ in range(64):
@@ -112,7 +112,7 @@ def _mp4(sample: Sample) -> Facts:
     return ()
 
 
-def _piece(sample: Sample, at: int, size: int) -> bytes:
+def _piece(sample: PayloadSample, at: int, size: int) -> bytes:
     """Returns `size` bytes from offset `at`; fewer where the payload ends, none where the sample leaves them out."""
     if at + size <= len(sample.head):
         return sample.head[at : at + size]
@@ -123,12 +123,12 @@ def _piece(sample: Sample, at: int, size: int) -> bytes:
 _NPY: Final = re.compile(rb"\{'descr': '([^']{1,20})', 'fortran_order': \w{4,5}, 'shape': (\([\d, ]{0,200}\)), \}")
 
 
-def _npy(sample: Sample) -> Facts:
+def _npy(sample: PayloadSample) -> Facts:
     found = _NPY.search(sample.head[:1000])
     return (f"shape {found[2].decode()}", f"type {found[1].decode()}") if found else ()
 
 
-_READERS: Final[dict[str, Callable[[Sample], Facts]]] = {
+_READERS: Final[dict[str, Callable[[PayloadSample], Facts]]] = {
     "image/png": _png,
     "image/gif": lambda sample: _sides(*struct.unpack_from("<HH", sample.head, 6)),
     "image/jpeg": _jpeg,

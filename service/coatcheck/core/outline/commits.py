@@ -3,16 +3,16 @@
 import re
 from typing import Final, final
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
-from coatcheck.core.text.scan import Scan
-from coatcheck.core.window import Place
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
+from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.window import Position
 
 _LOG: Final = re.compile(
     rb"(?:[*|/\\ ]{0,40}commit [0-9a-f]{40,64}\b[^\n]{0,400}\r?\n(?:\S[^\n]{0,400}\r?\n){0,8}"
     rb"[*|/\\ ]{0,40}(?:Author|Merge|Date|commit|AuthorDate):? )"
 )
 _GRAPH: Final = r"^[*|/\\_. -]{0,40}"
-_ONELINE: Final = Scan(_GRAPH + r"[0-9a-f]{7,40}(?: |$)")
+_ONELINE: Final = BlockPattern(_GRAPH + r"[0-9a-f]{7,40}(?: |$)")
 _LINE: Final = re.compile(rb"[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |\r?$)")
 _JOINT: Final = re.compile(rb"[*|/\\_. -]{0,40}$")
 _FIRST: Final = 20
@@ -41,22 +41,22 @@ class Oneline:
     """A Scanner."""
 
     def __init__(self) -> None:
-        self._starts: list[Start] = []
+        self._starts: list[EntryStart] = []
 
     @property
     def full(self) -> bool:
         """See Scanner."""
         return len(self._starts) >= MAX_ENTRIES
 
-    def feed(self, data: bytes, place: Place) -> None:
+    def feed(self, data: bytes, place: Position) -> None:
         """See Scanner."""
         counted, here = 0, place
         for start, end, *_ in _ONELINE.lines(data):
             if self.full:
                 return
             here, counted = here.after(data[counted:start]), start
-            self._starts.append(Start("commit", titled(data[start:end].lstrip(b"*|/\\_. -")), 1, here))
+            self._starts.append(EntryStart("commit", titled(data[start:end].lstrip(b"*|/\\_. -")), 1, here))
 
-    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """See Scanner."""
         return reaching(self._starts, end, ends_line=ends_line)

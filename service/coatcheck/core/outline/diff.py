@@ -8,12 +8,12 @@ from typing import Final, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
 from coatcheck.core.text.plural import plural
-from coatcheck.core.text.scan import Scan
-from coatcheck.core.window import Place
+from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.window import Position
 
-_MARKS: Final = Scan(
+_MARKS: Final = BlockPattern(
     r"^(?:diff --git |diff --cc |diff --combined |diff -r |Index: |--- |\+\+\+ |@@ |-- $|rename to |copy to "
     r"|[*|/\\ ]{0,40}commit [0-9a-f]{7,64}\b|From [0-9a-f]{40} )"
 )
@@ -40,7 +40,7 @@ class Diff:
     """A Scanner. A line inside a hunk, by the hunk's own counts, names no file and begins nothing."""
 
     def __init__(self) -> None:
-        self._starts: list[Start] = []
+        self._starts: list[EntryStart] = []
         self._counts: list[list[int] | None] = []
         self._wanted = (0, 0)
         """Lines that the open hunk has of the old file and of the new."""
@@ -61,7 +61,7 @@ class Diff:
         """See Scanner."""
         return len(self._starts) >= MAX_ENTRIES
 
-    def feed(self, data: bytes, place: Place) -> None:
+    def feed(self, data: bytes, place: Position) -> None:
         """See Scanner."""
         counted, here = 0, place
         if self._untitled:
@@ -76,7 +76,7 @@ class Diff:
                 self._title(data, end)
         self._count(data, counted, len(data))
 
-    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """See Scanner."""
         entries = reaching(self._starts, end, ends_line=ends_line)
         hunks = [0] * len(entries)
@@ -118,7 +118,7 @@ class Diff:
         lines -= odd + 1
         return lines - added >= self._wanted[0] and lines - removed >= self._wanted[1]
 
-    def _mark(self, line: bytes, here: Place) -> None:
+    def _mark(self, line: bytes, here: Position) -> None:
         if self._open and line.startswith((b"--", b"++")) and not self._complete():
             return
         commit = self._commit(line)
@@ -158,7 +158,7 @@ class Diff:
             self._drawn = drawn
         return found[2]
 
-    def _path(self, line: bytes, here: Place) -> None:
+    def _path(self, line: bytes, here: Position) -> None:
         """A `---` begins a file where no `diff` line did; a `+++` gives it the name that it has now."""
         path = _PATH.match(line)
         raw = b"" if path is None else _unquoted(path[1])
@@ -189,15 +189,15 @@ class Diff:
             hash_ = self._starts[-1].title.encode()
             self._starts[-1] = replace(self._starts[-1], title=titled(hash_ + b" " + found[1]))
 
-    def _begin(self, what: str, title: str, here: Place, how: str = "") -> None:
+    def _begin(self, what: str, title: str, here: Position, how: str = "") -> None:
         deep = 1 if any(start.what == "commit" for start in self._starts[:1]) else 0
         self._untitled = False
         if what == "hunk":
-            self._starts.append(Start("hunk", title, 2 + deep, here))
+            self._starts.append(EntryStart("hunk", title, 2 + deep, here))
         elif what == "commit":
-            self._starts.append(Start("commit", title, 1, here))
+            self._starts.append(EntryStart("commit", title, 1, here))
         else:
-            self._starts.append(Start("file", title, 1 + deep, here))
+            self._starts.append(EntryStart("file", title, 1 + deep, here))
         self._counts.append(None if what == "commit" or how else [0, 0, 0, 0])
 
 

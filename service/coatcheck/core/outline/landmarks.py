@@ -11,15 +11,15 @@ from typing import Final
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PREFIX, language_of
-from coatcheck.core.outline.model import Entry, Found, Landmarks, Scanner
+from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineScanner
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
-from coatcheck.core.window import Place
+from coatcheck.core.window import Position
 
-_BEGINNING: Final = Place(0, 0, 0)
+_BEGINNING: Final = Position(0, 0, 0)
 _HEAD: Final = 16 * 1024
 _LINES: Final = 40
 """Lines that tell whether a text is source as tools print it."""
@@ -44,46 +44,46 @@ def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> l
     return scanner.finish(_BEGINNING.after(data), ends_line=data.endswith(b"\n"))
 
 
-def _json(head: bytes, lines: int, *, whole: bool) -> Found:
+def _json(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
     """Returns the cells of a notebook that is whole, or the places of a document that begins with `head`."""
     del lines
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
 
 
-def _table(head: bytes, lines: int, *, whole: bool) -> Found:
+def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
     del whole
     return of_table(head, lines)
 
 
-def _nothing(names: tuple[str | None, ...], head: bytes) -> Scanner | None:
+def _nothing(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
     del names, head
     return None
 
 
-def _diff(names: tuple[str | None, ...], head: bytes) -> Scanner:
+def _diff(names: tuple[str | None, ...], head: bytes) -> OutlineScanner:
     del names, head
     return Diff()
 
 
-def _commits(head: bytes) -> Scanner | None:
+def _commits(head: bytes) -> OutlineScanner | None:
     if is_log(head):
         return Diff()
     return Oneline() if is_oneline(head) else None
 
 
-def _printed(names: tuple[str | None, ...], head: bytes) -> Scanner | None:
+def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
     return Symbols(language_of(names, head)) if _is_printed_source(head) else None
 
 
-def _prose(names: tuple[str | None, ...], head: bytes) -> Scanner | None:
+def _prose(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
     return _commits(head) or _printed(names, head)
 
 
-def _output(names: tuple[str | None, ...], head: bytes) -> Scanner:
+def _output(names: tuple[str | None, ...], head: bytes) -> OutlineScanner:
     return _commits(head) or _printed(names, head) or Phases()
 
 
-def _source(names: tuple[str | None, ...], head: bytes) -> Scanner:
+def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner:
     return _commits(head) or Symbols(language_of(names, head))
 
 

@@ -6,7 +6,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from coatcheck.core.text.inert import one_line
-from coatcheck.core.window import Extent, LineExtent, Place
+from coatcheck.core.window import Extent, LineExtent, Position
 
 MAX_ENTRIES: Final = 5_000
 """Entries that are looked for; of what has more, the first."""
@@ -41,7 +41,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """Lines that it removes."""
 
 
-class Found(Struct, frozen=True):
+class OutlineEntries(Struct, frozen=True):
     """The entries of an artifact, and how well it was looked at."""
 
     entries: list[Entry]
@@ -50,7 +50,7 @@ class Found(Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
-class Scanner(Protocol):
+class OutlineScanner(Protocol):
     """Finds entries in lines that stream past."""
 
     @property
@@ -58,19 +58,19 @@ class Scanner(Protocol):
         """As many as are kept were found."""
         ...
 
-    def feed(self, data: bytes, place: Place) -> None:
+    def feed(self, data: bytes, place: Position) -> None:
         """Look at whole lines, of which the first begins at this place."""
         ...
 
-    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """The entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         ...
 
 
-class Structure(Protocol):
+class OutlineReader(Protocol):
     """Reads the entries of a payload that is one structure off its beginning."""
 
-    def __call__(self, head: bytes, lines: int, *, whole: bool) -> Found:
+    def __call__(self, head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
         """Returns the entries; none where `head` is not the beginning of such a structure.
 
         Args:
@@ -84,9 +84,9 @@ class Structure(Protocol):
 class Landmarks(Struct, frozen=True, kw_only=True):
     """How the entries of one sort of payload are found. The row of a kind names one of these."""
 
-    scanner: Callable[[tuple[str | None, ...], bytes], Scanner | None]
+    scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None]
     """Given what the payload's file may be called and its first bytes: what finds entries line by line, if anything."""
-    structure: Structure | None = None
+    structure: OutlineReader | None = None
     """Used instead of a scanner."""
     whole_bytes: int | None = None
     """Payloads up to this size are given to `structure` whole; None: their beginning is enough, however large."""
@@ -94,19 +94,19 @@ class Landmarks(Struct, frozen=True, kw_only=True):
     """Whether entries are listed after sections. Otherwise the outline of what has sections is these alone."""
 
 
-class Start(Struct, frozen=True):
+class EntryStart(Struct, frozen=True):
     """Where an entry begins that reaches to the next of its level or above."""
 
     what: What
     title: str
     level: int
-    place: Place
+    place: Position
 
 
-def reaching(starts: list[Start], end: Place, *, ends_line: bool) -> list[Entry]:
+def reaching(starts: list[EntryStart], end: Position, *, ends_line: bool) -> list[Entry]:
     """Entries from their beginnings, in order."""
     out: list[Entry] = []
-    after: list[Place] = [end] * len(starts)
+    after: list[Position] = [end] * len(starts)
     open_: list[int] = []
     for number, start in enumerate(starts):
         while open_ and starts[open_[-1]].level >= start.level:

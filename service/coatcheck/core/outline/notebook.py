@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Found, titled
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, titled
 from coatcheck.core.window import Extent, LineExtent
 
 _MARK: Final = b'"nbformat"'
@@ -35,7 +35,7 @@ _cell: Final = msgspec.json.Decoder(_Cell).decode
 _output: Final = msgspec.json.Decoder(_Output).decode
 
 
-def of_notebook(data: bytes) -> Found | None:
+def of_notebook(data: bytes) -> OutlineEntries | None:
     """Returns the cells of a whole notebook (format 4 and later), or None for what is none."""
     if _MARK not in data:
         return None
@@ -62,7 +62,7 @@ def of_notebook(data: bytes) -> Found | None:
         entries.append(
             Entry(what="cell", title=title, path=f"$.cells[{number}]", detail=detail, lines=lines, bytes=extent)
         )
-    return Found(entries, len(cells) <= MAX_ENTRIES)
+    return OutlineEntries(entries, len(cells) <= MAX_ENTRIES)
 
 
 def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:

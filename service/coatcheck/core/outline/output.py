@@ -3,12 +3,12 @@
 import re
 from typing import Final, final
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
-from coatcheck.core.text.scan import Scan
-from coatcheck.core.window import Place
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
+from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.window import Position
 
 _STAMP: Final = r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,18}(?:Z|[+-][0-9:]{4,6})?\]? +)?"
-_PHASES: Final = Scan(
+_PHASES: Final = BlockPattern(
     rf"^{_STAMP}(?:##\[(?:group|section|command)\]|::group::|section_start:|={{3,}} ?[^= ].* ?={{3,}}\s*$"
     r"|-{3,} [^- ].* -{3,}\s*$|\*{3,} [^*]|> Task :|Step [0-9]+/[0-9]+ *:|#[0-9]+ \[[^\]]{1,60}\]|\$ \S|\+ \S|={2,}> \S"
     r"|make(?:\[[0-9]+\])?: Entering directory|\[INFO\] -{3,}< |PLAY \[|TASK \[|Stage \"|\[Pipeline\] (?:stage|\{ \())"
@@ -29,14 +29,14 @@ class Phases:
     """A Scanner. Phases are not nested: a program says where one begins, and seldom where it ends."""
 
     def __init__(self) -> None:
-        self._starts: list[Start] = []
+        self._starts: list[EntryStart] = []
 
     @property
     def full(self) -> bool:
         """See Scanner."""
         return len(self._starts) >= MAX_ENTRIES
 
-    def feed(self, data: bytes, place: Place) -> None:
+    def feed(self, data: bytes, place: Position) -> None:
         """See Scanner."""
         counted, here = 0, place
         for start, end, *_ in _PHASES.lines(data):
@@ -46,9 +46,9 @@ class Phases:
                 here, counted = here.after(data[counted:start]), start
                 line = data[start:end]
                 mark = _FIRST.match(line)
-                self._starts.append(Start("phase", titled(line[mark.end() if mark else 0 :]), 1, here))
+                self._starts.append(EntryStart("phase", titled(line[mark.end() if mark else 0 :]), 1, here))
 
-    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """See Scanner."""
         return reaching(self._starts, end, ends_line=ends_line)
 

@@ -9,7 +9,7 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.scan import BlockPattern
 
 _LINE: Final = 4_000
 """Bytes of a line above which it opens nothing."""
@@ -66,7 +66,7 @@ class _Lexicon(Struct, frozen=True):
     """The same for one language, compiled."""
 
     regions: tuple[_Region, ...]
-    openers: Scan
+    openers: BlockPattern
     tokens: re.Pattern[bytes]
 
 
@@ -77,7 +77,7 @@ def _lexicon(language: str) -> _Lexicon | None:
         hiding, regions = _LANGUAGES[language]
         named = [f"(?P<region{number}>{region.opener})" for number, region in enumerate(regions)]
         tokens = re.compile("|".join([*named, hiding]).encode(), re.MULTILINE)
-        _LEXICONS[language] = _Lexicon(regions, Scan("|".join(region.opener for region in regions)), tokens)
+        _LEXICONS[language] = _Lexicon(regions, BlockPattern("|".join(region.opener for region in regions)), tokens)
     return _LEXICONS[language]
 
 

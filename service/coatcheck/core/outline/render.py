@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.clip import Budget
+from coatcheck.core.clip import ClipBudget
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK
@@ -22,7 +22,7 @@ _DETAIL: Final = 300
 """Characters of an entry's detail."""
 
 
-class Rendered(Struct, frozen=True):
+class RenderedOutline(Struct, frozen=True):
     """An outline's text and how many entries are in it."""
 
     text: str
@@ -45,8 +45,15 @@ def line_of(entry: Entry) -> str:
 
 
 def render(
-    entries: list[Entry], first: int, limit: int, budget: Budget, tokenizer: Tokenizer, notices: list[str], *, more: str
-) -> Rendered:
+    entries: list[Entry],
+    first: int,
+    limit: int,
+    budget: ClipBudget,
+    tokenizer: Tokenizer,
+    notices: list[str],
+    *,
+    more: str,
+) -> RenderedOutline:
     """The entries from number `first` (from 0) on, at most `limit`.
 
     Args:
@@ -76,7 +83,7 @@ def render(
         text = "\n".join([*lines, *_last(first, shown, total, notices, more)])
         count = tokenizer.count(text)
         if count <= budget.tokens and len(text) <= budget.chars:
-            return Rendered(text, count, shown)
+            return RenderedOutline(text, count, shown)
         if len(lines) > 1:
             lines.pop()
         elif lines and len(lines[0]) > _LEAST:
@@ -85,7 +92,7 @@ def render(
             notices = []
         else:
             text = fit_text(text, budget.tokens, tokenizer)[: budget.chars]
-            return Rendered(text, tokenizer.count(text), shown)
+            return RenderedOutline(text, tokenizer.count(text), shown)
 
 
 def _last(first: int, shown: int, total: int, notices: list[str], more: str) -> list[str]:

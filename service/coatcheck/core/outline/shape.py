@@ -9,8 +9,8 @@ from typing import Final, cast
 
 from coatcheck.core.jsonpath.location import bracketed
 from coatcheck.core.outline.json_shape import Node, Open, merge
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Found, titled
-from coatcheck.core.structure.json_values import Reading, read_json
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, titled
+from coatcheck.core.structure.json_values import JsonReading, read_json
 from coatcheck.core.text.plural import plural
 
 _MEMBERS: Final = 40
@@ -18,11 +18,11 @@ _MEMBERS: Final = 40
 _MAP: Final = 60
 
 
-def of_json(head: bytes, *, whole: bool) -> Found:
+def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     """The places of a document that begins with `head`; none when it does not begin like JSON."""
     reading = read_json(head, whole=whole)
     if reading is None:
-        return Found([])
+        return OutlineEntries([])
     complete = reading.complete or (whole and reading.lines > 0 and reading.lines == _documents(head))
     root = Node()
     merge(root, reading.value if complete else _cut_short(reading))
@@ -53,7 +53,7 @@ def of_json(head: bytes, *, whole: bool) -> Found:
         notices.append(f"JSON lines: an array of its lines; {looked} {reading.lines:,} were looked at.")
     elif not complete:
         notices.append("Only its beginning was looked at.")
-    return Found(entries, complete and all_named and not queue, tuple(notices))
+    return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
 
 
 def _documents(head: bytes) -> int:
@@ -61,7 +61,7 @@ def _documents(head: bytes) -> int:
     return sum(1 for line in head.split(b"\n") if line.strip())
 
 
-def _cut_short(reading: Reading) -> object:
+def _cut_short(reading: JsonReading) -> object:
     """The value with the lists that may go on. Of JSON lines each was read whole, but there are more."""
     if reading.lines and isinstance(reading.value, list):
         return Open(cast("list[object]", reading.value))

@@ -11,10 +11,10 @@ from typing import Final, final
 from msgspec.structs import replace
 
 from coatcheck.core.outline.languages import PATTERNS, PREFIX, is_definition
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Start, reaching, titled
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
 from coatcheck.core.outline.regions import Regions
-from coatcheck.core.text.scan import Scan
-from coatcheck.core.window import Place
+from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.window import Position
 
 _LINE: Final = 600
 """Bytes of a line above which it is no definition; generated code is full of longer ones."""
@@ -23,7 +23,7 @@ _DEEPEST: Final = 8
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAIL: Final = b" \t\r\n{:=("
-_SCANS: dict[str, Scan] = {}
+_SCANS: dict[str, BlockPattern] = {}
 
 
 @final
@@ -32,10 +32,10 @@ class Symbols:
 
     def __init__(self, language: str) -> None:
         if language not in _SCANS:
-            _SCANS[language] = Scan(PATTERNS[language])
+            _SCANS[language] = BlockPattern(PATTERNS[language])
         self._scan = _SCANS[language]
         self._regions = Regions(language)
-        self._starts: list[Start] = []
+        self._starts: list[EntryStart] = []
         self._details: list[str | None] = []
         self._indents: list[int] = []
 
@@ -44,7 +44,7 @@ class Symbols:
         """See Scanner."""
         return len(self._starts) >= MAX_ENTRIES
 
-    def feed(self, data: bytes, place: Place) -> None:
+    def feed(self, data: bytes, place: Position) -> None:
         """See Scanner."""
         counted, here = 0, place
         regions = iter(self._regions.of(data))
@@ -65,10 +65,10 @@ class Symbols:
             here, counted = here.after(data[counted:start]), start
             indent = _INDENT.match(code)
             level = self._level(len(indent[0].expandtabs(_TAB)) if indent else 0)
-            self._starts.append(Start("symbol", title, level, here))
+            self._starts.append(EntryStart("symbol", title, level, here))
             self._details.append(_origin(prefix, here.newlines + 1))
 
-    def finish(self, end: Place, *, ends_line: bool) -> list[Entry]:
+    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """See Scanner."""
         entries = reaching(self._starts, end, ends_line=ends_line)
         return [

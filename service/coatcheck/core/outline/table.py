@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from coatcheck.core.outline.model import Entry, Found, titled
-from coatcheck.core.structure.delimited import read_table
+from coatcheck.core.outline.model import Entry, OutlineEntries, titled
+from coatcheck.core.structure.delimited_tables import read_table
 from coatcheck.core.text.plural import plural
 from coatcheck.core.window import LineExtent
 
@@ -11,14 +11,14 @@ _COLUMNS: Final = 1_000
 _EXAMPLE: Final = 40
 
 
-def of_table(head: bytes, lines: int) -> Found:
+def of_table(head: bytes, lines: int) -> OutlineEntries:
     """The columns of a table that begins with `head` and has so many lines; none when it is no table.
 
     A column is called as the first row says, which may be no header.
     """
     table = read_table(head)
     if table is None:
-        return Found([])
+        return OutlineEntries([])
     names, *body = table.rows
     entries = [
         Entry(what="rows", title="first row", lines=LineExtent(1, 1)),
@@ -31,7 +31,7 @@ def of_table(head: bytes, lines: int) -> Found:
             Entry(what="column", title=titled(name.encode("utf-8", "replace")) or f"(column {at + 1})", detail=detail)
         )
     more = len(names) - _COLUMNS
-    return Found(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
+    return OutlineEntries(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
 
 
 def _clipped(cell: str) -> str:

@@ -10,8 +10,8 @@ from typing import Final, final
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.clip import Budget
-from coatcheck.core.passages.rank import Rated
+from coatcheck.core.clip import ClipBudget
+from coatcheck.core.passages.rank import RatedUnit
 
 FILL: Final = 0.2
 """Share of the best score below which nothing is shown for its own sake, where a budget is to be used."""
@@ -24,11 +24,11 @@ _GAP: Final = 2
 _MISSES: Final = 24
 """Candidates that do not fit before no more are tried."""
 
-Cost = Callable[[Rated], tuple[int, int]]
+Cost = Callable[[RatedUnit], tuple[int, int]]
 """Tokens and characters of a unit as it is shown."""
 
 
-class Run(Struct, frozen=True):
+class UnitRun(Struct, frozen=True):
     """Units that are shown together: numbers `first` to before `end`."""
 
     first: int
@@ -39,7 +39,7 @@ class Run(Struct, frozen=True):
 class Chooser:
     """Chooses from the units of one document, as often as asked."""
 
-    def __init__(self, rated: list[Rated], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
+    def __init__(self, rated: list[RatedUnit], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
         """Prepare the candidates.
 
         Args:
@@ -60,7 +60,7 @@ class Chooser:
         self._tokens = self._chars = 0
         self._chosen = bytearray()
 
-    def choose(self, budget: Budget) -> list[Run]:
+    def choose(self, budget: ClipBudget) -> list[UnitRun]:
         """Returns passages for about the budget, their seams included, best first; none where no unit fits."""
         self._tokens, self._chars = budget.tokens, budget.chars
         self._chosen = bytearray(len(self._rated) + 2)  # by unit + 1: whether it is chosen; the two ends never are
@@ -75,16 +75,16 @@ class Chooser:
         self._grow()
         return sorted(self._runs(), key=lambda run: (-self._best(run), run.first))
 
-    def _runs(self) -> list[Run]:
+    def _runs(self) -> list[UnitRun]:
         """What is chosen, in document order."""
-        out: list[Run] = []
+        out: list[UnitRun] = []
         chosen, joins = self._chosen, self._joins
         first = chosen.find(1)
         while first > 0:
             end = first + 1
             while chosen[end] and joins[end - 1]:
                 end += 1
-            out.append(Run(first - 1, end - 1))
+            out.append(UnitRun(first - 1, end - 1))
             first = chosen.find(1, end)
         return out
 
@@ -129,7 +129,7 @@ class Chooser:
         chosen[first + 1 : end + 1] = b"\1" * (end - first)
         return True
 
-    def _best(self, run: Run) -> float:
+    def _best(self, run: UnitRun) -> float:
         return max(self._scores[run.first : run.end])
 
     def _cost(self, unit: int) -> tuple[int, int]:
@@ -139,7 +139,7 @@ class Chooser:
         return cost
 
 
-def _candidates(rated: list[Rated], floor: float, grain: int) -> list[tuple[int, int]]:
+def _candidates(rated: list[RatedUnit], floor: float, grain: int) -> list[tuple[int, int]]:
     """Each unit, or each with those after it that `grain` has room for, as first unit and end; the best first.
 
     Runs are rated by sums of squares, so that in them one good unit outweighs several poor ones.

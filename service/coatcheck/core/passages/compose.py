@@ -13,16 +13,16 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.core.clip import Budget
-from coatcheck.core.passages.choose import FILL, Chooser, Run
+from coatcheck.core.clip import ClipBudget
+from coatcheck.core.passages.choose import FILL, Chooser, UnitRun
 from coatcheck.core.passages.lead import lead_line
-from coatcheck.core.passages.rank import Part, Rated
+from coatcheck.core.passages.rank import DocumentPart, RatedUnit
 from coatcheck.core.text.excerpt import fit_head
 from coatcheck.core.text.inert import MARK, inert, one_line
 from coatcheck.core.text.terminal import hidden_ranges
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import Section
-from coatcheck.core.window import Extent, Places, Window, decode, window
+from coatcheck.core.window import Extent, LineIndex, Window, decode, window
 
 BRIEF: Final = 300
 """Budget in tokens under which every word counts, as in cards: ranges by lines alone."""
@@ -61,7 +61,7 @@ class Passage(Struct, frozen=True):
     """How well its best sentence or line answers: comparable within one answer only."""
 
 
-class Composed(Struct, frozen=True):
+class PassageText(Struct, frozen=True):
     """An answer's text and what it is made of."""
 
     text: str
@@ -70,10 +70,10 @@ class Composed(Struct, frozen=True):
 
 
 def compose(
-    rated: list[Rated],
-    parts: list[Part],
+    rated: list[RatedUnit],
+    parts: list[DocumentPart],
     whole: Extent,
-    budget: Budget,
+    budget: ClipBudget,
     tokenizer: Tokenizer,
     last: str,
     *,
@@ -81,7 +81,7 @@ def compose(
     grain: int = 0,
     sections: Sequence[Section] = (),
     layout: Layout = "ranked",
-) -> Composed:
+) -> PassageText:
     """Returns the best passages within the budget, and the line `last` of ours after them, if any.
 
     Args:
@@ -103,17 +103,17 @@ def compose(
 class _Composing:
     def __init__(
         self,
-        rated: list[Rated],
-        parts: list[Part],
+        rated: list[RatedUnit],
+        parts: list[DocumentPart],
         whole: Extent,
-        budget: Budget,
+        budget: ClipBudget,
         tokenizer: Tokenizer,
         sections: Sequence[Section],
         layout: Layout,
     ) -> None:
         self._rated = rated
         self._parts = parts
-        self._places = [Places(part.place, part.data) for part in parts]
+        self._places = [LineIndex(part.place, part.data) for part in parts]
         self._hidden = [hidden_ranges(part.data) for part in parts]
         self._whole = whole
         self._budget = budget
@@ -124,12 +124,12 @@ class _Composing:
         self._layout = layout
         self._density = self._dense() if budget.tokens > _COUNTED else None
 
-    def run(self, last: str, floor: float, grain: int) -> Composed:
+    def run(self, last: str, floor: float, grain: int) -> PassageText:
         seam = _GAP_SEAM if self._layout == "marked" else _BRIEF_SEAM if self._brief else _SEAM
         chooser = Chooser(self._rated, self._cost, seam, floor=floor, grain=grain)
         tokens = self._budget.tokens - (self._tokenizer.count(f"\n{last}") if last else 0)
         chars = self._budget.chars - len(last)
-        while runs := chooser.choose(Budget(tokens, chars)):
+        while runs := chooser.choose(ClipBudget(tokens, chars)):
             runs = runs if self._layout == "ranked" else sorted(runs, key=lambda run: run.first)
             made = self._render([self._passage(*self._edges(run)) for run in runs], last)
             over = made.tokens - self._budget.tokens, len(made.text) - self._budget.chars
@@ -146,7 +146,7 @@ class _Composing:
         size = max(1, sum(unit.end - unit.start + 1 for unit in best))
         return self._tokenizer.count(text) / size, len(text) / size
 
-    def _cost(self, unit: Rated) -> tuple[int, int]:
+    def _cost(self, unit: RatedUnit) -> tuple[int, int]:
         if self._density is not None:
             size = unit.end - unit.start
             return math.ceil(size * self._density[0]), math.ceil(size * self._density[1])
@@ -169,7 +169,7 @@ class _Composing:
             at = min(end, base + high)
         return inert(decode(b"".join([*shown, self._bytes(part, at, end)])))
 
-    def _edges(self, run: Run) -> tuple[int, int, int, float]:
+    def _edges(self, run: UnitRun) -> tuple[int, int, int, float]:
         """Part, start and end of a run without the blanks around it, and its score."""
         units = self._rated[run.first : run.end]
         part, start, end = units[0].part, units[0].start, units[-1].end
@@ -191,11 +191,11 @@ class _Composing:
             score=round(score, 3),
         )
 
-    def _render(self, made: list[tuple[int, Passage]], last: str) -> Composed:
+    def _render(self, made: list[tuple[int, Passage]], last: str) -> PassageText:
         passages = [passage for _, passage in made]
         lines = self._with_gaps(passages) if self._layout == "marked" else self._with_places(made)
         text = "\n".join([*lines, last] if last else lines)
-        return Composed(text, self._tokenizer.count(text), passages)
+        return PassageText(text, self._tokenizer.count(text), passages)
 
     def _with_places(self, made: list[tuple[int, Passage]]) -> list[str]:
         return [line for part, each in made for line in (self._seam(part, each), each.text.removesuffix("\n"))]
@@ -251,7 +251,7 @@ class _Composing:
         after = end == self._whole.end or _LINE_ENDS.match(data, end - base) is not None
         return before and after
 
-    def _piece(self, last: str) -> Composed | None:
+    def _piece(self, last: str) -> PassageText | None:
         """As much of the best unit as fits, from its first term on; without the last line if need be."""
         best = max(self._rated, key=lambda unit: (unit.score, -unit.start), default=None)
         if best is None or best.score <= 0:

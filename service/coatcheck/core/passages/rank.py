@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from coatcheck.core.passages.regions import Weights
-from coatcheck.core.passages.scan import NONE, Finder, Ints
+from coatcheck.core.passages.regions import TermWeights
+from coatcheck.core.passages.scan import NONE, Ints, TermFinder
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import markup, units
 from coatcheck.core.passages.worth import MEANT, Floats, worth_at, worths
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import blanked
-from coatcheck.core.window import Place
+from coatcheck.core.window import Position
 
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.6
@@ -59,14 +59,14 @@ Places = list[tuple[int, int]]
 """Ranges of bytes that follow each other: units, or what is hidden."""
 
 
-class Part(Struct, frozen=True):
+class DocumentPart(Struct, frozen=True):
     """Some of a document's bytes, and where they begin."""
 
-    place: Place
+    place: Position
     data: bytes
 
 
-class Rated(Struct, frozen=True):
+class RatedUnit(Struct, frozen=True):
     """A unit and how well it answers. `part` numbers what it was found in; `hit` is where its first term begins."""
 
     start: int
@@ -110,7 +110,7 @@ class _Hits(Struct, frozen=True):
     worth: Floats
 
 
-def earlier_first(rated: list[Rated], size: int) -> list[Rated]:
+def earlier_first(rated: list[RatedUnit], size: int) -> list[RatedUnit]:
     """Returns the units of a document of `size` bytes that its sender ranked: the earlier, the higher rated."""
     return [structs.replace(unit, score=unit.score * (1 - _LATE * unit.start / max(1, size))) for unit in rated]
 
@@ -119,15 +119,15 @@ def earlier_first(rated: list[Rated], size: int) -> list[Rated]:
 class Ranking:
     """Rates the units of parts of one document. Pure, but not for several threads at once."""
 
-    def __init__(self, terms: tuple[Term, ...], weights: Weights) -> None:
+    def __init__(self, terms: tuple[Term, ...], weights: TermWeights) -> None:
         self._terms = terms
         self._weights = np.array(weights.each)[:, None]
         phrases = {number for number, term in enumerate(terms) if term.role == "phrase"}
-        self._finder = Finder(terms, frozenset(weights.missing) | phrases)
+        self._finder = TermFinder(terms, frozenset(weights.missing) | phrases)
         there = phrases - set(weights.missing)
-        self._phrase = Scan(terms[min(there)].pattern, ignore_case=True).find if there else None
+        self._phrase = BlockPattern(terms[min(there)].pattern, ignore_case=True).find if there else None
 
-    def of_parts(self, parts: list[Part], *, page: bool) -> list[Rated]:
+    def of_parts(self, parts: list[DocumentPart], *, page: bool) -> list[RatedUnit]:
         """Every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
         datas = [blanked(part.data) for part in parts]
         places = [units(data, 0) for data in datas]
@@ -140,16 +140,16 @@ class Ranking:
         fresh = np.flatnonzero(np.diff(hits.column, prepend=-1))
         first = columns.first.copy()
         first[hits.column[fresh]] = hits.at[fresh]
-        rated: list[Rated] = []
+        rated: list[RatedUnit] = []
         for number, (part, each_place) in enumerate(zip(parts, places, strict=True)):
             base, own = part.place.byte, columns.of(number)
             rated += [
-                Rated(base + start, base + end, score, number, base + hit)
+                RatedUnit(base + start, base + end, score, number, base + hit)
                 for (start, end), score, hit in zip(each_place, scores[own].tolist(), first[own].tolist(), strict=True)
             ]
         return rated if self._phrase is None else self._phrases_first(rated, parts)
 
-    def _phrases_first(self, rated: list[Rated], parts: list[Part]) -> list[Rated]:
+    def _phrases_first(self, rated: list[RatedUnit], parts: list[DocumentPart]) -> list[RatedUnit]:
         """Units in which the phrase begins, rated above all others: not so far above that these are not shown."""
         ends: list[list[int]] = [[] for _ in parts]
         for unit in rated:
@@ -158,7 +158,7 @@ class Ranking:
         if not any(said):
             return rated
         best = max((unit.score for unit in rated), default=0.0)
-        out: list[Rated] = []
+        out: list[RatedUnit] = []
         for unit in rated:
             base, there = parts[unit.part].place.byte, said[unit.part]
             nth = bisect_left(there, unit.start - base)

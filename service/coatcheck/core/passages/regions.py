@@ -25,14 +25,14 @@ _NEIGHBOUR: Final = 0.5
 _TOGETHER: Final = 0.2
 
 
-class Weights(Struct, frozen=True):
+class TermWeights(Struct, frozen=True):
     """Of each term, by its number: 0 for those that are not there."""
 
     each: tuple[float, ...]
     missing: tuple[int, ...]
 
 
-def weigh(hits: Hits, terms: tuple[Term, ...]) -> Weights:
+def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
     """The weight of each term: its own, times what its rarity in the document says (as in BM25)."""
     cells = max(1, -(-hits.end // CELL))
     pairs = np.unique(hits.terms * cells + hits.at // CELL)
@@ -40,10 +40,12 @@ def weigh(hits: Hits, terms: tuple[Term, ...]) -> Weights:
     counts[list(hits.everywhere)] = cells / 2
     rarity = np.log1p((cells - counts + 0.5) / (counts + 0.5))
     each = tuple(t.weight * float(r) if c else 0.0 for t, r, c in zip(terms, rarity, counts, strict=True))
-    return Weights(each, tuple(number for number, count in enumerate(counts) if not count))
+    return TermWeights(each, tuple(number for number, count in enumerate(counts) if not count))
 
 
-def regions(hits: Hits, weights: Weights, size: int, *, most: int = MAX_REGIONS, whole: int = WHOLE) -> list[Extent]:
+def regions(
+    hits: Hits, weights: TermWeights, size: int, *, most: int = MAX_REGIONS, whole: int = WHOLE
+) -> list[Extent]:
     """Returns at most `most` parts that may hold the best answers, in order, apart from each other.
 
     A document of at most `whole` bytes is one part.
@@ -73,7 +75,7 @@ def regions(hits: Hits, weights: Weights, size: int, *, most: int = MAX_REGIONS,
     return out
 
 
-def _scores(hits: Hits, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+def _scores(hits: Hits, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
     """Cells with hits, and how well each and what stands next to it answers."""
     count = len(weights.each)
     pairs = np.unique(hits.at // CELL * count + hits.terms)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from coatcheck.core.passages.fold import fold
 from coatcheck.core.passages.terms import Term
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import blanked
 
 MAX_HITS: Final = 8_000
@@ -63,7 +63,7 @@ class Hits(Struct, frozen=True):
 
 
 @final
-class Finder:
+class TermFinder:
     """Finds any of some terms. Not safe to use from several threads at once: it remembers spellings."""
 
     def __init__(self, terms: tuple[Term, ...], without: frozenset[int] = frozenset()) -> None:
@@ -148,9 +148,9 @@ def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start:
 
 
 @lru_cache(maxsize=8)
-def _compiled(pattern: str) -> Scan:
+def _compiled(pattern: str) -> BlockPattern:
     """A pattern compiled: the same terms are looked for several times for one answer."""
-    return Scan(pattern, ignore_case=True)
+    return BlockPattern(pattern, ignore_case=True)
 
 
 def _nowhere(_data: bytes, _start: int, _end: int | None) -> None:
@@ -158,7 +158,7 @@ def _nowhere(_data: bytes, _start: int, _end: int | None) -> None:
 
 
 @final
-class Scanner:
+class PassageScanner:
     """One pass. `feed` it blocks that follow each other from byte 0 on, the last with `last=True`.
 
     Attributes:
@@ -177,7 +177,7 @@ class Scanner:
         self._everywhere: frozenset[int] = frozenset()
         self._words_end: int | None = None
         """Where looking for words ended, all of them being everywhere."""
-        self._finder = Finder(terms)
+        self._finder = TermFinder(terms)
         self._carry = b""
         self._base = 0
         self._next = 0
@@ -280,4 +280,4 @@ class Scanner:
         self._everywhere = frozenset(given_up)
         self._at = array("q", np.array(self._at, dtype=np.int64)[keep].tobytes())
         self._term = array("q", terms[keep].tobytes())
-        self._finder = Finder(self._terms, self._everywhere)
+        self._finder = TermFinder(self._terms, self._everywhere)

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.redact.engine import Expression
-from coatcheck.core.redact.filler import Secret
+from coatcheck.core.redact.filler import SecretRange
 
 _SIGN: Final = Expression(
     r"&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]{1,3}|#[xX][0-9a-fA-F]{1,2});|\\+u00[2-7][0-9a-fA-F]", groups=False
@@ -26,7 +26,7 @@ _BETWEEN: Final = b"\n\0\n"
 """Stands for what is not looked at; nothing goes on across it."""
 
 
-class Plain(Struct, frozen=True):
+class PlainSigns(Struct, frozen=True):
     """The surroundings of all signs that are written out, as they read."""
 
     data: bytes
@@ -48,7 +48,7 @@ class Plain(Struct, frozen=True):
         return (low + into, low + into + 1) if size == high - low else (low, high)
 
 
-def plain(data: bytes) -> Plain | None:
+def plain(data: bytes) -> PlainSigns | None:
     """What is written out as it reads; None where nothing is."""
     if b"&" not in data and b"\\u00" not in data:
         return None
@@ -72,12 +72,12 @@ def plain(data: bytes) -> Plain | None:
             raw.append((begin, end))
         at = end
     starts = list(accumulate(map(len, pieces[:-1]), initial=0))
-    return Plain(b"".join(pieces), starts, raw)
+    return PlainSigns(b"".join(pieces), starts, raw)
 
 
-def unescaped(found: list[Secret], text: Plain) -> list[Secret]:
+def unescaped(found: list[SecretRange], text: PlainSigns) -> list[SecretRange]:
     """What was found in `text.data`, where it is in the text."""
-    return [Secret(*text.place(each.start, each.end), each.rule) for each in found]
+    return [SecretRange(*text.place(each.start, each.end), each.rule) for each in found]
 
 
 @lru_cache(1024)

@@ -45,7 +45,7 @@ _BRIEF: Final = "•"
 """One token, for where a marker does not fit."""
 
 
-class Secret(Struct, frozen=True, order=True):
+class SecretRange(Struct, frozen=True, order=True):
     """A range of bytes that is not to be shown, and the number of the rule that found it."""
 
     start: int
@@ -53,9 +53,9 @@ class Secret(Struct, frozen=True, order=True):
     rule: int
 
 
-def merged(found: list[Secret]) -> list[Secret]:
+def merged(found: list[SecretRange]) -> list[SecretRange]:
     """In order, without overlaps: what overlaps or touches is one, named by the longest part of it."""
-    out: list[Secret] = []
+    out: list[SecretRange] = []
     longest = 0
     for each in sorted(found):
         size = each.end - each.start
@@ -63,14 +63,14 @@ def merged(found: list[Secret]) -> list[Secret]:
             last = out[-1]
             rule = each.rule if size >= longest else last.rule
             longest = max(size, longest)
-            out[-1] = Secret(last.start, max(last.end, each.end), rule)
+            out[-1] = SecretRange(last.start, max(last.end, each.end), rule)
         else:
             out.append(each)
             longest = size
     return out
 
 
-def fill(data: bytes, secrets: list[Secret], base: int = 0, *, text: bool = True) -> bytes:
+def fill(data: bytes, secrets: list[SecretRange], base: int = 0, *, text: bool = True) -> bytes:
     """`data` with fillers in place of secrets, which count from `base` bytes before it and may reach beyond it.
 
     In what is no `text`, other DEL bytes stay.

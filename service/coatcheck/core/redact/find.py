@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from coatcheck.core.redact.encoded import decoded, places
+from coatcheck.core.redact.base64_text import decoded, places
 from coatcheck.core.redact.engine import Expression, Spans
 from coatcheck.core.redact.entities import plain, unescaped
-from coatcheck.core.redact.filler import Secret, merged
+from coatcheck.core.redact.filler import SecretRange, merged
 from coatcheck.core.redact.keys import keys
-from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, Allowed, Rule, RuleSet, loosened, uncaptured
-from coatcheck.core.redact.words import Words
+from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, AllowedMatch, RedactionRule, RuleSet, loosened, uncaptured
+from coatcheck.core.redact.words import RuleWords
 
 _NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
 """Between a name and its secret, as the set has it."""
@@ -38,7 +38,7 @@ MARGIN: Final = 8 * 1024
 """Bytes around a text in which what is cut by its ends is found; keys go on for longer and are found by their lines."""
 
 
-class Finder:
+class SecretFinder:
     """Finds by one set of rules. Safe to use from several threads at once."""
 
     def __init__(self, rules: RuleSet) -> None:
@@ -59,10 +59,10 @@ class Finder:
             Expression("|".join(f"(?:{source})" for source in together), groups=False) if together else None
         )
         self._names = Expression(_names_of(self._named), groups=False) if self._named else None
-        self._nearby, self._announcing = Words([*self._plain, *self._own]), Words(self._named)
+        self._nearby, self._announcing = RuleWords([*self._plain, *self._own]), RuleWords(self._named)
         self._words = Expression(_WORDS, groups=False) if self._spread else None
 
-    def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Secret]:
+    def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
         """The secrets in `data`, in order, without overlaps.
 
         Not `begins`, or not `ends`: the bytes are a part of something, and a key may be cut off there.
@@ -76,8 +76,8 @@ class Finder:
             found += unescaped(self._in(text.data, begins=True, ends=True), text)
         return merged(found)
 
-    def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[Secret]:
-        found: list[Secret] = []
+    def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[SecretRange]:
+        found: list[SecretRange] = []
         if self._key is not None:
             found += keys(data, self._key, begins=begins, ends=ends)
         if self._together is not None:
@@ -99,7 +99,7 @@ class Finder:
             begin, end = match[0]
             at = max(told(begin, end), begin + 1)
 
-    def _tried(self, rules: list[Rule], data: bytes, begin: int, end: int, found: list[Secret]) -> int:
+    def _tried(self, rules: list[RedactionRule], data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
         """Try rules where they may match; what comes of it, and where to look on."""
         last = 0
         for rule in rules:
@@ -112,7 +112,7 @@ class Finder:
                 last = max(last, secret.end)
         return last or begin + 1
 
-    def _announced(self, data: bytes, begin: int, end: int, found: list[Secret]) -> int:
+    def _announced(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
         """Try the rules whose names announce something there."""
         for rule in self._announcing.rules(data[begin : end + _FAR]):
             match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
@@ -121,7 +121,7 @@ class Finder:
                 found += [] if secret is None else [secret]
         return end - 8 if end - 8 > begin else end
 
-    def _over_lines(self, data: bytes, begin: int, end: int, found: list[Secret]) -> int:
+    def _over_lines(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
         low, high = max(0, begin - _SPREAD), min(len(data), end + _SPREAD)
         for rule in self._spread:
             at = low if rule.name.startswith("kubernetes") else max(0, begin - _LEADS)
@@ -131,7 +131,7 @@ class Finder:
                 at = max(match[0][1], at + 1)
         return end
 
-    def _judged(self, rule: Rule, data: bytes, match: Spans) -> Secret | None:
+    def _judged(self, rule: RedactionRule, data: bytes, match: Spans) -> SecretRange | None:
         """The secret of a match, unless it is none by the set's own exceptions."""
         start, end = _extent(rule, match)
         secret = data[start:end]
@@ -143,7 +143,7 @@ class Finder:
         if not rule.named and data[end - 1] in _REST:  # otherwise it has ended, with what the rule asks for behind it
             while end < len(data) and data[end] in _REST:
                 end += 1
-        return Secret(start, end, rule.number)
+        return SecretRange(start, end, rule.number)
 
 
 def entropy(secret: bytes) -> float:
@@ -152,13 +152,13 @@ def entropy(secret: bytes) -> float:
     return -sum(n / size * math.log2(n / size) for n in Counter(secret).values()) if size else 0.0
 
 
-def _extent(rule: Rule, match: Spans) -> tuple[int, int]:
+def _extent(rule: RedactionRule, match: Spans) -> tuple[int, int]:
     """Where the secret is: the longest group, or all of it."""
     best = max(match[1:], key=lambda span: span[1] - span[0], default=(0, 0))
     return match[0] if rule.whole or best[1] <= best[0] else best
 
 
-def _allows(each: Allowed, data: bytes, match: Spans, secret: bytes) -> bool:
+def _allows(each: AllowedMatch, data: bytes, match: Spans, secret: bytes) -> bool:
     if each.stopwords:
         low = secret.lower()
         if any(word in low for word in each.stopwords):
@@ -184,13 +184,13 @@ def _word_start(data: bytes, at: int) -> int:
     return at
 
 
-def _names_of(rules: list[Rule]) -> str:
+def _names_of(rules: list[RedactionRule]) -> str:
     """An expression for the names that announce secrets, with what follows them."""
     names = sorted({uncaptured(_name_of(rule)) for rule in rules})
     return f"(?i)(?:{'|'.join(names)}){_NEXT}{_NAMED}"
 
 
-def _name_of(rule: Rule) -> str:
+def _name_of(rule: RedactionRule) -> str:
     """The part of an expression that is the name."""
     source = rule.source
     end = source.index(_NAME)

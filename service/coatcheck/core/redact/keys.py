@@ -6,7 +6,7 @@ Also in one line, with `\n` written out, as JSON and environment files have them
 import re
 from typing import Final
 
-from coatcheck.core.redact.filler import Secret
+from coatcheck.core.redact.filler import SecretRange
 
 LONGEST: Final = 64 * 1024
 """Bytes of a key with its lines; an RSA key of 16,384 bits has 13,000."""
@@ -27,11 +27,11 @@ _SHORTEST: Final = 24
 """Bytes of a body under which there is no key, but talk of one."""
 
 
-def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> list[Secret]:
+def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
     """The private keys in `data`. Not `begins`, or not `ends`: something before, or after it, is not in it."""
     if b"PRIVATE KEY" not in data:
         return []
-    out: list[Secret] = []
+    out: list[SecretRange] = []
     at = 0
     while (begin := _BEGIN.search(data, at)) is not None:
         limit = begin.end() + LONGEST
@@ -42,11 +42,11 @@ def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> l
         at = max(begin.end(), stop)
         body = (end.start() if end is not None and whole else stop) - begin.end()
         if body >= _SHORTEST or (stop == len(data) and not ends):
-            out.append(Secret(begin.start(), stop, rule))
+            out.append(SecretRange(begin.start(), stop, rule))
     first = _END.search(data)
     if first is not None and not begins and (not out or first.start() < out[0].start):
         back = _BACK.match(data[max(0, first.start() - LONGEST) : first.start()][::-1])
-        out.append(Secret(first.start() - (back.end() if back is not None else 0), first.end(), rule))
+        out.append(SecretRange(first.start() - (back.end() if back is not None else 0), first.end(), rule))
     return out
 
 

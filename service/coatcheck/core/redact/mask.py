@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Sample
-from coatcheck.core.redact.filler import Secret, fill, marker, merged, reveal, rules_in
-from coatcheck.core.redact.find import Finder
+from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.redact.filler import SecretRange, fill, marker, merged, reveal, rules_in
+from coatcheck.core.redact.find import SecretFinder
 from coatcheck.core.survey.region import Region
 from coatcheck.core.tokens import Tokenizer
 
@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 4
 _CUT_SHORT: Final = re.compile(r"[\w+/=.:~-]{4,}…?\Z")
 
 
-class Masked(Struct, frozen=True):
+class MaskedSecrets(Struct, frozen=True):
     """How many secrets are masked in a text, and by which rules."""
 
     count: int
@@ -37,20 +37,20 @@ class Masked(Struct, frozen=True):
         return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{named}"
 
 
-NOTHING: Final = Masked(0, ())
+NOTHING: Final = MaskedSecrets(0, ())
 
 
 class Mask:
     """Masks what one set of rules finds. Safe to use from several threads at once."""
 
-    def __init__(self, finder: Finder, starts: tuple[str, ...] = ()) -> None:
+    def __init__(self, finder: SecretFinder, starts: tuple[str, ...] = ()) -> None:
         """Make it; `starts` are what secrets begin with, by which one is known that is cut off."""
         self._finder = finder
         self.names = finder.names
         self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
 
-    def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Secret]:
-        """See `Finder.find`."""
+    def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
+        """See `SecretFinder.find`."""
         return self._finder.find(data, begins=begins, ends=ends)
 
     def filled(self, data: bytes) -> bytes:
@@ -94,7 +94,9 @@ class Mask:
         """Markers in place of fillers."""
         return reveal(text, self.names, brief=brief)
 
-    def sample(self, sample: Sample, fragments: tuple[Region, ...] = ()) -> tuple[Sample, Masked, tuple[Region, ...]]:
+    def sample(
+        self, sample: PayloadSample, fragments: tuple[Region, ...] = ()
+    ) -> tuple[PayloadSample, MaskedSecrets, tuple[Region, ...]]:
         """A sample and fragments of what lies between its ends as they may be looked at, and what is masked in them.
 
         What may be a secret that its inner ends cut off is masked as well. A function of the sample alone, so that the
@@ -110,9 +112,9 @@ class Mask:
         counts = Counter([*rules_in(head), *rules_in(tail), *(rule for each in parts for rule in rules_in(each.data))])
         return replace(sample, head=head, tail=tail, masked=self.names), self._masked(counts), parts
 
-    def _masked(self, counts: Counter[int]) -> Masked:
+    def _masked(self, counts: Counter[int]) -> MaskedSecrets:
         named = Counter({self.names[n]: count for n, count in counts.items() if n < len(self.names)})
-        return Masked(sum(named.values()), tuple(sorted(named, key=lambda name: (-named[name], name))))
+        return MaskedSecrets(sum(named.values()), tuple(sorted(named, key=lambda name: (-named[name], name))))
 
     def _part(self, data: bytes, *, begins: bool, ends: bool) -> bytes:
         secrets = self.find(data, begins=begins, ends=ends)
@@ -120,10 +122,10 @@ class Mask:
         blanks = (b"\n", b" ", b"\t")
         if not ends:
             at = max(data.rfind(blank, len(data) - _EDGE) + 1 for blank in blanks)
-            secrets.append(Secret(max(at, len(data) - _EDGE), len(data), nobodys))
+            secrets.append(SecretRange(max(at, len(data) - _EDGE), len(data), nobodys))
         if not begins:
             places = [place for place in (data.find(blank, 0, _EDGE) for blank in blanks) if place >= 0]
-            secrets.append(Secret(0, min(places, default=_EDGE), nobodys))
+            secrets.append(SecretRange(0, min(places, default=_EDGE), nobodys))
         return fill(data, merged([each for each in secrets if each.start < each.end]))
 
 

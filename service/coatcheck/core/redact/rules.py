@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from coatcheck.core.redact.engine import Expression
-from coatcheck.core.redact.own import OWN, OwnRule
+from coatcheck.core.redact.own_rules import OWN, OwnRule
 
 GENERIC: Final = "generic-api-key"
 PRIVATE_KEY: Final = "private-key"
@@ -68,7 +68,7 @@ _COUNT: Final = 6
 _NO_PATHS: Final = "a payload has no path"
 
 
-class Allowed(Struct, frozen=True):
+class AllowedMatch(Struct, frozen=True):
     """When a match is no secret."""
 
     patterns: tuple[Expression, ...]
@@ -77,7 +77,7 @@ class Allowed(Struct, frozen=True):
     """`secret`, `match` or `line`."""
 
 
-class Rule(Struct, frozen=True):
+class RedactionRule(Struct, frozen=True):
     """One way in which secrets are written."""
 
     number: int
@@ -94,10 +94,10 @@ class Rule(Struct, frozen=True):
     named: bool
     """A name before the secret announces it: alone it could be anything."""
     own: bool = False
-    allowed: tuple[Allowed, ...] = ()
+    allowed: tuple[AllowedMatch, ...] = ()
 
 
-class LeftOut(Struct, frozen=True):
+class UnusedRule(Struct, frozen=True):
     """A rule of the set, or a part of one, that is not used."""
 
     rule: str
@@ -107,9 +107,9 @@ class LeftOut(Struct, frozen=True):
 class RuleSet(Struct, frozen=True):
     """Rules, compiled."""
 
-    rules: tuple[Rule, ...]
-    left_out: tuple[LeftOut, ...]
-    allowed: Allowed
+    rules: tuple[RedactionRule, ...]
+    left_out: tuple[UnusedRule, ...]
+    allowed: AllowedMatch
     """For every rule of the set."""
 
     @property
@@ -133,22 +133,22 @@ def read_rules(toml: str, *, asked: Iterable[str] = (), off: Iterable[str] = ())
     unwanted = {**DEFAULT_OFF, **dict.fromkeys(off, "switched off")}
     for name in asked:
         unwanted.pop(name, None)
-    left: list[LeftOut] = []
+    left: list[UnusedRule] = []
     used = [rule for rule in OWN if rule.name not in unwanted]
-    rules: list[Rule] = [_own(number, rule) for number, rule in enumerate(used)]
+    rules: list[RedactionRule] = [_own(number, rule) for number, rule in enumerate(used)]
     for raw in cast("list[dict[str, Any]]", config["rules"]):
         why = _why_not(raw, unwanted)
         if why is not None:
-            left.append(LeftOut(raw["id"], why))
+            left.append(UnusedRule(raw["id"], why))
             continue
         try:
             rule, parts = _rule(len(rules), raw)
         except ValueError as error:
-            left.append(LeftOut(raw["id"], f"RE2 does not take its expression: {error}"))
+            left.append(UnusedRule(raw["id"], f"RE2 does not take its expression: {error}"))
             continue
         rules.append(rule)
         left += parts
-    left += [LeftOut(rule.name, unwanted[rule.name]) for rule in OWN if rule.name in unwanted]
+    left += [UnusedRule(rule.name, unwanted[rule.name]) for rule in OWN if rule.name in unwanted]
     allowed, _ = _allowed(cast("dict[str, Any]", config.get("allowlist", {})))
     return RuleSet(tuple(rules), tuple(left), allowed)
 
@@ -159,9 +159,9 @@ def _why_not(raw: dict[str, Any], unwanted: dict[str, str]) -> str | None:
     return _ELSEWHERE.get(raw["id"]) or unwanted.get(raw["id"])
 
 
-def _own(number: int, rule: OwnRule) -> Rule:
-    allowed = Allowed(tuple(Expression(each) for each in rule.allowed), (), "secret")
-    return Rule(
+def _own(number: int, rule: OwnRule) -> RedactionRule:
+    allowed = AllowedMatch(tuple(Expression(each) for each in rule.allowed), (), "secret")
+    return RedactionRule(
         number=number,
         name=rule.name,
         pattern=Expression(rule.expression),
@@ -175,19 +175,19 @@ def _own(number: int, rule: OwnRule) -> Rule:
     )
 
 
-def _rule(number: int, raw: dict[str, Any]) -> tuple[Rule, list[LeftOut]]:
+def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedRule]]:
     expression = cast("str", raw["regex"])
     named = _LEAD in expression
     without, why_without = _WITHOUT.get(raw["id"], ("", ""))
     source = _adapted(expression.replace(without, ""), named=named)
-    allowed: list[Allowed] = []
-    left = [LeftOut(raw["id"], f"{without[1:]}: {why_without}")] if without else []
-    left += [] if "path" not in raw else [LeftOut(raw["id"], f"its limit to paths: {_NO_PATHS}")]
+    allowed: list[AllowedMatch] = []
+    left = [UnusedRule(raw["id"], f"{without[1:]}: {why_without}")] if without else []
+    left += [] if "path" not in raw else [UnusedRule(raw["id"], f"its limit to paths: {_NO_PATHS}")]
     for each in cast("list[dict[str, Any]]", raw.get("allowlists", [])):
         made, why = _allowed(each)
         allowed += [] if why else [made]
-        left += [LeftOut(raw["id"], f"an exception of it: {why}")] if why else []
-    rule = Rule(
+        left += [UnusedRule(raw["id"], f"an exception of it: {why}")] if why else []
+    rule = RedactionRule(
         number=number,
         name=raw["id"],
         pattern=Expression(source),
@@ -223,7 +223,7 @@ def _escaped_quotes(expression: str) -> str:
     return "".join(out)
 
 
-def _allowed(raw: dict[str, Any]) -> tuple[Allowed, str | None]:
+def _allowed(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
     """An exception, and why it cannot be used."""
     patterns = cast("Sequence[str]", raw.get("regexes", ()))
     words = tuple(word.lower().encode() for word in raw.get("stopwords", ()))
@@ -233,7 +233,7 @@ def _allowed(raw: dict[str, Any]) -> tuple[Allowed, str | None]:
         why = f"it is for certain paths, and {_NO_PATHS}"
     elif not patterns and not words:
         why = f"it names paths only, and {_NO_PATHS}"
-    return Allowed(tuple(map(Expression, patterns)), words, target), why
+    return AllowedMatch(tuple(map(Expression, patterns)), words, target), why
 
 
 def loosened(source: str) -> str:

@@ -4,14 +4,14 @@ import re
 from typing import final
 
 from coatcheck.core.redact.engine import Expression
-from coatcheck.core.redact.rules import Rule
+from coatcheck.core.redact.rules import RedactionRule
 
 
 @final
-class Words:
+class RuleWords:
     """The words of some rules."""
 
-    def __init__(self, rules: list[Rule]) -> None:
+    def __init__(self, rules: list[RedactionRule]) -> None:
         self._rules = rules
         self._always = tuple(rule for rule in rules if not rule.keywords)
         words = sorted({word for rule in rules for word in rule.keywords}, key=lambda word: (-len(word), word))
@@ -22,7 +22,7 @@ class Words:
         source = "|".join(re.escape(word.decode("latin-1")) for word in words)
         self._expression = Expression(f"(?i){source}", groups=False) if words else None
 
-    def rules(self, data: bytes) -> list[Rule]:
+    def rules(self, data: bytes) -> list[RedactionRule]:
         """Those that may match in a short text, in order."""
         if self._expression is None:
             return list(self._always)

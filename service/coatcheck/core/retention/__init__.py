@@ -3,23 +3,23 @@
 Values and arithmetic only. What is removed, and when, is decided by those who hold a database.
 """
 
-from coatcheck.core.retention.jobs import LIVE_ONLY, REMOVING, Criteria, Job, Scope, check_scope, described
+from coatcheck.core.retention.jobs import LIVE_ONLY, REMOVING, Criteria, Job, JobScope, check_scope, described
 from coatcheck.core.retention.plan import (
     AGES,
     CONFIRM_SHARE,
     PART,
     PLAN_LIFE,
     TOLERANCE,
-    Candidate,
-    Drafting,
     Group,
-    Plan,
+    PlanBuilder,
     PlanPart,
+    RetentionCandidate,
+    RetentionPlan,
     Sample,
     check_share,
     check_still,
 )
-from coatcheck.core.retention.runs import Batch, JobState, Outcome, Run, hourly_run, run_id
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, RunBatch, hourly_run, run_id
 
 __all__ = [
     "AGES",
@@ -29,19 +29,19 @@ __all__ = [
     "PLAN_LIFE",
     "REMOVING",
     "TOLERANCE",
-    "Batch",
-    "Candidate",
     "Criteria",
-    "Drafting",
     "Group",
     "Job",
+    "JobScope",
     "JobState",
     "Outcome",
-    "Plan",
+    "PlanBuilder",
     "PlanPart",
-    "Run",
+    "RetentionCandidate",
+    "RetentionPlan",
+    "RetentionRun",
+    "RunBatch",
     "Sample",
-    "Scope",
     "check_scope",
     "check_share",
     "check_still",

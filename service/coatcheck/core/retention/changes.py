@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.audit import By
-from coatcheck.core.retention.jobs import Criteria, Job, Scope
-from coatcheck.core.retention.plan import Plan, PlanPart
-from coatcheck.core.retention.runs import Outcome, Run
+from coatcheck.core.retention.jobs import Criteria, Job, JobScope
+from coatcheck.core.retention.plan import PlanPart, RetentionPlan
+from coatcheck.core.retention.runs import Outcome, RetentionRun
 from coatcheck.core.views import View
 
 
@@ -18,7 +18,7 @@ class OpenPlan(Struct, frozen=True, kw_only=True):
 
     plan_id: str
     job: Job
-    scope: Scope
+    scope: JobScope
     criteria: Criteria
     until: datetime
 
@@ -34,14 +34,14 @@ class ClosePlan(Struct, frozen=True, kw_only=True):
     """Have a plan found by its digest, all parts of which are kept."""
 
     plan_id: str
-    plan: Plan
+    plan: RetentionPlan
 
 
 class KeptPlan(Struct, frozen=True, kw_only=True):
     """A plan that was kept."""
 
     id: str
-    plan: Plan
+    plan: RetentionPlan
     criteria: Criteria
     parts: int
 
@@ -49,7 +49,7 @@ class KeptPlan(Struct, frozen=True, kw_only=True):
 class BeginRun(Struct, frozen=True, kw_only=True):
     """Begin a run, or answer the one that applies the same plan already."""
 
-    run: Run
+    run: RetentionRun
     worker: str
     lease_until: datetime
 
@@ -122,7 +122,7 @@ class MarkJob(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class Removed(Struct, frozen=True, kw_only=True):
+class RemovedArtifact(Struct, frozen=True, kw_only=True):
     """An artifact that was removed and can be brought back while its bytes are there."""
 
     seq: int
@@ -154,9 +154,9 @@ class RestoredView(Struct, frozen=True):
 class RestoreArtifact(Struct, frozen=True, kw_only=True):
     """Bring back an artifact that was removed: its row, its views, its place in the index; the tombstone goes.
 
-    The copies' upload intents go first, or `Fenced`. Where live bytes of the same content are there, these are pointed
-    at. Answers the artifact; None when there is nothing to bring back any more; `Stored` would say that it is there:
-    then it is answered, with `created` false, and nothing is changed.
+    The copies' upload intents go first, or `UploadFenced`. Where live bytes of the same content are there, these are
+    pointed at. Answers the artifact; None when there is nothing to bring back any more; `Stored` would say that it is
+    there: then it is answered, with `created` false, and nothing is changed.
     """
 
     namespace: str
@@ -181,7 +181,7 @@ class ForgetRemoved(Struct, frozen=True, kw_only=True):
     limit: int
 
 
-class Live(Struct, frozen=True):
+class LiveTotals(Struct, frozen=True):
     """What there is."""
 
     artifacts: int = 0

@@ -41,7 +41,7 @@ LIVE_ONLY: Final = frozenset({Job.EVICT, Job.SESSION, Job.LOST})
 """Jobs that leave what has expired to `expire`, which says why it went."""
 
 
-class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class JobScope(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a job is about."""
 
     namespace: str | None = None
@@ -67,7 +67,7 @@ class Criteria(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Evict: and of those that were read at that very moment, the rows up to this one."""
 
 
-def check_scope(job: Job, scope: Scope) -> None:
+def check_scope(job: Job, scope: JobScope) -> None:
     """Refuse a scope that does not fit its job.
 
     Raises:
@@ -104,7 +104,7 @@ _VERBS: Final = {
 }
 
 
-def described(job: Job, scope: Scope) -> str:
+def described(job: Job, scope: JobScope) -> str:
     """Why it is that these and no others are in a plan: a sentence without its full stop."""
     where = "in all namespaces" if scope.namespace is None else f"in namespace {scope.namespace}"
     limits = [

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from coatcheck.core.audit import pack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention.jobs import REMOVING, Job, Scope, described
+from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, described
 
 PART: Final = 500
 """Artifacts of a part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
@@ -34,7 +34,7 @@ AGES: Final = (timedelta(hours=1), timedelta(days=1), timedelta(days=7), timedel
 _AGE_NAMES: Final = ("under 1 hour", "1 to 24 hours", "1 to 7 days", "7 to 30 days", "over 30 days")
 
 
-class Candidate(NamedTuple):
+class RetentionCandidate(NamedTuple):
     """An artifact that a job would remove: what a million of them can be asked for."""
 
     seq: int
@@ -78,13 +78,13 @@ class Sample(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class RetentionPlan(Struct, frozen=True, kw_only=True):
     """What a job would do."""
 
     digest: str
     """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Two plans of the same are equal."""
     job: Job
-    scope: Scope
+    scope: JobScope
     moment: datetime
     until: datetime
     """When it can be applied no more."""
@@ -119,16 +119,16 @@ class Plan(Struct, frozen=True, kw_only=True):
         return self.job in REMOVING and self.share > CONFIRM_SHARE
 
 
-class Drafting:
+class PlanBuilder:
     """Takes candidates as they come, namespace by namespace and in the order of their rows, and makes the plan of them.
 
     Holds the sums, the largest few, and one part that is not full yet; never the set.
     """
 
-    def __init__(self, job: Job, scope: Scope, moment: datetime) -> None:
+    def __init__(self, job: Job, scope: JobScope, moment: datetime) -> None:
         self._job, self._scope, self._moment = job, scope, moment
         self._hash = hashlib.sha256(msgspec.json.encode(["coatcheck plan 1", job, scope]))
-        self._members: list[Candidate] = []
+        self._members: list[RetentionCandidate] = []
         self._namespace = ""
         self._parts = 0
         self._sums: dict[tuple[Any, ...], list[int]] = {}
@@ -137,7 +137,7 @@ class Drafting:
         """When the first of those that have expired did."""
         self.held = 0
 
-    def take(self, namespace: str, found: Sequence[Candidate]) -> list[PlanPart]:
+    def take(self, namespace: str, found: Sequence[RetentionCandidate]) -> list[PlanPart]:
         """Add candidates; answers the parts that are full by that."""
         full: list[PlanPart] = []
         if namespace != self._namespace:
@@ -156,7 +156,7 @@ class Drafting:
         members, self._members = self._members, []
         return [self._part(members)] if members else []
 
-    def _part(self, members: list[Candidate]) -> PlanPart:
+    def _part(self, members: list[RetentionCandidate]) -> PlanPart:
         numbers = pack_numbers([member[1] for member in members])
         name = self._namespace.encode()
         self._hash.update(len(name).to_bytes(8, "big") + name + len(numbers).to_bytes(8, "big") + numbers)
@@ -176,7 +176,7 @@ class Drafting:
 
     def plan(
         self, live_artifacts: int, live_bytes: int, samples: Sequence[Sample] = (), items: int = 0, item_bytes: int = 0
-    ) -> Plan:
+    ) -> RetentionPlan:
         """The plan of all that was taken.
 
         Args:
@@ -191,7 +191,7 @@ class Drafting:
             self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
         ages: dict[int, Group] = self._grouped(3)
         overdue = 0.0 if self.oldest is None else max(0.0, (self._moment - self.oldest).total_seconds())
-        return Plan(
+        return RetentionPlan(
             digest=self._hash.hexdigest(),
             job=self._job,
             scope=self._scope,
@@ -212,7 +212,7 @@ class Drafting:
             samples=tuple(samples),
         )
 
-    def _count(self, found: Sequence[Candidate]) -> None:
+    def _count(self, found: Sequence[RetentionCandidate]) -> None:
         """Add to the sums: a dictionary look-up for each, because there may be a million."""
         sums = self._sums
         least = self._largest[0][0] if len(self._largest) == _SAMPLES else -1
@@ -227,7 +227,7 @@ class Drafting:
             if size > least:
                 least = self._remember(candidate)
 
-    def _remember(self, candidate: Candidate) -> int:
+    def _remember(self, candidate: RetentionCandidate) -> int:
         entry = (candidate.size, -candidate.seq, self._namespace, candidate.number)
         if len(self._largest) < _SAMPLES:
             heapq.heappush(self._largest, entry)
@@ -256,7 +256,7 @@ def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:
     return (*found[:_GROUPS], Group(_OTHERS, sum(g.artifacts for g in rest), sum(g.bytes for g in rest)))
 
 
-def check_still(plan: Plan, artifacts: int, size: int) -> None:
+def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
     """Refuse a plan that reality has left behind.
 
     Args:
@@ -280,7 +280,7 @@ def check_still(plan: Plan, artifacts: int, size: int) -> None:
     )
 
 
-def check_share(plan: Plan, live_bytes: int, *, confirm: bool) -> None:
+def check_share(plan: RetentionPlan, live_bytes: int, *, confirm: bool) -> None:
     """Refuse to remove a large part of what there is unless that is meant.
 
     Raises:

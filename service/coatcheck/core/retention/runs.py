@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from coatcheck.core.retention.jobs import Scope
+from coatcheck.core.retention.jobs import JobScope
 
 
 class Outcome(StrEnum):
@@ -22,13 +22,13 @@ class Outcome(StrEnum):
     """Given up; what it had done until then stays done."""
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class RetentionRun(Struct, frozen=True, kw_only=True):
     """What a job has done."""
 
     id: str
     job: str
     """A Job, or one that only the schedule has: `reap`, `index`."""
-    scope: Scope
+    scope: JobScope
     actor: str
     """Who applied its plan; `schedule` for rounds."""
     started_at: datetime
@@ -61,10 +61,10 @@ class Run(Struct, frozen=True, kw_only=True):
         return max(0, self.planned - self.artifacts)
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class RunBatch(Struct, frozen=True, kw_only=True):
     """What one transaction of a run has done, and how the run stands after it."""
 
-    run: Run
+    run: RetentionRun
     artifacts: int
 
 

@@ -8,35 +8,35 @@ response, query and limits give the same bytes for ever. It fetches nothing and 
 from coatcheck.core.search.actions import action_line
 from coatcheck.core.search.blocks import anthropic_result, text_result
 from coatcheck.core.search.budget import budget_search
-from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
+from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
 from coatcheck.core.search.canonical import canonical
-from coatcheck.core.search.fold import Earlier, Fold, fingerprints
+from coatcheck.core.search.fold import EarlierSource, Fold, fingerprints
 from coatcheck.core.search.limits import Limits
-from coatcheck.core.search.model import Answer, Result, SearchResponse
+from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.normalise import normalise
 from coatcheck.core.search.passages import Quote
-from coatcheck.core.search.similar import fingerprint
+from coatcheck.core.search.similarity import fingerprint
 from coatcheck.core.search.summary import Point, Source, ToolSummary, summarise
-from coatcheck.core.search.verify import Difference, Found, verify
-from coatcheck.core.search.view import Body, Laid, lay_out, search_view
+from coatcheck.core.search.verify import Difference, QuotationMatch, verify
+from coatcheck.core.search.view import ResponseLayout, ResultBody, lay_out, search_view
 
 __all__ = [
-    "Answer",
-    "Body",
     "Budgeted",
     "Counts",
     "Difference",
-    "Earlier",
+    "EarlierSource",
     "Fold",
-    "Found",
-    "Laid",
     "Limits",
-    "Listed",
+    "NamedResult",
     "Point",
+    "ProviderAnswer",
+    "QuotationMatch",
     "Quote",
-    "Result",
+    "ResponseLayout",
+    "ResultBody",
     "SearchResponse",
-    "Shown",
+    "SearchResult",
+    "ShownResult",
     "Source",
     "ToolSummary",
     "action_line",

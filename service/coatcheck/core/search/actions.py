@@ -6,7 +6,7 @@ one short line each, in the words that hosts show. It reads; it decides nothing.
 
 from typing import Final
 
-from coatcheck.core.search.short import ADDRESS, QUERY, short
+from coatcheck.core.search.shorten import ADDRESS, QUERY, short
 from coatcheck.core.search.values import found, record_of, text_of
 
 _CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")

@@ -7,8 +7,8 @@ count blocks, so that a block is never left out later but replaced where it stan
 from collections.abc import Iterator
 from typing import Final, cast
 
-from coatcheck.core.search.budgeted import Budgeted, Shown
-from coatcheck.core.search.short import ADDRESS, short
+from coatcheck.core.search.budget_model import Budgeted, ShownResult
+from coatcheck.core.search.shorten import ADDRESS, short
 from coatcheck.core.tokens import Tokenizer
 
 Block = dict[str, object]
@@ -49,7 +49,7 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _search_result(shown: Shown) -> Block:
+def _search_result(shown: ShownResult) -> Block:
     """One result: each passage is a block that can be cited by itself."""
     url = shown.result.url or shown.citation
     head = f"{shown.section} {short(shown.result.title, _TITLE)}".strip()

@@ -1,7 +1,7 @@
 """A search response within a budget: what a model reads of it this turn, and every number of what it does not.
 
 The order of events: fold what is the same, order by order.py, take `max_results`, split the tokens among them by need,
-cut passages, list the others by title and address, and give what is left to a glimpse of each of those. Whatever was
+cut passages, list the others by title and address, and give what is left to a snippet of each of those. Whatever was
 estimated on the way, the text and each result's block are counted whole, and shrink until they are within the limits.
 Pure: the same response, query, limits and earlier sources give the same bytes for ever.
 """
@@ -13,18 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.passages import terms_of
-from coatcheck.core.passages.scan import Finder
+from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import frame
-from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
-from coatcheck.core.search.counted import Counted
-from coatcheck.core.search.fold import Earlier, Unfolded, unfold
-from coatcheck.core.search.furniture import Page, Ranges, furniture
+from coatcheck.core.search.boilerplate import Ranges, ResultText, furniture
+from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
+from coatcheck.core.search.caching_tokenizer import CachingTokenizer
+from coatcheck.core.search.fold import DistinctResults, EarlierSource, unfold
 from coatcheck.core.search.limits import Limits, checked, shares
-from coatcheck.core.search.model import Result
+from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.order import ordered, words_of
-from coatcheck.core.search.passages import Cut, Passages, beginning
-from coatcheck.core.search.short import short
-from coatcheck.core.search.view import Body, Laid
+from coatcheck.core.search.passages import CutText, PassageCutter, beginning
+from coatcheck.core.search.shorten import short
+from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
@@ -48,7 +48,7 @@ _ATTEMPTS: Final = 8
 _TEXT_PER_TOKEN: Final = 8
 """Bytes of a text for a token of its share, beyond which it needs all of that."""
 _EXTRA: Final = 64
-"""Tokens of the glimpse that a listed result may get."""
+"""Tokens of the snippet that a listed result may get."""
 _GLIMPSE: Final = 0.3
 """Where every token counts, a listed result's share of the room beside that of one that is shown."""
 _LEAST_GLIMPSE: Final = 20
@@ -62,13 +62,13 @@ _LEAST: Final = 24
 
 
 def budget_search(
-    laid: Laid,
+    laid: ResponseLayout,
     tokenizer: Tokenizer,
     *,
     query: str = "",
     artifact_id: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
-    earlier: tuple[Earlier, ...] = (),
+    earlier: tuple[EarlierSource, ...] = (),
     prints: tuple[bytes, ...] | None = None,
 ) -> Budgeted:
     """Cut a response to its limits.
@@ -96,23 +96,29 @@ class _Draft(Struct):
     head: str
     head_tokens: int
     need: int
-    cut: Cut
+    cut: CutText
 
 
 @final
 class _Budgeting:
     def __init__(
-        self, laid: Laid, tokenizer: Tokenizer, query: str, artifact_id: str | None, limits: Limits, left: Unfolded
+        self,
+        laid: ResponseLayout,
+        tokenizer: Tokenizer,
+        query: str,
+        artifact_id: str | None,
+        limits: Limits,
+        left: DistinctResults,
     ) -> None:
         self._laid = laid
-        self._tokenizer = Counted(tokenizer)
+        self._tokenizer = CachingTokenizer(tokenizer)
         self._query = query
         self._id = artifact_id
         self._limits = limits
         self._left = left
         asked = terms_of(words_of(query))
-        self._finder = Finder(asked.terms) if asked.terms else None
-        self._passages = Passages(asked, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
+        self._finder = TermFinder(asked.terms) if asked.terms else None
+        self._passages = PassageCutter(asked, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
         self._order = ordered(laid, left.kept, query, self._finder)
         self._furniture = self._all_furniture()
 
@@ -138,18 +144,18 @@ class _Budgeting:
         listed, lines = self._listed(self._order[len(chosen) :], total, brief=brief)
         folds = [frame.folds_line(self._left.folds)] if self._left.folds else []
         fixed = sum(map(self._cost, (*before, *answers, *lines, *folds))) + (_SLACK if brief else _LAST)
-        drafts = self._drafts(chosen, total - fixed - (_glimpses(total - fixed, chosen, listed) if brief else 0))
+        drafts = self._drafts(chosen, total - fixed - (_snippets(total - fixed, chosen, listed) if brief else 0))
         shown = [self._shown(draft) for draft in drafts]
         unlisted = len(self._order) - len(shown) - len(listed)
         counts = self._counts(shown, len(listed), unlisted, len(answers) // 2)
         left = frame.left_line(counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted)
         after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
         room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
-        lines = self._with_glimpses(listed, lines, room)
+        lines = self._with_snippets(listed, lines, room)
         return self._joined([*before, *answers], shown, [*lines, *after], listed, counts)
 
     def _joined(
-        self, before: list[str], shown: list[Shown], after: list[str], listed: list[Listed], counts: Counts
+        self, before: list[str], shown: list[ShownResult], after: list[str], listed: list[NamedResult], counts: Counts
     ) -> Budgeted:
         text = "\n".join([*before, *(each.block for each in shown), *after])
         return Budgeted(
@@ -167,8 +173,8 @@ class _Budgeting:
             after="\n".join(after),
         )
 
-    def _room(self, total: int, lines: list[str], shown: list[Shown]) -> int:
-        """Tokens that are left for glimpses; about, where there is enough for all of them."""
+    def _room(self, total: int, lines: list[str], shown: list[ShownResult]) -> int:
+        """Tokens that are left for snippets; about, where there is enough for all of them."""
         left = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown) - _SLACK
         if left >= len(lines) * (_EXTRA + _SLACK):
             return left
@@ -187,9 +193,9 @@ class _Budgeting:
                 room -= self._cost(line) + self._cost(text)
         return out
 
-    def _listed(self, places: list[int], total: int, *, brief: bool) -> tuple[list[Listed], list[str]]:
+    def _listed(self, places: list[int], total: int, *, brief: bool) -> tuple[list[NamedResult], list[str]]:
         """Titles and addresses of the results that are not shown, as far as there is room."""
-        out: list[Listed] = []
+        out: list[NamedResult] = []
         lines: list[str] = []
         room = int(total * _BRIEF_LIST) if brief else int(total * _LIST) - self._cost(frame.list_line(len(places)))
         whole = sum(self._cost(frame.listed_line(_section(place), self._result(place))) for place in places[:_MANY])
@@ -202,7 +208,7 @@ class _Budgeting:
                 break
             lines.append(line)
             out.append(
-                Listed(
+                NamedResult(
                     section=_section(place),
                     citation=self._citation(place),
                     result=self._result(place),
@@ -211,7 +217,7 @@ class _Budgeting:
             )
         return out, [*([] if brief else [frame.list_line(len(lines))]), *lines] if lines else []
 
-    def _with_glimpses(self, listed: list[Listed], lines: list[str], room: int) -> list[str]:
+    def _with_snippets(self, listed: list[NamedResult], lines: list[str], room: int) -> list[str]:
         """The list with a passage under each line, as far as there is room."""
         out = lines[: -len(listed)] if listed else lines
         for left, each, line in zip(range(len(listed), 0, -1), listed, lines[len(out) :], strict=True):
@@ -220,7 +226,7 @@ class _Budgeting:
             place = each.result.rank - 1
             if most < _LEAST:
                 continue
-            text = self._passages.glimpse(self._body(place), self._furniture[place], most - 3)
+            text = self._passages.snippet(self._body(place), self._furniture[place], most - 3)
             if text:
                 out.append(f"  {text}")
                 room -= self._cost(out[-1])
@@ -249,7 +255,7 @@ class _Budgeting:
         if len(body.data) <= most * _TEXT_PER_TOKEN:
             text = self._tokenizer.count(inert(body.text))
             need = cost + (max(text * 9 // 8 + 2 * _SLACK, _LEAST) if text else 0)
-        return _Draft(place, head, cost, need, Cut("", 0, (), whole=not body.text))
+        return _Draft(place, head, cost, need, CutText("", 0, (), whole=not body.text))
 
     def _shorter_head(self, place: int, most: int) -> str:
         """The line above a result: of its title less, then nothing, before its address is cut."""
@@ -268,15 +274,15 @@ class _Budgeting:
             if tokens <= allowed:
                 return tokens
             room -= tokens - allowed
-        draft.cut = Cut("", 0, (), whole=not self._body(draft.place).text)
+        draft.cut = CutText("", 0, (), whole=not self._body(draft.place).text)
         return draft.head_tokens
 
-    def _shown(self, draft: _Draft) -> Shown:
+    def _shown(self, draft: _Draft) -> ShownResult:
         body = self._body(draft.place)
         block = _block(draft)
         seen = sum(quote.chars.end - quote.chars.start for quote in draft.cut.quotes)
         hidden = sum(_chars(body.data[start:end]) for start, end in self._furniture[draft.place])
-        return Shown(
+        return ShownResult(
             section=_section(draft.place),
             citation=self._citation(draft.place),
             result=self._result(draft.place),
@@ -293,7 +299,7 @@ class _Budgeting:
 
     # ------------------------------------------------------------------------------------------------ small things
 
-    def _counts(self, shown: list[Shown], listed: int, unlisted: int, answers: int) -> Counts:
+    def _counts(self, shown: list[ShownResult], listed: int, unlisted: int, answers: int) -> Counts:
         chars = sum(each.chars for each in shown)
         seen = sum(each.shown_chars for each in shown)
         hidden = sum(each.furniture_chars for each in shown)
@@ -312,7 +318,7 @@ class _Budgeting:
             furniture_chars=hidden,
         )
 
-    def _next(self, shown: list[Shown]) -> list[str]:
+    def _next(self, shown: list[ShownResult]) -> list[str]:
         """The call that reads what was cut, or a result that is only listed."""
         if self._id is None:
             return []
@@ -325,7 +331,9 @@ class _Budgeting:
         """Of the texts that are left, each at its place: of listed ones, of their beginnings; folded ones have none."""
         shown = set(self._order[: self._limits.max_results])
         pages = [
-            Page(self._body(place).data if place in shown else beginning(self._body(place)), _site(self._result(place)))
+            ResultText(
+                self._body(place).data if place in shown else beginning(self._body(place)), _site(self._result(place))
+            )
             for place in self._left.kept
         ]
         found = dict(zip(self._left.kept, furniture(pages, self._is_asked if self._finder else None), strict=True))
@@ -334,10 +342,10 @@ class _Budgeting:
     def _is_asked(self, data: bytes, start: int, end: int) -> bool:
         return self._finder is not None and self._finder.next(data, start, end) is not None
 
-    def _result(self, place: int) -> Result:
+    def _result(self, place: int) -> SearchResult:
         return self._laid.response.results[place]
 
-    def _body(self, place: int) -> Body:
+    def _body(self, place: int) -> ResultBody:
         return self._laid.bodies[place]
 
     def _citation(self, place: int) -> str:
@@ -347,7 +355,7 @@ class _Budgeting:
         return self._tokenizer.count(f"\n{line}")
 
 
-def _glimpses(room: int, chosen: list[int], listed: list[Listed]) -> int:
+def _snippets(room: int, chosen: list[int], listed: list[NamedResult]) -> int:
     """Tokens that results which are shown leave to those that are listed."""
     parts = len(listed) * _GLIMPSE
     reserve = int(max(room, 0) * parts / (len(chosen) + parts)) if parts else 0
@@ -366,7 +374,7 @@ def _chars(data: bytes) -> int:
     return len(data.decode("utf-8", "replace"))
 
 
-def _site(result: Result) -> str:
+def _site(result: SearchResult) -> str:
     try:
         return urlsplit(result.canonical_url or "").hostname or ""
     except ValueError:

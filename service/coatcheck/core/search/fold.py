@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.core.search import similar
-from coatcheck.core.search.similar import same
-from coatcheck.core.search.view import Laid
+from coatcheck.core.search import similarity
+from coatcheck.core.search.similarity import same
+from coatcheck.core.search.view import ResponseLayout
 
 _PER_HASH: Final = 8
 """Results remembered for one hash: enough to find what is nearly the same, too few to be slow."""
@@ -23,7 +23,7 @@ _LEAST_SHARED: Final = 0.3
 """Of them, from which a closer look is taken."""
 
 
-class Earlier(Struct, frozen=True):
+class EarlierSource(Struct, frozen=True):
     """A source that the session has already."""
 
     citation: str
@@ -42,7 +42,7 @@ class Fold(Struct, frozen=True):
     why: Literal["url", "text"]
 
 
-class Unfolded(Struct, frozen=True):
+class DistinctResults(Struct, frozen=True):
     """What is left."""
 
     kept: tuple[int, ...]
@@ -54,12 +54,14 @@ class Unfolded(Struct, frozen=True):
     """Of every result's text."""
 
 
-def fingerprints(laid: Laid) -> tuple[bytes, ...]:
+def fingerprints(laid: ResponseLayout) -> tuple[bytes, ...]:
     """Of every result's text."""
-    return tuple(similar.fingerprints([body.text for body in laid.bodies]))
+    return tuple(similarity.fingerprints([body.text for body in laid.bodies]))
 
 
-def unfold(laid: Laid, earlier: tuple[Earlier, ...] = (), prints: tuple[bytes, ...] | None = None) -> Unfolded:
+def unfold(
+    laid: ResponseLayout, earlier: tuple[EarlierSource, ...] = (), prints: tuple[bytes, ...] | None = None
+) -> DistinctResults:
     """Fold what is the same; `prints` are the texts' fingerprints, where they are known already."""
     results = laid.response.results[: len(laid.bodies)]
     prints = fingerprints(laid) if prints is None else prints
@@ -92,7 +94,7 @@ def unfold(laid: Laid, earlier: tuple[Earlier, ...] = (), prints: tuple[bytes, .
             also[place] = pages.get(url, known.citation)
         texts.add(prints[place], place)
     kept = tuple(place for place in range(len(results)) if place not in folds)
-    return Unfolded(kept, tuple(_settled(folds[place], folds) for place in sorted(folds)), also, prints)
+    return DistinctResults(kept, tuple(_settled(folds[place], folds) for place in sorted(folds)), also, prints)
 
 
 def _name(place: int) -> str:

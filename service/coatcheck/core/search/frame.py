@@ -6,8 +6,8 @@ What a provider or a page said in them (titles, addresses, dates) is inert and o
 from typing import Final
 
 from coatcheck.core.search.fold import Fold
-from coatcheck.core.search.model import UNKNOWN, Answer, Result, SearchResponse
-from coatcheck.core.search.short import ADDRESS, QUERY, short
+from coatcheck.core.search.model import UNKNOWN, ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.shorten import ADDRESS, QUERY, short
 from coatcheck.core.text.inert import MARK
 
 _TITLE: Final = 160
@@ -36,21 +36,21 @@ def first_line(query: str, response: SearchResponse, shown: int, artifact_id: st
     return f"{MARK} Search: {how}. Stored outside this conversation as {artifact_id}{cite}"
 
 
-def result_line(section: str, result: Result, also: str | None = None) -> str:
+def result_line(section: str, result: SearchResult, also: str | None = None) -> str:
     """What stands above a result's text."""
     about = [short(each, _TITLE) for each in (result.date or "",) if each]
     other = [f"other text of this page: {also}"] if also else []
     return f"{MARK} {listed_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
 
 
-def listed_line(section: str, result: Result) -> str:
+def listed_line(section: str, result: SearchResult) -> str:
     """Title and address of a result."""
     title = short(result.title, _TITLE)
     address = short(result.url or "", ADDRESS)
     return " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
 
 
-def answer_line(provider: str, answer: Answer) -> str:
+def answer_line(provider: str, answer: ProviderAnswer) -> str:
     """What stands above a provider's own words."""
     whose = "Provider's" if provider == UNKNOWN else f"{provider}'s"
     more = [short(each, ADDRESS) for each in (answer.title, answer.url or "") if each]

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from coatcheck.core.search.canonical import canonical
 from coatcheck.core.search.dates import iso
 from coatcheck.core.search.elements import elements
-from coatcheck.core.search.generic import best_list
+from coatcheck.core.search.generic_results import best_list
 from coatcheck.core.search.markup import format_of, one_line
-from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, Answer, Result, SearchResponse
+from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.providers import COMMON
 from coatcheck.core.search.reading import read_result
 from coatcheck.core.search.values import is_url, key
@@ -85,7 +85,7 @@ def _query_of(text: str) -> str | None:
     return " ".join(match.group(1).split()) if match else None
 
 
-def _commentary(before: str) -> tuple[Answer, ...]:
+def _commentary(before: str) -> tuple[ProviderAnswer, ...]:
     lines = [
         line
         for line in before.split("\n")
@@ -93,10 +93,10 @@ def _commentary(before: str) -> tuple[Answer, ...]:
     ]
     text = "\n".join(lines).strip()
     heading = len(lines) == 1 and text.endswith((":", "：")) and len(text) <= MAX_LINE
-    return (Answer(kind="commentary", text=text),) if text and not heading and text[0] != "<" else ()
+    return (ProviderAnswer(kind="commentary", text=text),) if text and not heading and text[0] != "<" else ()
 
 
-Read = tuple[str, list[Result]]
+Read = tuple[str, list[SearchResult]]
 """The text before the results, and the results."""
 
 
@@ -196,7 +196,7 @@ def _bold(line: str) -> bool:
     return stripped.startswith("**") and stripped.endswith("**") and len(stripped) > 4  # noqa: PLR2004 - the stars
 
 
-def _block(lines: list[str], url: str) -> Result:
+def _block(lines: list[str], url: str) -> SearchResult:
     """One labelled block. What follows a text's label, up to another label not yet seen, is that text's."""
     texts: dict[str, list[str]] = {}
     here = ""
@@ -265,10 +265,10 @@ def _numbered(text: str) -> Read:
     return "\n".join(lines[: found[0][0] - 1]), results
 
 
-def _result(*, url: str, title: str, snippet: str, content: str = "", date: str = "", author: str = "") -> Result:
+def _result(*, url: str, title: str, snippet: str, content: str = "", date: str = "", author: str = "") -> SearchResult:
     snippet = snippet.strip().removesuffix("---").strip()
     date = " ".join(date.split())[:80]
-    return Result(
+    return SearchResult(
         rank=1,
         title=one_line(_STARS.sub("", title))[:MAX_LINE],
         url=url,

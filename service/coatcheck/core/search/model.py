@@ -23,7 +23,7 @@ UNKNOWN: Final = "unknown"
 """The provider's name where none is recognised."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ProviderAnswer(Struct, frozen=True, kw_only=True):
     """What a provider says itself, apart from what it found."""
 
     kind: AnswerKind
@@ -34,7 +34,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     url: str | None = None
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class SearchResult(Struct, frozen=True, kw_only=True):
     """One thing that was found."""
 
     rank: int
@@ -69,8 +69,8 @@ class SearchResponse(Struct, frozen=True, kw_only=True):
     provider: str = UNKNOWN
     query: str | None = None
     """As the provider repeats it."""
-    answers: tuple[Answer, ...] = ()
-    results: tuple[Result, ...] = ()
+    answers: tuple[ProviderAnswer, ...] = ()
+    results: tuple[SearchResult, ...] = ()
     warnings: tuple[str, ...] = ()
     """Sentences: what the provider says went wrong, and what could not be read."""
     unknown: tuple[str, ...] = ()

@@ -9,17 +9,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coatcheck.core.search.generic import best_list
+from coatcheck.core.search.generic_results import best_list
 from coatcheck.core.search.listing import read_listing
 from coatcheck.core.search.markup import one_line
-from coatcheck.core.search.model import (
-    MAX_LINE,
-    MAX_RESULTS,
-    UNKNOWN,
-    Answer,
-    Result,
-    SearchResponse,
-)
+from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, UNKNOWN, ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.provider_extras import finished
 from coatcheck.core.search.providers import (
     ANSWER_TEXTS,
     ANSWER_TITLES,
@@ -28,12 +22,11 @@ from coatcheck.core.search.providers import (
     FAILURES,
     HARMLESS,
     SHAPES,
+    AnswerPath,
     Fields,
-    Said,
     Shape,
 )
 from coatcheck.core.search.reading import read_result
-from coatcheck.core.search.special import finished
 from coatcheck.core.search.values import (
     Record,
     folded,
@@ -120,7 +113,7 @@ def _anything(value: object) -> bool:
 
 
 def _by_shape(value: object, shape: Shape) -> SearchResponse:
-    results: list[Result] = []
+    results: list[SearchResult] = []
     left = 0
     for path in shape.lists:
         named, _, plain = path.rpartition(":")
@@ -151,7 +144,7 @@ def _by_rule(value: object) -> SearchResponse:
     path, items = best_list(value)
     results, left = _results(items, COMMON, 0, "")
     head = path.split(".", 1)[0]
-    answers = _answers(value, (Said("answer", "answer"),)) if results else []
+    answers = _answers(value, (AnswerPath("answer", "answer"),)) if results else []
     return SearchResponse(
         provider=UNKNOWN,
         query=_query(value, ("query", "q", "search_query")),
@@ -162,9 +155,9 @@ def _by_rule(value: object) -> SearchResponse:
     )
 
 
-def _results(items: list[object], fields: Fields, before: int, listed: str) -> tuple[list[Result], int]:
+def _results(items: list[object], fields: Fields, before: int, listed: str) -> tuple[list[SearchResult], int]:
     """Results for items, ranked after those before, and how many items were none."""
-    out: list[Result] = []
+    out: list[SearchResult] = []
     left = 0
     for item in items:
         if before + len(out) == MAX_RESULTS:
@@ -184,8 +177,8 @@ def _holds_others(item: object) -> bool:
     return isinstance(item, str) or (record is not None and any(isinstance(v, (list, dict)) for v in record.values()))
 
 
-def _distinct(results: list[Result]) -> list[Result]:
-    seen: dict[str, Result] = {}
+def _distinct(results: list[SearchResult]) -> list[SearchResult]:
+    seen: dict[str, SearchResult] = {}
     for result in results:
         known = seen.get(result.url or "")
         if known is None or (not known.title and result.title):
@@ -193,7 +186,7 @@ def _distinct(results: list[Result]) -> list[Result]:
     return [_renumbered(result, rank) for rank, result in enumerate(seen.values(), 1)]
 
 
-def _renumbered(result: Result, rank: int) -> Result:
+def _renumbered(result: SearchResult, rank: int) -> SearchResult:
     return replace(result, rank=rank)
 
 
@@ -202,8 +195,8 @@ def _query(value: object, paths: tuple[str, ...]) -> str | None:
     return next((" ".join(text.split())[:MAX_LINE] for text in texts if text), None)
 
 
-def _answers(value: object, places: tuple[Said, ...]) -> list[Answer]:
-    out: list[Answer] = []
+def _answers(value: object, places: tuple[AnswerPath, ...]) -> list[ProviderAnswer]:
+    out: list[ProviderAnswer] = []
     for said in places:
         for each in found(value, said.path):
             for item in _listed(each):
@@ -213,15 +206,15 @@ def _answers(value: object, places: tuple[Said, ...]) -> list[Answer]:
     return out
 
 
-def _answer(item: object, said: Said) -> Answer | None:
+def _answer(item: object, said: AnswerPath) -> ProviderAnswer | None:
     record = record_of(item)
     if record is None:
         text = text_of(item) if isinstance(item, str) else ""
-        return Answer(kind=said.kind, text=text) if text else None
+        return ProviderAnswer(kind=said.kind, text=text) if text else None
     title = _first(record, ANSWER_TITLES)
     text = "\n".join(piece for piece in (_first(record, ANSWER_TEXTS), _facts(record)) if piece)
     url = _first(record, ANSWER_URLS, url=True) or None
-    return Answer(kind=said.kind, text=text, title=one_line(title)[:MAX_LINE], url=url) if text else None
+    return ProviderAnswer(kind=said.kind, text=text, title=one_line(title)[:MAX_LINE], url=url) if text else None
 
 
 def _first(record: Record, names: tuple[str, ...], *, url: bool = False) -> str:

@@ -12,9 +12,9 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from coatcheck.core.passages.scan import Finder
-from coatcheck.core.search.model import Result
-from coatcheck.core.search.view import Laid
+from coatcheck.core.passages.scan import TermFinder
+from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.view import ResponseLayout
 
 _SITE: Final = re.compile(r"(?<!\S)site:\s?([^\s\"']{1,200})", re.IGNORECASE)
 _PHRASE: Final = re.compile(r"\"([^\"\n]{2,200})\"|[“„«]([^”“»\n]{2,200})[”“»]")
@@ -27,7 +27,7 @@ def words_of(query: str) -> str:
     return _SITE.sub(" ", query)
 
 
-def ordered(laid: Laid, places: tuple[int, ...], query: str, finder: Finder | None) -> list[int]:
+def ordered(laid: ResponseLayout, places: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
     """The places of results in the order in which they are shown."""
     sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MOST]]
     phrases = [_flat(one or two) for one, two in _PHRASE.findall(query)[:_MOST]]
@@ -43,7 +43,7 @@ def ordered(laid: Laid, places: tuple[int, ...], query: str, finder: Finder | No
     return sorted(places, key=worth)
 
 
-def _of_site(result: Result, site: str) -> bool:
+def _of_site(result: SearchResult, site: str) -> bool:
     host, _, path = site.partition("/")
     try:
         parts = urlsplit(result.canonical_url or result.url or "")

@@ -12,21 +12,31 @@ from typing import Final, final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.clip import Budget
-from coatcheck.core.passages import Layout, Part, Ranking, Rated, Scanner, Terms, compose, regions, weigh
-from coatcheck.core.passages.scan import Finder
+from coatcheck.core.clip import ClipBudget
+from coatcheck.core.passages import (
+    DocumentPart,
+    Layout,
+    PassageScanner,
+    Ranking,
+    RatedUnit,
+    Terms,
+    compose,
+    regions,
+    weigh,
+)
+from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.passages.units import units
-from coatcheck.core.search.furniture import Ranges
-from coatcheck.core.search.view import Body
+from coatcheck.core.search.boilerplate import Ranges
+from coatcheck.core.search.view import ResultBody
 from coatcheck.core.text.excerpt import fit_head, fit_text
 from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, Place, Window, decode, window
+from coatcheck.core.window import Extent, Position, Window, decode, window
 
 _WHOLE: Final = 8
 """Bytes for each token of the budget, within which a text may fit whole and is tried."""
 _BEGINNING: Final = 4_000
-"""Bytes in which a glimpse is looked for."""
+"""Bytes in which a snippet is looked for."""
 _ON: Final = 6
 """Sentences or lines of it at most."""
 _SEAM: Final = 4
@@ -52,7 +62,7 @@ class Quote(Struct, frozen=True, kw_only=True):
     """The same in the text view of the response."""
 
 
-class Cut(Struct, frozen=True):
+class CutText(Struct, frozen=True):
     """What is shown of one text."""
 
     text: str
@@ -63,31 +73,31 @@ class Cut(Struct, frozen=True):
     """Nothing but furniture is missing."""
 
 
-_NOTHING: Final = Cut("", 0, (), whole=True)
+_NOTHING: Final = CutText("", 0, (), whole=True)
 
 
 @final
-class Passages:
+class PassageCutter:
     """Cuts texts of one response for one query. Not for several threads at once."""
 
-    def __init__(self, asked: Terms, finder: Finder | None, tokenizer: Tokenizer, *, places: bool) -> None:
+    def __init__(self, asked: Terms, finder: TermFinder | None, tokenizer: Tokenizer, *, places: bool) -> None:
         """Cut with a line above each passage that says where it stands (`places`), or with marks of what is missing."""
         self._layout: Layout = "ordered" if places else "marked"
         self._asked = asked
         self._finder = finder
         self._tokenizer = tokenizer
 
-    def cut(self, body: Body, furniture: Ranges, tokens: int) -> Cut:
+    def cut(self, body: ResultBody, furniture: Ranges, tokens: int) -> CutText:
         """As much of a text as is worth showing, for at most so many tokens."""
         if not body.text or tokens <= 0:
             return replace(_NOTHING, whole=not body.text)
         fits = len(body.data) <= tokens * _WHOLE
         if fits and not furniture and (made := self._all_of(body, tokens)) is not None:
             return made
-        parts = _between(Part(body.place, body.data + _END), furniture, len(body.data))
+        parts = _between(DocumentPart(body.place, body.data + _END), furniture, len(body.data))
         if not parts:
             return _NOTHING
-        budget = Budget(tokens, tokens * 64)
+        budget = ClipBudget(tokens, tokens * 64)
         if fits:
             made = self._composed(_as_units(parts), parts, budget, body)
             if len(made.quotes) == len(parts) and _shown(made) >= _solid(parts):
@@ -96,7 +106,7 @@ class Passages:
         rated = _without_blanks(rated, body.data)
         return self._composed(*_apart(rated, body), budget, body)
 
-    def _all_of(self, body: Body, tokens: int) -> Cut | None:
+    def _all_of(self, body: ResultBody, tokens: int) -> CutText | None:
         """A text as it is, without a line that says where it stands, if it fits."""
         text = inert(body.text)
         cost = self._tokenizer.count(text)
@@ -104,9 +114,9 @@ class Passages:
             return None
         where = window(body.place, body.place.after(body.data), ends_line=False)
         exact = text.encode("utf-8", "replace") == body.data
-        return Cut(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
+        return CutText(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
 
-    def glimpse(self, body: Body, furniture: Ranges, tokens: int) -> str:
+    def snippet(self, body: ResultBody, furniture: Ranges, tokens: int) -> str:
         """Some sentences of a text's beginning, on one line: the first with most of the terms, and what follows it."""
         data = beginning(body)
         open_units = [each for each in units(data, 0) if not _covered(*each, furniture)]
@@ -133,17 +143,19 @@ class Passages:
             yield match
             at = match[0] + 1
 
-    def _composed(self, rated: list[Rated], parts: list[Part], budget: Budget, body: Body) -> Cut:
+    def _composed(
+        self, rated: list[RatedUnit], parts: list[DocumentPart], budget: ClipBudget, body: ResultBody
+    ) -> CutText:
         whole = Extent(body.place.byte, body.place.byte + len(body.data))
         made = compose(rated, parts, whole, budget, self._tokenizer, "", layout=self._layout)
         quotes = tuple(_quote(each.text, each.window, body.place, exact=each.exact) for each in made.passages)
-        return Cut(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
+        return CutText(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
 
-    def _from_the_beginning(self, body: Body, furniture: Ranges, tokens: int) -> list[Rated]:
+    def _from_the_beginning(self, body: ResultBody, furniture: Ranges, tokens: int) -> list[RatedUnit]:
         """The first units and as much of the next as fits, so that it reads on without a gap but for furniture."""
         data = body.data[: tokens * _WHOLE * 2]
         cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
-        kept: list[Rated] = []
+        kept: list[RatedUnit] = []
         room, end = tokens, -1
         for start, stop in units(data[: cut or len(data)], 0):
             if _covered(start, stop, furniture):
@@ -153,9 +165,9 @@ class Passages:
             if cost > room:
                 piece = self._head(data[start:stop], room)
                 if piece:
-                    kept.append(Rated(start, start + len(piece), 0.5, 0, start))
+                    kept.append(RatedUnit(start, start + len(piece), 0.5, 0, start))
                 break
-            kept.append(Rated(start, stop, 1.0, 0, start))
+            kept.append(RatedUnit(start, stop, 1.0, 0, start))
             room -= cost
             end = stop
         return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
@@ -163,29 +175,29 @@ class Passages:
     def _head(self, data: bytes, tokens: int) -> bytes:
         return fit_head(data, tokens, self._tokenizer, lines=False)[0] if tokens >= _LEAST else b""
 
-    def _rated(self, body: Body, furniture: Ranges) -> list[Rated]:
+    def _rated(self, body: ResultBody, furniture: Ranges) -> list[RatedUnit]:
         """The units outside furniture, rated; none where no term is found."""
         if not self._asked.terms:
             return []
-        scanner = Scanner(self._asked.terms)
+        scanner = PassageScanner(self._asked.terms)
         scanner.feed(body.data, last=True)
         hits = scanner.hits()
         weights = weigh(hits, self._asked.terms)
         places = regions(hits, weights, len(body.data))
         if not places:
             return []
-        parts = [Part(Place(place.start, 0, 0), body.data[place.start : place.end]) for place in places]
+        parts = [DocumentPart(Position(place.start, 0, 0), body.data[place.start : place.end]) for place in places]
         rated = Ranking(self._asked.terms, weights).of_parts(parts, page=False)
         kept = [unit for unit in rated if not _covered(unit.start, unit.end, furniture)]
         return kept if any(unit.score > 0 for unit in kept) else []
 
 
-def beginning(body: Body) -> bytes:
-    """The part of a text in which a glimpse is looked for."""
+def beginning(body: ResultBody) -> bytes:
+    """The part of a text in which a snippet is looked for."""
     return body.data[:_BEGINNING]
 
 
-def _quote(text: str, window: Window, place: Place, *, exact: bool) -> Quote:
+def _quote(text: str, window: Window, place: Position, *, exact: bool) -> Quote:
     return Quote(
         text=text,
         exact=exact,
@@ -206,9 +218,9 @@ def _covered(low: int, high: int, furniture: Ranges) -> bool:
     return False
 
 
-def _between(part: Part, furniture: Ranges, size: int) -> list[Part]:
+def _between(part: DocumentPart, furniture: Ranges, size: int) -> list[DocumentPart]:
     """A text without its furniture, as parts of the view. What is left between by blanks alone is nothing."""
-    out: list[Part] = []
+    out: list[DocumentPart] = []
     at, place = 0, part.place
     for start, end in (*furniture, (size, size)):
         data = part.data[at : start if start < size else len(part.data)]
@@ -219,33 +231,33 @@ def _between(part: Part, furniture: Ranges, size: int) -> list[Part]:
     return out
 
 
-def _with_line_end(place: Place, data: bytes, whole: bytes, at: int) -> Part:
+def _with_line_end(place: Position, data: bytes, whole: bytes, at: int) -> DocumentPart:
     """A part with the LF before it, by which it is known to begin a line."""
     if whole[max(0, at - 1) : at] != b"\n":
-        return Part(place, data)
-    return Part(Place(place.byte - 1, place.newlines - 1, place.chars - 1), b"\n" + data)
+        return DocumentPart(place, data)
+    return DocumentPart(Position(place.byte - 1, place.newlines - 1, place.chars - 1), b"\n" + data)
 
 
-def _as_units(parts: list[Part]) -> list[Rated]:
+def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
     """Each part as one unit, to be shown whole or not at all."""
-    out: list[Rated] = []
+    out: list[RatedUnit] = []
     for number, part in enumerate(parts):
         start = part.place.byte + len(part.data) - len(part.data.lstrip(b"\r\n"))
-        out.append(Rated(start, part.place.byte + len(part.data), 1.0, number, start))
+        out.append(RatedUnit(start, part.place.byte + len(part.data), 1.0, number, start))
     return out
 
 
-def _solid(parts: list[Part]) -> int:
+def _solid(parts: list[DocumentPart]) -> int:
     return sum(len(part.data.strip(b" \t\r\n")) for part in parts)
 
 
-def _shown(made: Cut) -> int:
+def _shown(made: CutText) -> int:
     return sum(quote.bytes.end - quote.bytes.start for quote in made.quotes)
 
 
-def _without_blanks(rated: list[Rated], data: bytes) -> list[Rated]:
+def _without_blanks(rated: list[RatedUnit], data: bytes) -> list[RatedUnit]:
     """Units of blanks alone joined to the one before: nothing of them could be shown by itself."""
-    out: list[Rated] = []
+    out: list[RatedUnit] = []
     for unit in rated:
         if data[unit.start : unit.end].strip():
             out.append(unit)
@@ -254,13 +266,13 @@ def _without_blanks(rated: list[Rated], data: bytes) -> list[Rated]:
     return out
 
 
-def _apart(rated: list[Rated], body: Body) -> tuple[list[Rated], list[Part]]:
+def _apart(rated: list[RatedUnit], body: ResultBody) -> tuple[list[RatedUnit], list[DocumentPart]]:
     """Units with their places in the view, those that follow each other in one part."""
-    parts: list[Part] = []
-    out: list[Rated] = []
+    parts: list[DocumentPart] = []
+    out: list[RatedUnit] = []
     data = body.data + _END
     at, place = 0, body.place
-    run: list[Rated] = []
+    run: list[RatedUnit] = []
     for unit in (*rated, None):
         if run and (unit is None or unit.start != run[-1].end or unit.part != run[-1].part):
             place = place.after(data[at : run[0].start])
@@ -268,7 +280,7 @@ def _apart(rated: list[Rated], body: Body) -> tuple[list[Rated], list[Part]]:
             end = run[-1].end if run[-1].end < len(body.data) else len(data)
             parts.append(_with_line_end(place, data[at:end], data, at))
             base = body.place.byte
-            out += [Rated(base + u.start, base + u.end, u.score, len(parts) - 1, base + u.hit) for u in run]
+            out += [RatedUnit(base + u.start, base + u.end, u.score, len(parts) - 1, base + u.hit) for u in run]
             run = []
         if unit is not None:
             run.append(unit)

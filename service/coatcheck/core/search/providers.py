@@ -58,7 +58,7 @@ _SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("
 """Where `content` is the snippet."""
 
 
-class Said(Struct, frozen=True):
+class AnswerPath(Struct, frozen=True):
     """Where a provider's own words stand. Objects there give a title, a text and a URL."""
 
     kind: AnswerKind
@@ -75,7 +75,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     """Paths to lists of results, or to one result; `name:path` names the list where it is not the main one."""
     fields: Fields = COMMON
     query: tuple[str, ...] = ("query",)
-    answers: tuple[Said, ...] = ()
+    answers: tuple[AnswerPath, ...] = ()
     distinct: bool = False
     """The list names a source once for each time that it is cited."""
     known: str = ""
@@ -95,10 +95,10 @@ SHAPES: Final = (
         lists=("organic_results", "news:news_results", "top_stories:top_stories"),
         query=("search_parameters.q", "search_information.query_displayed"),
         answers=(
-            Said("answer", "answer_box"),
-            Said("answer", "ai_overview"),
-            Said("knowledge", "knowledge_graph"),
-            Said("question", "related_questions[]"),
+            AnswerPath("answer", "answer_box"),
+            AnswerPath("answer", "ai_overview"),
+            AnswerPath("knowledge", "knowledge_graph"),
+            AnswerPath("question", "related_questions[]"),
         ),
         known=_GOOGLE_KNOWN,
     ),
@@ -108,9 +108,9 @@ SHAPES: Final = (
         lists=("organic", "news:news", "top_stories:topStories", "videos:videos"),
         query=("searchParameters.q",),
         answers=(
-            Said("answer", "answerBox"),
-            Said("knowledge", "knowledgeGraph"),
-            Said("question", "peopleAlsoAsk[]"),
+            AnswerPath("answer", "answerBox"),
+            AnswerPath("knowledge", "knowledgeGraph"),
+            AnswerPath("question", "peopleAlsoAsk[]"),
         ),
         known=_GOOGLE_KNOWN,
     ),
@@ -128,7 +128,7 @@ SHAPES: Final = (
             "results",
         ),
         query=("query.original",),
-        answers=(Said("knowledge", "infobox.results[]"), Said("question", "faq.results[]")),
+        answers=(AnswerPath("knowledge", "infobox.results[]"), AnswerPath("question", "faq.results[]")),
         known="type mixed summarizer locations",
     ),
     Shape(
@@ -156,7 +156,7 @@ SHAPES: Final = (
         marks=("webPages.value", "_type==SearchResponse", "_type==News value"),
         lists=("webPages.value", "news:news.value", "news:value", "videos:videos.value"),
         query=("queryContext.originalQuery",),
-        answers=(Said("knowledge", "entities.value[]"), Said("answer", "computation")),
+        answers=(AnswerPath("knowledge", "entities.value[]"), AnswerPath("answer", "computation")),
         known="type rankingresponse relatedsearches readlink totalestimatedmatches sort",
     ),
     Shape(
@@ -175,11 +175,11 @@ SHAPES: Final = (
         ),
         query=("tasks[].result[].keyword", "tasks[].data.keyword"),
         answers=(
-            Said("answer", "tasks[].result[].items[type=featured_snippet]"),
-            Said("answer", "tasks[].result[].items[type=answer_box]"),
-            Said("answer", "tasks[].result[].items[type=ai_overview]"),
-            Said("knowledge", "tasks[].result[].items[type=knowledge_graph]"),
-            Said("question", "tasks[].result[].items[type=people_also_ask].items[]"),
+            AnswerPath("answer", "tasks[].result[].items[type=featured_snippet]"),
+            AnswerPath("answer", "tasks[].result[].items[type=answer_box]"),
+            AnswerPath("answer", "tasks[].result[].items[type=ai_overview]"),
+            AnswerPath("knowledge", "tasks[].result[].items[type=knowledge_graph]"),
+            AnswerPath("question", "tasks[].result[].items[type=people_also_ask].items[]"),
         ),
         known="version statuscode statusmessage time cost taskscount taskserror",
     ),
@@ -195,7 +195,7 @@ SHAPES: Final = (
         lists=("Results", "RelatedTopics", "RelatedTopics[].Topics"),
         fields=replace(COMMON, title=("text",), snippet=("text",), content=()),
         query=(),
-        answers=(Said("answer", "Answer"), Said("answer", "Definition")),
+        answers=(AnswerPath("answer", "Answer"), AnswerPath("answer", "Definition")),
         known="heading abstract abstracttext abstracturl abstractsource entity type image meta infobox redirect "
         "answertype definitionsource definitionurl imagewidth imageheight imageislogo",
     ),
@@ -210,7 +210,7 @@ SHAPES: Final = (
             *("candidates[].groundingMetadata.webSearchQueries[]", "groundingMetadata.webSearchQueries[]"),
             "webSearchQueries[]",
         ),
-        answers=(Said("answer", "candidates[].content.parts[].text"),),
+        answers=(AnswerPath("answer", "candidates[].content.parts[].text"),),
         known="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports websearchqueries "
         "prompt_feedback promptfeedback",
     ),
@@ -220,7 +220,7 @@ SHAPES: Final = (
         lists=("content[type=web_search_tool_result].content", "content[type=web_search_result]", ""),
         fields=replace(COMMON, content=()),
         query=("content[type=server_tool_use].input.query",),
-        answers=(Said("answer", "content[type=text].text"),),
+        answers=(AnswerPath("answer", "content[type=text].text"),),
         known="type id role model tooluseid stopreason stopsequence usage caller",
     ),
     Shape(
@@ -237,7 +237,10 @@ SHAPES: Final = (
             *("cited:action.sources", "cited:[].action.sources"),
         ),
         query=("output[].action.query", "action.query", "[].action.query"),
-        answers=(Said("answer", "output[].content[].text"), Said("answer", "[role=assistant].content[].text")),
+        answers=(
+            AnswerPath("answer", "output[].content[].text"),
+            AnswerPath("answer", "[role=assistant].content[].text"),
+        ),
         distinct=True,
         known="id object createdat model status type usage tools toolchoice error incompletedetails instructions text "
         "paralleltoolcalls temperature topp reasoning previousresponseid maxoutputtokens truncation metadata user "
@@ -248,7 +251,7 @@ SHAPES: Final = (
         marks=("choices[].message.annotations[].url_citation",),
         lists=("choices[].message.annotations",),
         query=(),
-        answers=(Said("answer", "choices[].message.content"),),
+        answers=(AnswerPath("answer", "choices[].message.content"),),
         distinct=True,
         known="id object created model usage systemfingerprint servicetier",
     ),
@@ -275,7 +278,7 @@ SHAPES: Final = (
         provider="claude-code",
         marks=("results[].tool_use_id", "durationSeconds results"),
         lists=("results[].content", "results"),
-        answers=(Said("commentary", "results[]"),),
+        answers=(AnswerPath("commentary", "results[]"),),
         known="durationseconds searchcount",
     ),
     Shape(
@@ -295,7 +298,7 @@ SHAPES: Final = (
         marks=("results unresponsive_engines", "results[].engines", "results infoboxes"),
         lists=("results",),
         fields=replace(_SHORT, site=()),
-        answers=(Said("answer", "answers[]"), Said("knowledge", "infoboxes[]")),
+        answers=(AnswerPath("answer", "answers[]"), AnswerPath("knowledge", "infoboxes[]")),
         known="numberofresults suggestions corrections unresponsiveengines",
     ),
     Shape(
@@ -306,7 +309,7 @@ SHAPES: Final = (
         ),
         lists=("results", "citations"),
         fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")),
-        answers=(Said("answer", "answer"), Said("answer", "output.content")),
+        answers=(AnswerPath("answer", "answer"), AnswerPath("answer", "output.content")),
         known="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars context output "
         "effectivefilters",
     ),
@@ -315,7 +318,7 @@ SHAPES: Final = (
         marks=("results[].last_updated", "search_results[].url", "results server_time"),
         lists=("results", "search_results"),
         query=(),
-        answers=(Said("answer", "choices[].message.content"),),
+        answers=(AnswerPath("answer", "choices[].message.content"),),
         known="id servertime model created usage object citations images",
     ),
     Shape(
@@ -331,14 +334,14 @@ SHAPES: Final = (
         ),
         lists=("results",),
         fields=_SHORT,
-        answers=(Said("answer", "answer"),),
+        answers=(AnswerPath("answer", "answer"),),
         known="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
     ),
     Shape(
         provider="linkup",
         marks=("results[].name results[].content", "answer sources[].name"),
         lists=("results", "sources"),
-        answers=(Said("answer", "answer"),),
+        answers=(AnswerPath("answer", "answer"),),
     ),
     Shape(provider="ddgs", marks=("[].href [].body", "[].body [].url"), lists=("",), query=()),
 )

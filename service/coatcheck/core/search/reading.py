@@ -6,7 +6,7 @@ from typing import Final
 from coatcheck.core.search.canonical import canonical
 from coatcheck.core.search.dates import iso, iso_of_number
 from coatcheck.core.search.markup import format_of, one_line
-from coatcheck.core.search.model import MAX_LINE, MAX_URL, Result
+from coatcheck.core.search.model import MAX_LINE, MAX_URL, SearchResult
 from coatcheck.core.search.providers import Fields
 from coatcheck.core.search.values import Record, folded, found, is_url, items_of, record_of, text_of, texts_of
 
@@ -16,10 +16,10 @@ _MOST_EXCERPTS: Final = 50
 _SHOWN_DATE: Final = 80
 
 
-def read_result(item: object, fields: Fields, rank: int, listed: str) -> Result | None:
+def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchResult | None:
     """The result that an item is; None for one without a URL and without a title and text."""
     if isinstance(item, str) and is_url(item.strip()):
-        return Result(rank=rank, url=item.strip(), canonical_url=canonical(item), listed=listed)
+        return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item), listed=listed)
     members = record_of(item)
     if members is None:
         return None
@@ -32,7 +32,7 @@ def read_result(item: object, fields: Fields, rank: int, listed: str) -> Result 
     if url is None and not (title and (snippet or content or more)):
         return None
     date, when = _date(record, fields)
-    return Result(
+    return SearchResult(
         rank=rank,
         title=title,
         url=url,

@@ -12,12 +12,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.passages import Ranking, Scanner, terms_of, weigh
+from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.passages.units import units
 from coatcheck.core.search.actions import action_line
-from coatcheck.core.search.budgeted import Budgeted, Counts, Listed, Shown
-from coatcheck.core.search.short import short
-from coatcheck.core.search.view import Body, Laid
+from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
+from coatcheck.core.search.shorten import short
+from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.tokens import Tokenizer
@@ -90,7 +90,7 @@ class ToolSummary(Struct, frozen=True, kw_only=True):
 
 def summarise(
     made: Budgeted,
-    laid: Laid,
+    laid: ResponseLayout,
     tokenizer: Tokenizer,
     *,
     tool: str = "web_search",
@@ -130,7 +130,7 @@ def summarise(
     )
 
 
-def _source(each: Shown | Listed, note: str) -> Source:
+def _source(each: ShownResult | NamedResult, note: str) -> Source:
     about = ", ".join(part for part in (short(each.result.date or "", 40), note) if part)
     return Source(
         title=short(each.result.title, 160), url=short(each.result.url or "", 600), note=about, source=each.citation
@@ -171,7 +171,7 @@ class _Sentence(Struct, frozen=True):
     worth: float
 
 
-def _points(made: Budgeted, laid: Laid) -> list[Point]:
+def _points(made: Budgeted, laid: ResponseLayout) -> list[Point]:
     """The sentences, those of one result together, results in the order shown."""
     bodies = [laid.bodies[each.result.rank - 1] for each in made.shown]
     chosen = _chosen(_sentences(made, bodies), len(bodies))
@@ -179,7 +179,7 @@ def _points(made: Budgeted, laid: Laid) -> list[Point]:
     return [_point(each, made.shown[each.owner], bodies[each.owner]) for each in chosen]
 
 
-def _sentences(made: Budgeted, bodies: list[Body]) -> list[_Sentence]:
+def _sentences(made: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
     """Everything in the shown passages that reads like a sentence, and how well it answers."""
     out: list[_Sentence] = []
     for owner, (shown, body) in enumerate(zip(made.shown, bodies, strict=True)):
@@ -219,7 +219,7 @@ def _scores(texts: list[str], query: str) -> list[float]:
     asked = terms_of(query)
     if not asked.terms or not texts:
         return [0.0] * len(texts)
-    scanner = Scanner(asked.terms)
+    scanner = PassageScanner(asked.terms)
     scanner.feed("\n".join(texts).encode("utf-8", "replace"), last=True)
     return Ranking(asked.terms, weigh(scanner.hits(), asked.terms)).of_texts_apart(texts)
 
@@ -251,7 +251,7 @@ def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
     return out
 
 
-def _point(sentence: _Sentence, shown: Shown, body: Body) -> Point:
+def _point(sentence: _Sentence, shown: ShownResult, body: ResultBody) -> Point:
     first = body.place.after(body.data[: sentence.start])
     data = body.data[sentence.start : sentence.end]
     where = window(first, first.after(data), ends_line=False)

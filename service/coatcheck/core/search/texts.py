@@ -4,7 +4,7 @@ import unicodedata
 from typing import Final
 
 from coatcheck.core.search.markup import format_of, inline, readable
-from coatcheck.core.search.model import Result
+from coatcheck.core.search.model import SearchResult
 
 _COMPARED: Final = 60
 """Letters of an excerpt by whose presence it is known to stand in the content already."""
@@ -13,7 +13,7 @@ _SHORT: Final = 12
 """Letters below which nothing is known by its presence."""
 
 
-def result_text(result: Result) -> str:
+def result_text(result: SearchResult) -> str:
     """Paragraphs in this order: snippet, further excerpts, content. Markup is gone; no other word is changed.
 
     An excerpt whose first and last words stand in the content is left out: it is an excerpt of that.

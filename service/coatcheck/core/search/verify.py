@@ -65,7 +65,7 @@ class Difference(Struct, frozen=True):
     stands: str
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class QuotationMatch(Struct, frozen=True, kw_only=True):
     """The verdict."""
 
     verdict: Verdict
@@ -80,10 +80,10 @@ class Found(Struct, frozen=True, kw_only=True):
     """It stands there, but outside the range that was named."""
 
 
-_ABSENT: Final = Found(verdict="absent")
+_ABSENT: Final = QuotationMatch(verdict="absent")
 
 
-def verify(quote: str, source: str, within: Extent | None = None) -> Found:
+def verify(quote: str, source: str, within: Extent | None = None) -> QuotationMatch:
     """Look for a quotation.
 
     Args:
@@ -105,7 +105,7 @@ def verify(quote: str, source: str, within: Extent | None = None) -> Found:
         and found.at is not None
         and not (within.start <= found.at.start and found.at.end <= within.end)
     )
-    return Found(
+    return QuotationMatch(
         verdict=found.verdict,
         at=found.at,
         text=found.text,
@@ -115,15 +115,15 @@ def verify(quote: str, source: str, within: Extent | None = None) -> Found:
     )
 
 
-def _verify(quote: str, part: str, base: int, source: str) -> Found:
+def _verify(quote: str, part: str, base: int, source: str) -> QuotationMatch:
     at = part.find(quote)
     if at >= 0:
-        return Found(verdict="exact", at=Extent(base + at, base + at + len(quote)), text=quote, ratio=1.0)
+        return QuotationMatch(verdict="exact", at=Extent(base + at, base + at + len(quote)), text=quote, ratio=1.0)
     plain = _Plain(part)
     where = plain.find(quote)
     if where is not None:
         start, end = where
-        return Found(
+        return QuotationMatch(
             verdict="normalised",
             at=Extent(base + start, base + end),
             text=source[base + start : base + end],
@@ -206,7 +206,7 @@ def _bare(quote: str) -> str:
 # ----------------------------------------------------------------------------------------------------------- fuzzy
 
 
-def _fuzzy(quote: str, part: str, base: int) -> Found:
+def _fuzzy(quote: str, part: str, base: int) -> QuotationMatch:
     """The place that shares most words in order, if it shares enough."""
     wanted = [_same(match.group()) for match in _WORD.finditer(quote)]
     if len(wanted) < _LEAST_WORDS:
@@ -229,7 +229,7 @@ def _fuzzy(quote: str, part: str, base: int) -> Found:
         return _ABSENT
     first, last = _with_ends(part, spots, (first, last), best[3])
     start, end = spots[first].start(), spots[last - 1].end()
-    return Found(
+    return QuotationMatch(
         verdict="fuzzy",
         at=Extent(base + start, base + end),
         text=part[start:end],

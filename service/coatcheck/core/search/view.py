@@ -21,11 +21,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.search.model import Answer, Result, SearchResponse
+from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.normalise import normalise
 from coatcheck.core.search.texts import result_text
-from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Extracted, Section
-from coatcheck.core.window import Place
+from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
+from coatcheck.core.window import Position
 
 EXTRACTOR: Final = "search-results 1"
 """A change of what a view looks like is a new number."""
@@ -34,43 +34,43 @@ MAX_VIEW: Final = 16_000_000
 """Characters of results' texts in one view; of what is beyond, the heading stays."""
 
 
-class Body(Struct, frozen=True):
+class ResultBody(Struct, frozen=True):
     """A result's text, and where it stands in the view."""
 
     text: str
     data: bytes
     """`text` in UTF-8: exactly the view's bytes from `place` on."""
-    place: Place
+    place: Position
 
 
-class Laid(Struct, frozen=True):
+class ResponseLayout(Struct, frozen=True):
     """A response laid out as a view."""
 
     response: SearchResponse
     text: bytes
     sections: tuple[Section, ...]
     """Of the results, in order: section n-1 is `rn`."""
-    bodies: tuple[Body, ...]
+    bodies: tuple[ResultBody, ...]
     partial: bool
 
 
-def search_view(body: bytes) -> Extracted:
+def search_view(body: bytes) -> ExtractedText:
     """The text view and the sections r1, r2, … of a stored response.
 
     Where nothing is recognised the view is the payload itself, without sections.
     """
     laid = lay_out(normalise(body))
     if not (laid.response.results or laid.response.answers):
-        return Extracted(text=None, extractor=EXTRACTOR)
-    return Extracted(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
+        return ExtractedText(text=None, extractor=EXTRACTOR)
+    return ExtractedText(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
 
 
-def lay_out(response: SearchResponse) -> Laid:
+def lay_out(response: SearchResponse) -> ResponseLayout:
     """The view, with the places of the results' texts in it."""
     pieces: list[bytes] = []
     sections: list[Section] = []
-    bodies: list[Body] = []
-    at = Place(0, 0, 0)
+    bodies: list[ResultBody] = []
+    at = Position(0, 0, 0)
 
     def add(text: str) -> bytes:
         nonlocal at
@@ -89,7 +89,7 @@ def lay_out(response: SearchResponse) -> Laid:
         text = result_text(result)[:room]
         room -= len(text)
         place = at
-        bodies.append(Body(text, add(text), place))
+        bodies.append(ResultBody(text, add(text), place))
         add("\n\n" if text else "")
         sections.append(
             Section(
@@ -103,7 +103,9 @@ def lay_out(response: SearchResponse) -> Laid:
                 url=result.url,
             )
         )
-    return Laid(response, b"".join(pieces), tuple(sections), tuple(bodies), partial=room <= 0 or _was_cut(response))
+    return ResponseLayout(
+        response, b"".join(pieces), tuple(sections), tuple(bodies), partial=room <= 0 or _was_cut(response)
+    )
 
 
 def _was_cut(response: SearchResponse) -> bool:
@@ -116,13 +118,13 @@ def _heading(response: SearchResponse) -> str:
     return f"Search results{of} ({response.provider}): {count} {'result' if count == 1 else 'results'}\n\n"
 
 
-def _answer(answer: Answer) -> str:
+def _answer(answer: ProviderAnswer) -> str:
     title = f" ({answer.title})" if answer.title else ""
     url = f"\n{answer.url}" if answer.url else ""
     return f"{_LABELS[answer.kind]}{title}: {answer.text.strip()}{url}\n\n"
 
 
-def _head(result: Result) -> str:
+def _head(result: SearchResult) -> str:
     """A result's lines above its text, and a blank one."""
     title = result.title or result.url or ""
     url = f"{result.url}\n" if result.url and result.title else ""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.search.generic import best_list
+from coatcheck.core.search.generic_results import best_list
 from coatcheck.core.search.values import Record, items_of, opened, record_of, text_of
 
 _DEEPEST: Final = 5

@@ -28,7 +28,7 @@ _NESTED: Final = 200
 """Containers open at once, and rounds of removing innermost pairs, beyond which a start is not read."""
 
 
-class Reading(Struct, frozen=True):
+class JsonReading(Struct, frozen=True):
     """A value, and whether it is the entire document."""
 
     value: object
@@ -39,20 +39,20 @@ class Reading(Struct, frozen=True):
     """Of a document that is not whole: bytes that were read before it ended or broke."""
 
 
-def read_json(data: bytes, *, whole: bool) -> Reading | None:
+def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
     """Returns what a document says; None if it does not begin like JSON, or nothing of it can be read."""
     text = data.removeprefix(_BOM).lstrip(b" \t\r\n")
     if text[:1] not in {b"{", b"["}:
         return None
     if whole:
         try:
-            return Reading(msgspec.json.decode(text), complete=True)
+            return JsonReading(msgspec.json.decode(text), complete=True)
         except _FAULTS:
             pass
     return _read_lines(text[: 4 * START_BYTES]) or _read_start(text[:START_BYTES])
 
 
-def _read_lines(text: bytes) -> Reading | None:
+def _read_lines(text: bytes) -> JsonReading | None:
     """Returns NDJSON: at least two lines that are documents each."""
     values: list[object] = []
     if b"\n" not in text[:START_BYTES]:
@@ -64,10 +64,10 @@ def _read_lines(text: bytes) -> Reading | None:
             values.append(msgspec.json.decode(line))
         except _FAULTS:
             break
-    return Reading(values, complete=False, lines=len(values)) if len(values) > 1 else None
+    return JsonReading(values, complete=False, lines=len(values)) if len(values) > 1 else None
 
 
-def _read_start(text: bytes) -> Reading | None:
+def _read_start(text: bytes) -> JsonReading | None:
     """Returns the value of the longest prefix that ends with a whole member, its open containers closed."""
     try:
         _check(text)
@@ -94,4 +94,4 @@ def _read_start(text: bytes) -> Reading | None:
         return _read_start(text.decode("utf-8", "replace").encode())
     except _FAULTS:
         return None
-    return Reading(value, complete=False, size=len(start))
+    return JsonReading(value, complete=False, size=len(start))

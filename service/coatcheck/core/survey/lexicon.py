@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import re2
 
-from coatcheck.core.text.scan import Scan
+from coatcheck.core.text.scan import BlockPattern
 
 SURE: Final = 1
 """States a failure and hardly ever means anything else."""
@@ -142,9 +142,9 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
 
 
 _MATCH, _FLAGS = _compiled()
-_ANY: Final = Scan("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
-_BY_NUMBER: Final = Scan("|".join(f"(?:{pattern})" for _, pattern in _COUNTED))
-_MAY_COUNT: Final = Scan(
+_ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
+_BY_NUMBER: Final = BlockPattern("|".join(f"(?:{pattern})" for _, pattern in _COUNTED))
+_MAY_COUNT: Final = BlockPattern(
     r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  ",
     ignore_case=True,
 )

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.structure import Structure
+from coatcheck.core.jsonpath.structure import StructureReader
 
 _KEPT: Final = 400
 """Bytes of a member that are looked at."""
@@ -20,7 +20,7 @@ _MANY: Final = 200
 _NAME: Final = re.compile(rb'\s*("(?:[^"\\\x00-\x1f]|\\.)*")\s*:\s*')
 
 
-class Member(Struct, frozen=True, array_like=True):
+class ObjectMember(Struct, frozen=True, array_like=True):
     """A member of the object."""
 
     name: str
@@ -44,7 +44,7 @@ class Members:
     """Collects them: `feed` the text, then `found`."""
 
     def __init__(self) -> None:
-        self._structure: Structure | None = None
+        self._structure: StructureReader | None = None
         self._parts: list[_Part] = []
         self._open = _Part()
         self._base = 0
@@ -57,20 +57,20 @@ class Members:
             block = block.lstrip(b" \t\r\n\xef\xbb\xbf")
             if block:
                 self._state = "inside" if block.startswith(b"{") else "none"
-                self._structure = Structure()
+                self._structure = StructureReader()
         if self._structure is not None and self._state == "inside":
             self._look(self._structure, block)
         elif self._state == "behind" and block.strip():
             self._state = "none"
 
-    def found(self) -> tuple[Member, ...]:
+    def found(self) -> tuple[ObjectMember, ...]:
         """Returns the members, in order; none where this was no whole object, or one of more than 200."""
         if self._state != "behind":
             return ()
         members = [_member(part) for part in self._parts]
         return () if None in members else tuple(each for each in members if each is not None)
 
-    def _look(self, structure: Structure, block: bytes) -> None:
+    def _look(self, structure: StructureReader, block: bytes) -> None:
         marks = structure.feed(block, 0)
         end = marks.closes(1)
         limit = int(marks.at[end]) if end < len(marks.at) else len(block)
@@ -103,7 +103,7 @@ class Members:
         self._open = _Part()
 
 
-def _member(part: _Part) -> Member | None:
+def _member(part: _Part) -> ObjectMember | None:
     """Returns what is known of a member; None where it is none."""
     match = _NAME.match(part.text)
     if match is None:
@@ -113,9 +113,9 @@ def _member(part: _Part) -> Member | None:
         rest = part.text[match.end() :].strip()
         if rest[:1] == b"[":
             empty = part.size == len(part.text) and not rest[1:-1].strip()
-            return Member(name, elements=0 if empty else part.commas + 1)
+            return ObjectMember(name, elements=0 if empty else part.commas + 1)
         if rest[:1] == b"{" or part.size > len(part.text):
-            return Member(name)
-        return Member(name, value=msgspec.json.format(rest, indent=-1).decode())
+            return ObjectMember(name)
+        return ObjectMember(name, value=msgspec.json.format(rest, indent=-1).decode())
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -14,11 +14,11 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
-from coatcheck.core.survey.members import Member, Members
+from coatcheck.core.survey.members import Members, ObjectMember
 from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
-from coatcheck.core.text.seen import frame_start
 from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import frame_start
 
 _BLOCK: Final = 512 * 1024
 """Bytes that are looked at together; blocks end with a line."""
@@ -52,7 +52,7 @@ class Survey(Struct, frozen=True, array_like=True):
     """Tallies over the whole payload."""
     counts: tuple[tuple[bytes, int], ...] = ()
     """The commonest shapes, with how many lines have them."""
-    members: tuple[Member, ...] = ()
+    members: tuple[ObjectMember, ...] = ()
     """Of a payload that is one JSON object."""
 
 

@@ -14,7 +14,7 @@ _BINDING: Final = cast("Any", re2)._re2.RE2  # noqa: SLF001 - see above
 
 
 @final
-class Scan:
+class BlockPattern:
     """A compiled pattern; `^` and `$` are a line's ends. Safe to use from several threads at once."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:

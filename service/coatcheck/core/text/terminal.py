@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from coatcheck.core.text.seen import ESCAPES, writes_over
+from coatcheck.core.text.visible_text import ESCAPES, writes_over
 
 _RETURN: Final = re.compile(rb"\r(?=[^\r\n])")
 _OVERWRITTEN: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)

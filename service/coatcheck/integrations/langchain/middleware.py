@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool
 from coatcheck.client import Client
 from coatcheck.integrations.langchain import history, results
 from coatcheck.integrations.langchain.reading import read_tool
-from coatcheck.integrations.langchain.results import Result
+from coatcheck.integrations.langchain.results import ResultPart
 
 log = logging.getLogger(__name__)
 
@@ -66,17 +66,17 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     # ------------------------------------------------------------------------------------------ tool results
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
         """The tool's result, with a card in place of what is bulky."""
         return self._kept(handler(request), request)
 
     async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
-    ) -> Result:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ResultPart]]
+    ) -> ResultPart:
         """The same; the service is asked from a thread, because event loops come and go and a client stays."""
         return await asyncio.to_thread(self._kept, await handler(request), request)
 
-    def _kept(self, result: Result, request: ToolCallRequest) -> Result:
+    def _kept(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
         name = request.tool_call["name"]
         if name in self._exempt or results.is_own(name):
             return result

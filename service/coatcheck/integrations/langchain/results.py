@@ -10,8 +10,8 @@ from langgraph.types import Command
 
 from coatcheck.client import Receipt
 
-Block: TypeAlias = str | dict[str, Any]
-Result: TypeAlias = ToolMessage | Command[Any]
+ContentBlock: TypeAlias = str | dict[str, Any]
+ResultPart: TypeAlias = ToolMessage | Command[Any]
 
 OWN: Final = ("read_artifact", "list_artifacts")
 _CARD: Final = re.compile(r"\[art_[0-9]{18} · ")
@@ -28,7 +28,7 @@ def is_ours(text: str) -> bool:
     return _CARD.match(text) is not None
 
 
-def each(result: Result, change: Callable[[ToolMessage], ToolMessage]) -> Result:
+def each(result: ResultPart, change: Callable[[ToolMessage], ToolMessage]) -> ResultPart:
     """A result with every tool message in it changed; a command keeps everything else."""
     if isinstance(result, ToolMessage):
         return change(result)
@@ -57,7 +57,7 @@ def _each_of(messages: object, change: Callable[[ToolMessage], ToolMessage]) -> 
 
 def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | None:
     """What to hand over of a message: its texts. None where they are at most `least` bytes, or came from Coatcheck."""
-    content = cast("str | list[Block]", message.content)
+    content = cast("str | list[ContentBlock]", message.content)
     texts = [content] if isinstance(content, str) else [text for one in content if (text := _text(one)) is not None]
     if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_ours, texts)):
         return None
@@ -66,16 +66,16 @@ def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | No
 
 def carded(message: ToolMessage, receipt: Receipt) -> ToolMessage:
     """The message with the receipt's text in place of its own. An artifact that the tool set stays."""
-    content = cast("str | list[Block]", message.content)
+    content = cast("str | list[ContentBlock]", message.content)
     update: dict[str, Any] = {"content": receipt.text if isinstance(content, str) else _blocks(content, receipt.text)}
     if message.artifact is None:
         update["artifact"] = {"artifact_id": receipt.id, "stored": receipt.stored}
     return message.model_copy(update=update)
 
 
-def _blocks(content: list[Block], card: str) -> list[Block]:
+def _blocks(content: list[ContentBlock], card: str) -> list[ContentBlock]:
     """The first text becomes the card, the other texts go, and what is no text stays where it is."""
-    blocks: list[Block] = []
+    blocks: list[ContentBlock] = []
     placed = False
     for block in content:
         if _text(block) is None:
@@ -86,7 +86,7 @@ def _blocks(content: list[Block], card: str) -> list[Block]:
     return blocks
 
 
-def _text(block: Block) -> str | None:
+def _text(block: ContentBlock) -> str | None:
     if isinstance(block, str):
         return block
     text = block.get("text")

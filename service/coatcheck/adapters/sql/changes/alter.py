@@ -8,12 +8,12 @@ from msgspec import UNSET
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import tombstone_of
 from coatcheck.adapters.sql.changes.holds import holds_of
 from coatcheck.adapters.sql.changes.texts import wait_for_index
+from coatcheck.adapters.sql.changes.tombstone import tombstone_of
+from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among
 from coatcheck.core.artifact import Artifact, Gone
 from coatcheck.core.expiry import expiry
 from coatcheck.ports.artifacts import PatchArtifact, Touch

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import audit, audit_head
-from coatcheck.core.audit import AuditLine, Entry, Head, head_of, merged, seal
+from coatcheck.core.audit import AuditLine, Head, SealedAuditLine, head_of, merged, seal
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     waiting.clear()
     enter(conn, None)
     head = _take_head(conn)
-    entries: list[Entry] = []
+    entries: list[SealedAuditLine] = []
     for line in lines:
         entries.append(seal(head, line))
         head = head_of(entries[-1])
@@ -73,7 +73,7 @@ def _take_head(conn: Connection) -> Head:
     return head
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: SealedAuditLine) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in _COLUMNS}
 
 

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, bindparam, func, or_, select
 
 from coatcheck.adapters.sql.changes import session_usage
-from coatcheck.adapters.sql.changes.bury import CORPSE, NOW, Corpse, Death, bury, is_live
 from coatcheck.adapters.sql.changes.holds import is_not_held
-from coatcheck.adapters.sql.changes.unsettled import Unsettled
+from coatcheck.adapters.sql.changes.tombstone import CORPSE, NOW, ArtifactRow, Removal, is_live, tombstone
+from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
 from coatcheck.adapters.sql.changes.usage import seen
+from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, blobs, usage, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
-from coatcheck.adapters.sql.words import among
-from coatcheck.core.quota import Full
+from coatcheck.core.quota import QuotaExceeded
 from coatcheck.core.views import TEXT
 from coatcheck.ports.decisions import DeleteNamespace
-from coatcheck.ports.tidying import EvictArtifacts, Evicted
+from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult
 
 _PAGE = 200
 _NAMESPACE = bindparam("namespace", type_=Text())
@@ -111,15 +111,15 @@ class _Freed:
                 self.bytes += self._sizes[seq]
 
 
-def apply_evict(conn: Connection, change: EvictArtifacts) -> Evicted:
+def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     """Remove what was read longest ago, as much as is needed, or nothing."""
     if conn.dialect.name != "sqlite":
         # Of two replicas the second looks when the first has made room, and finds it.
         conn.execute(_ONE_AT_A_TIME, {"namespace": change.namespace})
     there = seen(conn, change.namespace)
-    full = Full(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
+    full = QuotaExceeded(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
     if full.hopeless:
-        return Evicted(0, enough=False)
+        return EvictionResult(0, enough=False)
     chosen: list[_Candidate] = []
     freed = _Freed()
     enough = not (full.over_bytes or full.over_artifacts)
@@ -130,26 +130,32 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> Evicted:
         freed.add(candidate)
         enough = freed.bytes >= full.over_bytes and len(chosen) >= full.over_artifacts
     if not enough or not chosen:
-        return Evicted(0, enough)
+        return EvictionResult(0, enough)
     now_going = chosen[: change.limit]
     gone = _bury_those(conn, change, [candidate.seq for candidate in now_going])
-    return Evicted(gone, len(now_going) == len(chosen))
+    return EvictionResult(gone, len(now_going) == len(chosen))
 
 
 def _bury_those(conn: Connection, change: EvictArtifacts, seqs: list[int]) -> int:
-    found = [Corpse._make(row) for row in conn.execute(_TAKE, {"seqs": seqs, "now": change.now})]
+    found = [ArtifactRow._make(row) for row in conn.execute(_TAKE, {"seqs": seqs, "now": change.now})]
     if len(found) != len(seqs):
-        raise Unsettled  # one was pinned, or has gone, since it was chosen
+        raise TransactionConflict  # one was pinned, or has gone, since it was chosen
     return _bury_all(conn, found, "evicted", change)
 
 
-def _bury_all(conn: Connection, corpses: list[Corpse], reason: Reason, change: EvictArtifacts | DeleteNamespace) -> int:
+def _bury_all(
+    conn: Connection, artifact_rows: list[ArtifactRow], reason: Reason, change: EvictArtifacts | DeleteNamespace
+) -> int:
     """Bury them; those that have expired as what they are."""
-    expired = [corpse for corpse in corpses if corpse.expires_at is not None and corpse.expires_at <= change.now]
-    others = [corpse for corpse in corpses if corpse not in expired]
-    bury(conn, expired, Death("expired", change.now, change.tombstone_until, change.by))
-    bury(conn, others, Death(reason, change.now, change.tombstone_until, change.by))
-    return len(corpses)
+    expired = [
+        artifact_row
+        for artifact_row in artifact_rows
+        if artifact_row.expires_at is not None and artifact_row.expires_at <= change.now
+    ]
+    others = [artifact_row for artifact_row in artifact_rows if artifact_row not in expired]
+    tombstone(conn, expired, Removal("expired", change.now, change.tombstone_until, change.by))
+    tombstone(conn, others, Removal(reason, change.now, change.tombstone_until, change.by))
+    return len(artifact_rows)
 
 
 def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iterator[_Candidate]:
@@ -174,7 +180,7 @@ def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
     at = {"namespace": change.namespace, "now": change.now}
     if conn.execute(_MARKED, at).scalar() is None:
         return 0
-    found = [Corpse._make(row) for row in conn.execute(_ALL, at | {"limit": change.limit})]
+    found = [ArtifactRow._make(row) for row in conn.execute(_ALL, at | {"limit": change.limit})]
     if len(found) < change.limit:
         session_usage.drop_all(conn, change.namespace)
     else:

@@ -6,11 +6,11 @@ from datetime import timedelta
 from sqlalchemy import Connection, Text, bindparam, delete, func, select, tuple_, update
 
 from coatcheck.adapters.sql.changes import session_usage
-from coatcheck.adapters.sql.changes.bury import NOW, is_unused, is_used
+from coatcheck.adapters.sql.changes.tombstone import NOW, is_unused, is_used
+from coatcheck.adapters.sql.dialect import among, by_now
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among, by_now
-from coatcheck.ports.tidying import CondemnBlob, ForgetBlobs, PurgeRecords
+from coatcheck.ports.maintenance import ForgetBlobs, MarkBlobCorrupt, PurgeRecords
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
         )
 
 
-def apply_condemn(conn: Connection, change: CondemnBlob) -> bool:
+def apply_condemn(conn: Connection, change: MarkBlobCorrupt) -> bool:
     """Trust a live blob no more."""
     at = {"of": change.blob_id, "space": change.namespace, "now": change.now}
     return conn.execute(_CONDEMN, at).rowcount == 1

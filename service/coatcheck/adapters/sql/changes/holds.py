@@ -26,14 +26,14 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit
-from coatcheck.adapters.sql.changes.unsettled import Unsettled
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, holds, tombstones
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
 from coatcheck.core.audit import AuditLine, By, Detail
-from coatcheck.core.holds import NAMED, Held, Hold
+from coatcheck.core.holds import NAMED, Hold, HoldConflict
 from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 
 _NOW: Final = bindparam("now", type_=UtcDateTime)
@@ -79,7 +79,7 @@ def stand_by_now(conn: Connection) -> None:
     """
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
         if not _SHARE_NOW.rows(conn, {})[0][0]:
-            raise Unsettled
+            raise TransactionConflict
         conn.info[_STANDING_BY] = True
 
 
@@ -111,13 +111,13 @@ _SESSIONS = select(holds.c.id).where(
 )
 
 
-def holds_of(conn: Connection, seq: int, now: datetime) -> Held | None:
+def holds_of(conn: Connection, seq: int, now: datetime) -> HoldConflict | None:
     """The holds that cover one artifact's row."""
     found = {row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})}
     return _held(found)
 
 
-def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> Held | None:
+def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
     """The holds that cover a whole session, or without one a whole namespace."""
     at = {"namespace": namespace, "now": now}
     found = set(conn.execute(_WHOLE, at).scalars())
@@ -126,7 +126,7 @@ def holds_on(conn: Connection, namespace: str, session: str | None, now: datetim
     return _held(found)
 
 
-def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> Held | None:
+def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
     """The holds that cover something there is in a session, or without one in a namespace."""
     at = {"namespace": namespace, "now": now}
     whole = holds_on(conn, namespace, session, now)
@@ -140,8 +140,8 @@ def holds_within(conn: Connection, namespace: str, session: str | None, now: dat
     return _held(found)
 
 
-def _held(found: set[str]) -> Held | None:
-    return Held(tuple(sorted(found)[:NAMED])) if found else None
+def _held(found: set[str]) -> HoldConflict | None:
+    return HoldConflict(tuple(sorted(found)[:NAMED])) if found else None
 
 
 _ARTIFACT = (

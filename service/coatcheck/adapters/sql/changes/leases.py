@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.ports.tidying import TakeLease
+from coatcheck.ports.maintenance import TakeLease
 
 _NOW: dict[str, ColumnElement[Any]] = {
     "sqlite": bindparam("now", type_=UtcDateTime),

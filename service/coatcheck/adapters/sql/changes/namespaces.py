@@ -11,7 +11,7 @@ from coatcheck.adapters.sql.changes.holds import holds_on, stand_by_now
 from coatcheck.adapters.sql.tables import usage
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.audit import AuditLine
-from coatcheck.core.holds import Held
+from coatcheck.core.holds import HoldConflict
 from coatcheck.ports.decisions import MarkNamespace
 
 _NAMESPACE = bindparam("space", type_=Text())
@@ -20,7 +20,7 @@ _STATE = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE).with
 _MARK = update(usage).where(usage.c.namespace == _NAMESPACE).values(deleting_at=bindparam("mark", type_=UtcDateTime))
 
 
-def apply_mark(conn: Connection, change: MarkNamespace) -> bool | Held:
+def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
     """Begin to delete a namespace, or stop."""
     stand_by_now(conn)
     if change.deleting:

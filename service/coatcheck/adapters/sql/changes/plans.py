@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from coatcheck.adapters.sql.changes import removed
+from coatcheck.adapters.sql.changes import removal_records
 from coatcheck.adapters.sql.tables import plan_parts, plans, runs
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.retention.changes import ClosePlan, ForgetRemoved, KeepParts, OpenPlan
@@ -76,7 +76,7 @@ def apply_close(conn: Connection, change: ClosePlan) -> None:
 def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
     """Give up what cannot be undone any more, and plans that are over."""
     drop_plans(conn, change.now)
-    return removed.forget(conn, change.before, change.limit)
+    return removal_records.forget(conn, change.before, change.limit)
 
 
 def drop_plans(conn: Connection, now: datetime) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Text, bindparam, func, insert, select
 from coatcheck.adapters.sql.changes import audit
 from coatcheck.adapters.sql.tables import policies
 from coatcheck.core.audit import AuditLine, Detail
-from coatcheck.core.policy import EVERYWHERE, Part, Rules, Scope, decode, encode
+from coatcheck.core.policy import EVERYWHERE, Part, PolicyScope, Rules, decode, encode
 from coatcheck.ports.decisions import PolicyVersion, SetPolicy
 
 _LOCK: Final = 0x706F6C69  # "poli"
@@ -82,7 +82,7 @@ def current(conn: Connection) -> tuple[int, Rules]:
     return version, Rules({each.scope: each.policy for each in found if each.policy is not None})
 
 
-def history(conn: Connection, scope: Scope, limit: int) -> list[PolicyVersion]:
+def history(conn: Connection, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
     """The versions of a scope, newest first."""
     wanted = {"space": scope.namespace, "in_part": scope.part or "", "of_value": scope.value, "most": limit}
     return [_version(row) for row in conn.execute(_VERSIONS, wanted)]
@@ -92,7 +92,7 @@ def _version(row: Any) -> PolicyVersion:  # noqa: ANN401 - a row of `policies`
     part: Part | None = row.part or None
     return PolicyVersion(
         version=row.version,
-        scope=Scope(row.namespace, part, row.value),
+        scope=PolicyScope(row.namespace, part, row.value),
         policy=None if row.policy is None else decode(row.policy),
         at=row.at,
         by=row.made_by,

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, update
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.bury import hold, release
 from coatcheck.adapters.sql.changes.surveys import add_survey, drop_survey
 from coatcheck.adapters.sql.changes.texts import wait_for_index
+from coatcheck.adapters.sql.changes.tombstone import lock_row, release
 from coatcheck.adapters.sql.changes.views import add_view
 from coatcheck.adapters.sql.tables import artifacts, views
 from coatcheck.core.artifact import Artifact
@@ -32,7 +32,7 @@ _DROP_VIEW = (
 
 def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
     """Declare the artifact of a row anew. False: the row was deleted meanwhile, and nothing is changed."""
-    if not hold(conn, seq):
+    if not lock_row(conn, seq):
         return False
     said = change.said.following(there.said)
     facts = change.facts.beside(there.facts)

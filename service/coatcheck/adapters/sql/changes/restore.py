@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit, usage
-from coatcheck.adapters.sql.changes.fold import Ours, bury_ours, settle, take_intent
+from coatcheck.adapters.sql.changes.dedupe import NewBytes, bury_ours, settle, take_intent
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.tables import (
     artifacts,
@@ -29,7 +29,7 @@ from coatcheck.core.artifact import Artifact
 from coatcheck.core.audit import AuditLine
 from coatcheck.core.expiry import expiry
 from coatcheck.core.retention.changes import RestoreArtifact
-from coatcheck.ports.artifacts import Fenced, Stored
+from coatcheck.ports.artifacts import IngestResult, UploadFenced
 
 _REMOVED = (
     select(removed)
@@ -57,19 +57,19 @@ _UNBURY = delete(tombstones).where(tombstones.c.namespace == bindparam("space"),
 _DONE = delete(removed).where(removed.c.seq == bindparam("row"))
 
 
-def apply_restore(conn: Connection, change: RestoreArtifact) -> Stored | Fenced | None:
+def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | UploadFenced | None:
     """Bring an artifact back."""
     copies = _copies(change)
     taken = [take_intent(conn, ours) for ours in copies]  # all of them, also behind one that is gone
     if not all(taken):
-        return Fenced()
+        return UploadFenced()
     here = {"space": change.namespace, "at": change.number}
     found = conn.execute(_REMOVED, here | {"row": change.seq, "since": change.since}).mappings().first()
     there = conn.execute(_THERE, here).first()
     if found is None or there is not None:
         for ours in copies:
             bury_ours(conn, ours)
-        return None if there is None else Stored(rows.artifact(there), created=False, blob_used=False)
+        return None if there is None else IngestResult(rows.artifact(there), created=False, blob_used=False)
     settled = {ours.blob.id: settle(conn, ours) for ours in copies}
     for ours in copies:
         if not settled[ours.blob.id].used:
@@ -85,12 +85,12 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> Stored | Fenced 
     wait_for_index(conn, change.namespace, [seq])
     artifact = rows.artifact(conn.execute(_THERE, here).one())
     _tell(conn, change, artifact, found["run_id"])
-    return Stored(artifact, created=True, blob_used=settled[change.blob.id].used)
+    return IngestResult(artifact, created=True, blob_used=settled[change.blob.id].used)
 
 
-def _copies(change: RestoreArtifact) -> list[Ours]:
+def _copies(change: RestoreArtifact) -> list[NewBytes]:
     mine = [(change.blob, change.inline), *((view.blob, view.inline) for view in change.views)]
-    return [Ours(change.namespace, blob, inline, change.now) for blob, inline in mine if blob is not None]
+    return [NewBytes(change.namespace, blob, inline, change.now) for blob, inline in mine if blob is not None]
 
 
 def _life(change: RestoreArtifact, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of `removed`

@@ -13,17 +13,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
-from coatcheck.adapters.sql.changes.bury import CORPSE, Corpse, Death, bury, bury_expired
-from coatcheck.adapters.sql.changes.retention_words import belongs, values_of
+from coatcheck.adapters.sql.changes.retention_conditions import belongs, values_of
+from coatcheck.adapters.sql.changes.tombstone import CORPSE, ArtifactRow, Removal, tombstone, tombstone_expired
+from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among
 from coatcheck.core.audit import SCHEDULE, AuditLine, By, Detail, unpack_numbers
 from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
-from coatcheck.core.retention.runs import JobState, Outcome, Run, hourly_run
-from coatcheck.ports.tidying import ExpireArtifacts
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, hourly_run
+from coatcheck.ports.maintenance import ExpireArtifacts
 
 _LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
 _OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)
@@ -57,7 +57,7 @@ _REASONS: Final[dict[Job, Reason]] = {
 }
 
 
-def apply_begin_run(conn: Connection, change: BeginRun) -> Run:
+def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
     """Begin a run, or answer the one that is at the same plan."""
     run = change.run
     if run.plan_id is not None:
@@ -71,7 +71,7 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> Run:
     return run
 
 
-def apply_claim(conn: Connection, change: ClaimRun) -> Run | None:
+def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
     """Take up a run that was left."""
     found = conn.execute(_LEFT, {"now": change.now}).first()
     if found is None:
@@ -81,7 +81,7 @@ def apply_claim(conn: Connection, change: ClaimRun) -> Run | None:
     return run
 
 
-def apply_batch(conn: Connection, change: RemoveBatch) -> Run | None:
+def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
     """Carry out one part of a run, unless that was done already."""
     found = conn.execute(_LOCK, {"run": change.run_id}).first()
     if found is None:
@@ -89,17 +89,19 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> Run | None:
     run = run_rows.run_of(found)
     if run.outcome is not Outcome.RUNNING or run.next_part != change.part or change.part >= run.parts:
         return run
-    corpses = _corpses(conn, run, change)
+    artifact_rows = _corpses(conn, run, change)
     reason = _REASONS[Job(run.job)]
     by = By(run.actor, run.key_id, run.id)
-    bury(conn, corpses, Death(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
-    late = [change.now - each.expires_at for each in corpses if each.expires_at is not None and reason == "expired"]
+    tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    late = [
+        change.now - each.expires_at for each in artifact_rows if each.expires_at is not None and reason == "expired"
+    ]
     oldest = max((delta.total_seconds() for delta in late), default=0.0)
     moved = msgspec.structs.replace(
         run,
         next_part=change.part + 1,
-        artifacts=run.artifacts + len(corpses),
-        bytes=run.bytes + sum(each.size for each in corpses),
+        artifacts=run.artifacts + len(artifact_rows),
+        bytes=run.bytes + sum(each.size for each in artifact_rows),
         oldest_overdue=max(run.oldest_overdue, oldest),
         updated_at=change.now,
     )
@@ -110,7 +112,7 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> Run | None:
     return moved
 
 
-def _corpses(conn: Connection, run: Run, change: RemoveBatch) -> list[Corpse]:
+def _corpses(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
     part = conn.execute(_PART, {"plan": run.plan_id, "part": change.part}).first()
     if part is None:
         return []
@@ -121,10 +123,10 @@ def _corpses(conn: Connection, run: Run, change: RemoveBatch) -> list[Corpse]:
         "now": change.now,
         **values_of(criteria),
     }
-    return [Corpse._make(row) for row in conn.execute(_CORPSES[criteria.job], values)]
+    return [ArtifactRow._make(row) for row in conn.execute(_CORPSES[criteria.job], values)]
 
 
-def apply_end(conn: Connection, change: EndRun) -> Run | None:
+def apply_end(conn: Connection, change: EndRun) -> RetentionRun | None:
     """Write down how a run ended."""
     found = conn.execute(_LOCK, {"run": change.run_id}).first()
     if found is None:
@@ -148,7 +150,7 @@ def apply_end(conn: Connection, change: EndRun) -> Run | None:
     return ended
 
 
-def _tell(conn: Connection, run: Run, action: str, at: datetime, details: dict[str, Detail]) -> None:
+def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, details: dict[str, Detail]) -> None:
     line = AuditLine(
         at=at,
         action=action,
@@ -184,15 +186,15 @@ def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statemen
 _ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
 
 
-def add_round(conn: Connection, run: Run) -> None:
+def add_round(conn: Connection, run: RetentionRun) -> None:
     """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
     conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
 
 
-def scheduled(job: str, now: datetime, **counts: float) -> Run:
+def scheduled(job: str, now: datetime, **counts: float) -> RetentionRun:
     """A round, or a part of one, as an hour's run."""
     return msgspec.structs.replace(
-        Run(
+        RetentionRun(
             id=hourly_run(job, now),
             job=job,
             scope=run_rows.EVERYWHERE,
@@ -207,18 +209,18 @@ def scheduled(job: str, now: datetime, **counts: float) -> Run:
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     """Bury what has expired, and count it to its run in the same transaction."""
-    corpses = bury_expired(conn, change)
-    if corpses and change.by.run_id is not None:
-        late = [(change.now - each.expires_at).total_seconds() for each in corpses if each.expires_at is not None]
+    artifact_rows = tombstone_expired(conn, change)
+    if artifact_rows and change.by.run_id is not None:
+        late = [(change.now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
         counts = scheduled(
             "expire",
             change.now,
-            artifacts=len(corpses),
-            bytes=sum(each.size for each in corpses),
+            artifacts=len(artifact_rows),
+            bytes=sum(each.size for each in artifact_rows),
             oldest_overdue=max(late, default=0.0),
         )
         add_round(conn, msgspec.structs.replace(counts, id=change.by.run_id))
-    return len(corpses)
+    return len(artifact_rows)
 
 
 def apply_round(conn: Connection, change: NoteRound) -> None:

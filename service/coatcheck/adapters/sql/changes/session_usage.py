@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.tables import session_usage
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.core.session_usage import SessionUsage, Spent
+from coatcheck.core.session_usage import SessionUsage, UsageDelta
 from coatcheck.ports.session_accounts import AddSessionUsage
 
 _LIFE: Final = timedelta(days=90)
@@ -98,7 +98,7 @@ def apply_add(conn: Connection, change: AddSessionUsage) -> None:
         conn.execute(_ADD[conn.dialect.name], rows)
 
 
-def _key(of: tuple[str, str, Spent]) -> tuple[str, str]:
+def _key(of: tuple[str, str, UsageDelta]) -> tuple[str, str]:
     return of[0], of[1]
 
 
@@ -107,7 +107,7 @@ def account(conn: Connection, namespace: str, session: str) -> SessionUsage | No
     row = conn.execute(_ACCOUNT, {"namespace": namespace, "session": session}).first()
     if row is None:
         return None
-    spent = Spent(**{name: row[at] for at, name in enumerate((*_SUMS, *_GAUGES))})
+    spent = UsageDelta(**{name: row[at] for at, name in enumerate((*_SUMS, *_GAUGES))})
     return SessionUsage(spent=spent, since=row.since, at=row.at)
 
 

@@ -12,31 +12,31 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import holds, usage
-from coatcheck.adapters.sql.changes.bury import Death, hold, note_removal, release, remove, tombstone_of
-from coatcheck.adapters.sql.changes.fold import (
+from coatcheck.adapters.sql.changes.artifact_slot import ArtifactSlot, Numberer, find_slot
+from coatcheck.adapters.sql.changes.dedupe import (
     bury_ours,
-    heal,
     payload_of,
+    repair,
     settle,
     take_intent,
     view_of,
     without_seq,
 )
-from coatcheck.adapters.sql.changes.place import Numberer, Place, find_place
+from coatcheck.adapters.sql.changes.quota import no_room
 from coatcheck.adapters.sql.changes.redeclare import redeclare
-from coatcheck.adapters.sql.changes.room import no_room
 from coatcheck.adapters.sql.changes.surveys import add_survey
 from coatcheck.adapters.sql.changes.texts import wait_for_index
-from coatcheck.adapters.sql.changes.unsettled import Unsettled
+from coatcheck.adapters.sql.changes.tombstone import Removal, lock_row, note_removal, release, remove, tombstone_of
+from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
 from coatcheck.adapters.sql.changes.views import add_view
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.audit import SCHEDULE
 from coatcheck.core.expiry import expiry
-from coatcheck.core.quota import Full
-from coatcheck.ports.artifacts import Fenced, IdempotencyKey, KeyRecord, KeyReused, StoreArtifact, Stored
+from coatcheck.core.quota import QuotaExceeded
+from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, KeyRecord, StoreArtifact, UploadFenced
 
 _LOOKS = 8
 """For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""
@@ -84,7 +84,7 @@ _SIZE = select(blobs.c.size).where(blobs.c.seq == bindparam("seq"))
 _ADD_ARTIFACT = Prepared(insert(artifacts).returning(artifacts.c.seq), columns=without_seq(artifacts))
 
 
-Answer = Stored | Gone | Fenced | KeyReused | Full | None
+Answer = IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None
 
 
 def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> Answer:
@@ -93,7 +93,7 @@ def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.
     if full is not None:
         return full
     if not take_intent(conn, payload_of(change)):
-        return Fenced()
+        return UploadFenced()
     return apply_fenced_store(conn, change, number)
 
 
@@ -102,34 +102,36 @@ def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer
     known = None if change.key is None else _known_key(conn, change, change.key)
     if known is not None and change.key is not None:
         same = known.fingerprint == change.key.fingerprint
-        answer = _replay(conn, change, known) if same else KeyReused()
+        answer = _replay(conn, change, known) if same else KeyConflict()
     else:
         place, answer = _place_and_store(conn, change, number)
-        if change.key is not None and isinstance(answer, Stored):
+        if change.key is not None and isinstance(answer, IngestResult):
             _remember(conn, change, change.key, place.number, created=answer.created)
-    if not (isinstance(answer, Stored) and answer.blob_used):
+    if not (isinstance(answer, IngestResult) and answer.blob_used):
         bury_ours(conn, payload_of(change))
     return answer
 
 
-def _place_and_store(conn: Connection, change: StoreArtifact, number: Numberer) -> tuple[Place, Stored | Gone]:
+def _place_and_store(
+    conn: Connection, change: StoreArtifact, number: Numberer
+) -> tuple[ArtifactSlot, IngestResult | Gone]:
     """Store it, or answer what is there. Looks again when another replica has changed the place since it was found."""
     for _ in range(_LOOKS):
-        place = find_place(conn, change, number)
+        place = find_slot(conn, change, number)
         if place.seq is not None and _is_live(place.expires_at, change):
             answer = _posted_again(conn, change, place.seq)
         else:
             answer = _outdone(change, place) or _create(conn, change, place)
         if answer is not None:
             return place, answer
-    raise Unsettled
+    raise TransactionConflict
 
 
 def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
     return expires_at is None or expires_at > change.now
 
 
-def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> Stored | None:
+def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
     """What is there already; when bytes of it are lost, ours take their place. None: it was deleted meanwhile."""
     found = _BY_SEQ.rows(conn, {"seq": seq})
     if not found:
@@ -137,16 +139,16 @@ def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) 
     artifact = rows.artifact(found[0])
     view = view_of(change)
     if view is not None:
-        heal(conn, view)
+        repair(conn, view)
     if not artifact.blob.condemned or artifact.blob.sha256 != change.blob.sha256:
-        return Stored(artifact, created=created, blob_used=False)
-    if not hold(conn, seq):
+        return IngestResult(artifact, created=created, blob_used=False)
+    if not lock_row(conn, seq):
         return None
     used = settle(conn, payload_of(change)).used
-    return Stored(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
+    return IngestResult(rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0]), created=created, blob_used=used)
 
 
-def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> Stored | None:
+def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
     """What is there already, declared as this change does. None: it was deleted meanwhile."""
     answer = _there(conn, change, seq, created=False)
     if answer is None or not redeclares(change, answer.artifact):
@@ -154,7 +156,7 @@ def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> Stored |
     if not redeclare(conn, change, seq, answer.artifact):
         return None
     artifact = rows.artifact(_BY_SEQ.rows(conn, {"seq": seq})[0])
-    return Stored(artifact, created=False, blob_used=answer.blob_used, redeclared=True)
+    return IngestResult(artifact, created=False, blob_used=answer.blob_used, redeclared=True)
 
 
 def redeclares(change: StoreArtifact, there: Artifact) -> bool:
@@ -162,13 +164,13 @@ def redeclares(change: StoreArtifact, there: Artifact) -> bool:
     return change.unless_buried_since is None and change.said.following(there.said) is not there.said
 
 
-def _outdone(change: StoreArtifact, place: Place) -> Gone | None:
+def _outdone(change: StoreArtifact, place: ArtifactSlot) -> Gone | None:
     """The tombstone of who was deleted, or expired, after the moment from which that outdoes this change."""
     since = change.unless_buried_since
     return place.buried if since is not None and place.buried is not None and place.buried.at > since else None
 
 
-def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored | Gone | None:
+def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> IngestResult | Gone | None:
     """The answer that this request had before. It never revives what went since."""
     row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": known.number}).first()
     if row is None:
@@ -177,7 +179,7 @@ def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Stored
         return rows.gone(known.number, "expired", row.expires_at, row.tool_name, row.session)
     answer = _there(conn, change, row.seq, created=known.created)
     if answer is None:
-        raise Unsettled
+        raise TransactionConflict
     return answer
 
 
@@ -207,12 +209,12 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
     )
 
 
-def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | None:
+def _create(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> IngestResult | None:
     """Store it at this place. None: another replica was there first, and nothing is changed."""
     # Who removes what is in the way has the place for itself until its transaction ends.
     left: list[int] = []
     if place.seq is not None:
-        if not hold(conn, place.seq):
+        if not lock_row(conn, place.seq):
             return None
         if holds.holds_of(conn, place.seq, change.now) is not None:
             return _revived(conn, change, place.seq)
@@ -237,10 +239,10 @@ def _create(conn: Connection, change: StoreArtifact, place: Place) -> Stored | N
     if left:
         release(conn, left, change.now)
     _expect_unburied(conn, change, place.number)
-    return Stored(artifact, created=True, blob_used=used)
+    return IngestResult(artifact, created=True, blob_used=used)
 
 
-def _revived(conn: Connection, change: StoreArtifact, seq: int) -> Stored | None:
+def _revived(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
     """What has expired here and is held, living again as it was: a hold forbids to put another one in its place."""
     created_at: datetime = conn.execute(_BORN, {"seq": seq}).scalar_one()
     age = math.ceil((change.now - created_at).total_seconds())
@@ -259,10 +261,10 @@ def _revived(conn: Connection, change: StoreArtifact, seq: int) -> Stored | None
     return _posted_again(conn, change, seq)
 
 
-def _note_expiry(conn: Connection, change: StoreArtifact, place: Place) -> None:
+def _note_expiry(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> None:
     """Say in the audit that what had expired here was removed before its sweep came: the same is stored again."""
     size: int = conn.execute(_SIZE, {"seq": place.blob_seq}).scalar() or 0
-    note_removal(conn, change.namespace, Death("expired", change.now, change.now, SCHEDULE), [place.number], size)
+    note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), [place.number], size)
 
 
 def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:
@@ -272,7 +274,7 @@ def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> No
     wanted = {"namespace": change.namespace, "number": number, "identity": change.identity}
     at = conn.execute(_BURIED, wanted).scalar()
     if at is not None and at > change.unless_buried_since:
-        raise Unsettled
+        raise TransactionConflict
 
 
 def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:

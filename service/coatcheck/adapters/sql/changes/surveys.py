@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert
 
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import surveys
 from coatcheck.ports.artifacts import StoreArtifact
 

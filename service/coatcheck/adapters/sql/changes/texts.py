@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, select
 from sqlalchemy.dialects import postgresql
 
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, text_parts, text_segments, unindexed, views
 from coatcheck.adapters.sql.types import Many
-from coatcheck.adapters.sql.words import among
-from coatcheck.core.fulltext import Packed, fingerprint
+from coatcheck.core.fulltext import PackedSegment, fingerprint
 from coatcheck.core.views import TEXT
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex
 
@@ -132,7 +132,7 @@ def apply_reindex(conn: Connection, change: Reindex) -> None:
     wait_for_index(conn, change.namespace, change.rows)
 
 
-def _add(conn: Connection, namespace: str, segment_id: int, segment: Packed) -> None:
+def _add(conn: Connection, namespace: str, segment_id: int, segment: PackedSegment) -> None:
     row: dict[str, Any] = {
         "id": segment_id,
         "namespace": namespace,

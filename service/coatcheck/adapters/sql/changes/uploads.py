@@ -3,12 +3,12 @@
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql.changes import usage
-from coatcheck.adapters.sql.changes.bury import NOW
-from coatcheck.adapters.sql.changes.room import reserve
+from coatcheck.adapters.sql.changes.quota import reserve
+from coatcheck.adapters.sql.changes.tombstone import NOW
+from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.tables import blobs, uploads
-from coatcheck.adapters.sql.words import by_now
-from coatcheck.core.quota import Full
-from coatcheck.ports.tidying import ReapUploads
+from coatcheck.core.quota import QuotaExceeded
+from coatcheck.ports.maintenance import ReapUploads
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload
 
 _ADD = insert(uploads)
@@ -26,7 +26,7 @@ _LATE = (
 _ADD_BLOB = insert(blobs)
 
 
-def apply_begin(conn: Connection, change: BeginUpload) -> Full | None:
+def apply_begin(conn: Connection, change: BeginUpload) -> QuotaExceeded | None:
     """Record an intent, with its reservation."""
     full = reserve(conn, change)
     if full is not None:

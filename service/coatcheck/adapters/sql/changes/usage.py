@@ -15,11 +15,11 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from coatcheck.adapters.sql.changes.unsettled import Unsettled
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads, usage
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.quota import Full, Room, Usage
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
 
 _SUMS: Final = "coatcheck.usage"
 _ANY: Final = 2**62
@@ -68,7 +68,7 @@ class _Sum:
     claimed_bytes: int = 0
     """The most that the changes which were let in may add."""
     claimed_artifacts: int = 0
-    room: Room = field(default_factory=Room)
+    room: QuotaLimits = field(default_factory=QuotaLimits)
 
 
 class NamespaceClosing(Exception):  # noqa: N818 - not an error of storage: the one change that it is for answers it
@@ -107,7 +107,7 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
         values = {"bytes": sums.bytes, "artifacts": sums.artifacts, "reserved": sums.reserved}
         written = add.rows(conn, {"namespace": namespace, **values, **_most(sums)})
         if not written:
-            raise Unsettled
+            raise TransactionConflict
         if sums.stores and written[0][0] is not None:
             raise NamespaceClosing(namespace)
 
@@ -129,7 +129,9 @@ def _most(sums: _Sum) -> dict[str, int]:
     }
 
 
-def claim(conn: Connection, namespace: str, room: Room, *, bytes_: int, artifacts: int = 0) -> Full | None:
+def claim(
+    conn: Connection, namespace: str, room: QuotaLimits, *, bytes_: int, artifacts: int = 0
+) -> QuotaExceeded | None:
     """Take room for a change before anything of it is done; the refusal where there is not enough."""
     sums = _sums(conn).setdefault(namespace, _Sum())
     if sums.seen is None:
@@ -143,7 +145,7 @@ def claim(conn: Connection, namespace: str, room: Room, *, bytes_: int, artifact
         reserved=sums.seen.reserved + min(sums.reserved, 0),
         deleting_at=sums.seen.deleting_at,
     )
-    full = Full(usage=now, room=room, bytes=bytes_, artifacts=artifacts)
+    full = QuotaExceeded(usage=now, room=room, bytes=bytes_, artifacts=artifacts)
     if (bytes_ and full.over_bytes) or (artifacts and full.over_artifacts):
         return full
     sums.claimed_bytes += bytes_

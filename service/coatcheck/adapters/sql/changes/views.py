@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select
 
 from coatcheck.adapters.sql import rows
-from coatcheck.adapters.sql.changes.fold import Settled, bury_ours, settle, take_intent, view_of
+from coatcheck.adapters.sql.changes.dedupe import BlobReference, bury_ours, settle, take_intent, view_of
 from coatcheck.adapters.sql.changes.texts import wait_for_index
-from coatcheck.adapters.sql.prepared import Prepared
+from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core.views import pack_sections
-from coatcheck.ports.artifacts import Fenced, FoundView, NewView, StoreArtifact, StoredView, StoreView
+from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact, StoredView, StoreView, UploadFenced
 
 # Views of one artifact are kept one after the other, also by different replicas; and none while it is being buried.
 _ARTIFACT = Prepared(
@@ -30,24 +30,24 @@ _KEPT = Prepared(
 _ADD = Prepared(insert(views), columns=views.c.keys())
 
 
-def apply_store_view(conn: Connection, change: StoreView) -> StoredView | Fenced | None:
+def apply_store_view(conn: Connection, change: StoreView) -> StoredView | UploadFenced | None:
     """Keep a view, or answer the one that is there."""
     ours = view_of(change)
     if ours is not None and not take_intent(conn, ours):
-        return Fenced()
+        return UploadFenced()
     answer = _keep(conn, change)
     if ours is not None and not (isinstance(answer, StoredView) and answer.blob_used):
         bury_ours(conn, ours)
     return answer
 
 
-def _keep(conn: Connection, change: StoreView) -> StoredView | Fenced | None:
+def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | None:
     there = _ARTIFACT.rows(conn, {"namespace": change.namespace, "number": change.number})
     if not there or (there[0][1] is not None and there[0][1] <= change.now):
         return None
     seq, _, said, facts = there[0]
     if change.inputs is not None and change.inputs != rows.inputs_of(said, facts):
-        return Fenced()
+        return UploadFenced()
     kept = _kept(conn, seq, change.new.view.name)
     if kept is not None:
         return _there(conn, change, seq, kept)
@@ -74,7 +74,7 @@ def _kept(conn: Connection, seq: int, name: str) -> FoundView | None:
     return rows.found_view(found[0], None) if found else None
 
 
-def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, seq: int) -> Settled | None:
+def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, seq: int) -> BlobReference | None:
     """Keep the first view of an artifact whose row is ours; None where it is the payload itself."""
     ours = view_of(change)
     settled = None if ours is None else settle(conn, ours)

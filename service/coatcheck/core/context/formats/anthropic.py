@@ -7,7 +7,7 @@ plain text can ever be replaced, ciphertext never.
 from typing import Final
 
 from coatcheck.core.context.formats.content import keys_of, parts, read_output, read_reasoning, read_said
-from coatcheck.core.context.model import Call, Format, Index, Item, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
@@ -15,11 +15,11 @@ _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
-def index(body: Value, list_at: Pointer) -> Index:
+def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
     around = as_object(body)
     system = around.get("system")
-    found = Index(
+    found = HistoryIndex(
         format=Format.ANTHROPIC,
         list_at=list_at,
         tools=as_list(around.get("tools")),
@@ -62,9 +62,9 @@ def read_block(item: Item, at: Pointer, part: Value) -> None:
         read_said(item, at, part)
 
 
-def _call(at: Pointer, block: Object, kind: str) -> Call:
+def _call(at: Pointer, block: Object, kind: str) -> HistoryCall:
     call_id = as_text(block.get("id"))
-    return Call(
+    return HistoryCall(
         at=at,
         keys=keys_of(call_id),
         call_id=call_id,

@@ -6,17 +6,17 @@ key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
 """
 
 from coatcheck.core.context.formats.content import media, read_said
-from coatcheck.core.context.model import Call, Format, Index, Item, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, serialised
 
 
-def index(body: Value, list_at: Pointer) -> Index:
+def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose contents stand at `list_at`."""
     around = as_object(body)
     around = {**as_object(around.get("config")), **around}
     system = around.get("systemInstruction", around.get("system_instruction"))
-    found = Index(
+    found = HistoryIndex(
         format=Format.GEMINI, list_at=list_at, tools=as_list(around.get("tools")), system=[system] if system else []
     )
     for number, content in enumerate(as_list(get(body, list_at))):
@@ -58,9 +58,9 @@ def _part(item: Item, at: Pointer, part: Object) -> None:
     read_said(item, at, {key: value for key, value in part.items() if "ignature" not in key})
 
 
-def _call(at: Pointer, call: Object) -> Call:
+def _call(at: Pointer, call: Object) -> HistoryCall:
     call_id, name = as_text(call.get("id")), as_text(call.get("name"))
-    return Call(
+    return HistoryCall(
         at=at,
         keys=(call_id, f"#{name}") if call_id else (f"#{name}", f"#{name} without an ID"),
         call_id=call_id,

@@ -8,7 +8,7 @@ from typing import Final
 
 from coatcheck.core.context.formats import anthropic
 from coatcheck.core.context.formats.content import keys_of, parts, read_message, read_output, read_reasoning, read_said
-from coatcheck.core.context.model import Call, Format, Index, Item, Output, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
@@ -32,9 +32,9 @@ _FORMS: Final = {
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 
 
-def index(body: Value, list_at: Pointer) -> Index:
+def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
-    found = Index(format=Format.LANGCHAIN, list_at=list_at, tools=as_list(as_object(body).get("tools")))
+    found = HistoryIndex(format=Format.LANGCHAIN, list_at=list_at, tools=as_list(as_object(body).get("tools")))
     for number, raw in enumerate(as_list(get(body, list_at))):
         found.items.append(_item((*list_at, number), as_object(raw)))
     return found
@@ -122,14 +122,14 @@ class _Copies:
     """The calls of one message, each with all its copies."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[HistoryCall] = []
 
     def add(self, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
         call_id = as_text(raw.get("call_id")) or as_text(raw.get("id"))
         name = as_text(raw.get("name")) or as_text(as_object(raw.get("function")).get("name"))
         call = next((one for one in self.calls if call_id is not None and one.call_id == call_id), None)
         if call is None:
-            call = Call(at=at, keys=keys_of(call_id), call_id=call_id, name=name)
+            call = HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name)
             self.calls.append(call)
         call.name = call.name or name
         self._sites(call, at, raw, fields)
@@ -139,13 +139,13 @@ class _Copies:
         name = as_text(raw.get("name"))
         call = next((one for one in reversed(self.calls) if one.name == name), None)
         if call is None:
-            call = Call(at=at, keys=(f"#function:{name}",), name=name)
+            call = HistoryCall(at=at, keys=(f"#function:{name}",), name=name)
             self.calls.append(call)
         else:
             call.keys = (*call.keys, f"#function:{name}")
         self._sites(call, at, raw, (("arguments", "json"),))
 
-    def _sites(self, call: Call, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
+    def _sites(self, call: HistoryCall, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
         for field, form in fields:
             steps = tuple(field.split("."))
             value = get(raw, steps)

@@ -7,7 +7,7 @@ images in tool messages, or names, or fields of its own, is read as well.
 from typing import Final
 
 from coatcheck.core.context.formats.content import keys_of, read_message, read_output
-from coatcheck.core.context.model import Call, Format, Index, Item, Opaque, Output, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
@@ -23,10 +23,10 @@ _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields of other vendors: some refuse a turn that comes back without them."""
 
 
-def index(body: Value, list_at: Pointer) -> Index:
+def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
     around = as_object(body)
-    found = Index(format=Format.OPENAI_CHAT, list_at=list_at, tools=as_list(around.get("tools")))
+    found = HistoryIndex(format=Format.OPENAI_CHAT, list_at=list_at, tools=as_list(around.get("tools")))
     found.tools += as_list(around.get("functions"))
     for number, message in enumerate(as_list(get(body, list_at))):
         found.items.append(_item((*list_at, number), as_object(message)))
@@ -79,16 +79,16 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
         name = as_text(legacy.get("name"))
         site = Site((*at, "function_call", "arguments"), "json")
         item.calls.append(
-            Call(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=_given(site, legacy))
+            HistoryCall(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=_given(site, legacy))
         )
 
 
-def _call(at: Pointer, call: Object) -> Call:
+def _call(at: Pointer, call: Object) -> HistoryCall:
     call_id = as_text(call.get("id"))
     custom = as_object(call.get("custom"))
     function = custom or as_object(call.get("function"))
     site = Site((*at, "custom", "input"), "text") if custom else Site((*at, "function", "arguments"), "json")
-    return Call(
+    return HistoryCall(
         at=at,
         keys=keys_of(call_id),
         call_id=call_id,

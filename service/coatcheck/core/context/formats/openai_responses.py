@@ -8,7 +8,7 @@ from typing import Final
 
 from coatcheck.core.context.formats.content import keys_of, read_message, read_output, read_reasoning
 from coatcheck.core.context.inner import parsed
-from coatcheck.core.context.model import Call, Format, Index, Item, Output, Piece, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
@@ -48,11 +48,11 @@ _KEPT_BY_SERVER: Final = (
 )
 
 
-def index(body: Value, list_at: Pointer) -> Index:
+def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose input stands at `list_at`: text, or a list of items."""
     around, given = as_object(body), get(body, list_at)
     tools, instructions = as_list(around.get("tools")), around.get("instructions")
-    found = Index(
+    found = HistoryIndex(
         format=Format.OPENAI_RESPONSES, list_at=None, tools=tools, system=[instructions] if instructions else []
     )
     kept = [key for key in ("previous_response_id", "conversation") if around.get(key)]
@@ -104,7 +104,7 @@ def _message(at: Pointer, raw: Object) -> Item:
 def _made(at: Pointer, raw: Object, kind: str) -> Item:
     field, form = _CALLS.get(kind, ("", "text"))
     name = as_text(raw.get("name")) or kind.removesuffix("_call")
-    call = Call(
+    call = HistoryCall(
         at=at,
         keys=keys_of(raw.get("call_id"), raw.get("id")),
         call_id=as_text(raw.get("call_id")) or as_text(raw.get("id")),
@@ -159,7 +159,9 @@ def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
     keys = keys_of(raw.get("call_id"), raw.get("id"))
     name = as_text(raw.get("name")) or kind.removesuffix("_call")
     field, form = _HOSTED[kind]
-    call = Call(at=at, keys=keys, call_id=(*keys, None)[0], name=name, sites=_sites(at, raw, field, form), server=True)
+    call = HistoryCall(
+        at=at, keys=keys, call_id=(*keys, None)[0], name=name, sites=_sites(at, raw, field, form), server=True
+    )
     output = Output(at=at, keys=keys, call_id=(*keys, None)[0], name=name, server=True)
     if kind == "mcp_call":
         read_output(output, (*at, "output"), raw.get("output"))

@@ -1,0 +1,302 @@
+"""Many ingests of one namespace in one transaction, by statements that each serve all of them.
+
+What it answers and leaves behind is what `apply_store` would, one change after the other: the changes of a group wait
+for the same commit, so that any order of them is a true one. What is not simple (an idempotency key, a tombstone or
+an expired row in the way, condemned bytes, a twin in the group, a change that a deletion may outdo, another declaration
+of what is there) goes one by one, after the others.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, func, insert, literal_column, null, select
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import dedupe, store, surveys, usage, views
+from coatcheck.adapters.sql.changes.artifact_slot import PROBES, Numberer
+from coatcheck.adapters.sql.changes.quota import no_room
+from coatcheck.adapters.sql.changes.texts import wait_for_index
+from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombstones, uploads
+from coatcheck.adapters.sql.tables import views as view_table
+from coatcheck.adapters.sql.types import Many
+from coatcheck.core.artifact import Blob
+from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
+
+_NAMESPACE = bindparam("namespace", type_=Text())
+_NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
+_TAKE_INTENTS = Prepared(
+    delete(uploads)
+    .where(uploads.c.namespace == _NAMESPACE, among(uploads.c.blob_id, bindparam("ids", type_=Many(Text()))))
+    .returning(uploads.c.blob_id, uploads.c.reserved)
+)
+_TAKEN = Prepared(
+    select(artifacts.c.number, artifacts.c.identity, artifacts.c.seq, artifacts.c.expires_at)
+    .where(artifacts.c.namespace == _NAMESPACE, among(artifacts.c.number, _NUMBERS))
+    .union_all(
+        select(tombstones.c.number, tombstones.c.identity, null(), null()).where(
+            tombstones.c.namespace == _NAMESPACE, among(tombstones.c.number, _NUMBERS)
+        )
+    )
+)
+_THERE = Prepared(
+    select(artifacts.c.seq, *rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(artifacts, blobs)
+    .where(artifacts.c.namespace == _NAMESPACE, among(artifacts.c.seq, bindparam("seqs", type_=Many(BigInteger()))))
+)
+_SAME_BYTES = Prepared(
+    select(blobs.c.seq, *rows.BLOB_COLUMNS)
+    .where(
+        among(blobs.c.digest, bindparam("digests", type_=Many(BigInteger()))),
+        blobs.c.dead_at.is_(None),
+        blobs.c.namespace == _NAMESPACE,
+    )
+    .order_by(blobs.c.seq)
+    .with_for_update(read=True)
+)
+_COUNT = bindparam("count", type_=BigInteger())
+_NUMBERED = func.generate_series(literal_column("1"), _COUNT).table_valued("n")
+_NEXT_SEQS = {
+    # The only writer: what comes next is what SQLite itself would choose.
+    "sqlite": Prepared(
+        select(
+            select(func.coalesce(func.max(blobs.c.seq), 0)).scalar_subquery(),
+            select(func.coalesce(func.max(artifacts.c.seq), 0)).scalar_subquery(),
+        )
+    ),
+    "postgresql": Prepared(
+        select(func.nextval("blobs_seq_seq"), func.nextval("artifacts_seq_seq")).select_from(_NUMBERED)
+    ),
+}
+_ADD_BLOB = Prepared(insert(blobs), columns=blobs.c.keys())
+_ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
+_ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
+_ADD_VIEW = Prepared(insert(view_table), columns=view_table.c.keys())
+
+_Content = tuple[bytes, int]
+"""A digest and a size: what bytes are told apart by."""
+
+
+class _New(NamedTuple):
+    """A change that makes an artifact, and where."""
+
+    at: int
+    """Its place in the group."""
+    change: StoreArtifact
+    number: int
+
+
+class _Known(NamedTuple):
+    """Blobs that hold the same bytes as some of the group."""
+
+    trusted: dict[_Content, tuple[int, Blob]]
+    condemned: set[_Content]
+
+
+def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> "list[store.Answer]":
+    """Store artifacts of one namespace; an answer for each."""
+    answers: dict[int, store.Answer] = {}
+    for at, change in enumerate(changes):
+        full = no_room(conn, change, number)
+        if full is not None:
+            answers[at] = full
+    _take_intents(conn, changes, answers)
+    new, there = _find_places(conn, changes, number, answers)
+    _answer_those_there(conn, changes, there, answers)
+    _create(conn, new, answers)
+    unused = [
+        changes[at]
+        for at, answer in answers.items()
+        if isinstance(answer, IngestResult) and not answer.blob_used and changes[at].blob.placement != "inline"
+    ]
+    if unused:
+        seqs = _next_seqs(conn, len(unused))
+        dead = [
+            dedupe.blob_row(dedupe.payload_of(change)) | {"seq": seq, "dead_at": change.now}
+            for change, (seq, _) in zip(unused, seqs, strict=True)
+        ]
+        _ADD_BLOB.many(conn, dead)
+    for at, change in enumerate(changes):
+        if at not in answers:
+            answers[at] = store.apply_fenced_store(conn, change, number)
+    return [answers[at] for at in range(len(changes))]
+
+
+def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: "dict[int, store.Answer]") -> None:
+    files = [
+        (at, change) for at, change in enumerate(changes) if at not in answers and change.blob.placement != "inline"
+    ]
+    if not files:
+        return
+    ids = [change.blob.id for _, change in files]
+    taken = _TAKE_INTENTS.rows(conn, {"namespace": changes[0].namespace, "ids": ids})
+    usage.count(conn, changes[0].namespace, reserved=-sum(reserved for _, reserved in taken))
+    ours = {blob_id for blob_id, _ in taken}
+    for at, change in files:
+        if change.blob.id in ours:
+            ours.discard(change.blob.id)  # an intent is used up by the first who needs it
+        else:
+            answers[at] = UploadFenced()
+
+
+def _find_places(
+    conn: Connection, changes: Sequence[StoreArtifact], number: Numberer, answers: "dict[int, store.Answer]"
+) -> tuple[list[_New], dict[int, int]]:
+    """The changes that make an artifact under a free number, and the rows of those that are there and live."""
+    wanted = {
+        at: [number(change.identity, probe) for probe in range(PROBES)]
+        for at, change in enumerate(changes)
+        if at not in answers
+    }
+    numbers = [n for candidates in wanted.values() for n in candidates]
+    holders: dict[int, tuple[bytes, int | None, datetime | None]] = {
+        row[0]: (row[1], row[2], row[3])
+        for row in _TAKEN.rows(conn, {"namespace": changes[0].namespace, "numbers": numbers})
+    }
+    new: list[_New] = []
+    there: dict[int, int] = {}
+    twins: set[bytes | _Content] = set()
+    taken = set(holders)
+    left: set[int] = set()
+    """Numbers that those who go one by one may choose: who wants one of them goes behind."""
+    for at, candidates in wanted.items():
+        change = changes[at]
+        mine = next((holders[n] for n in candidates if n in holders and holders[n][0] == change.identity), None)
+        free = next((n for n in candidates if n not in taken), None)
+        contents = [_content(ours) for ours in _brought(change)]
+        twin = not twins.isdisjoint([change.identity, *contents]) or len(set(contents)) < len(contents)
+        late = change.unless_buried_since is not None
+        if change.key is not None or late or twin or not left.isdisjoint(candidates):
+            left.update(candidates)
+        elif mine is None and free is not None:
+            taken.add(free)
+            new.append(_New(at, change, free))
+        elif mine is not None and mine[1] is not None and (mine[2] is None or mine[2] > change.now):
+            there[at] = mine[1]
+        else:
+            left.update(candidates)
+        twins |= {change.identity, *contents}
+    return new, there
+
+
+def _answer_those_there(
+    conn: Connection,
+    changes: Sequence[StoreArtifact],
+    there: dict[int, int],
+    answers: "dict[int, store.Answer]",
+) -> None:
+    if not there:
+        return
+    wanted = {"namespace": changes[0].namespace, "seqs": list(there.values())}
+    found = {row[0]: rows.artifact(row[1:]) for row in _THERE.rows(conn, wanted)}
+    lost = _lost_views(conn, [changes[at] for at in there])
+    for at, seq in there.items():
+        artifact = found.get(seq)
+        view = dedupe.view_of(changes[at])
+        heals = view is not None and _content(view) in lost
+        plain = artifact is not None and not artifact.blob.condemned and not store.redeclares(changes[at], artifact)
+        if artifact is not None and plain and not heals:
+            answers[at] = IngestResult(artifact, created=False, blob_used=False)
+
+
+def _lost_views(conn: Connection, changes: Sequence[StoreArtifact]) -> set[_Content]:
+    """The contents of views of these that are kept and condemned."""
+    brought = [view for change in changes if (view := dedupe.view_of(change)) is not None]
+    return _same_bytes(conn, brought).condemned if brought else set()
+
+
+def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]") -> None:
+    if not new:
+        return
+    brought = {each.at: _brought(each.change) for each in new}
+    known = _same_bytes(conn, [ours for each in new for ours in brought[each.at]])
+    new = [each for each in new if known.condemned.isdisjoint(map(_content, brought[each.at]))]
+    # The artifacts' numbers that go with the views' blobs are left out.
+    seqs = _next_seqs(conn, sum(len(brought[each.at]) for each in new))
+    kept = _Kept(known, iter([blob_seq for blob_seq, _ in seqs]))
+    artifact_rows: list[dict[str, Any]] = []
+    view_rows: list[dict[str, Any]] = []
+    survey_rows: list[dict[str, Any]] = []
+    for each, (_, seq) in zip(new, seqs, strict=False):
+        change = each.change
+        held, blob, used = kept.settle(dedupe.payload_of(change))
+        artifact = store.artifact_of(change, each.number, blob)
+        artifact_rows.append(store.artifact_row(change, artifact, each.number, held) | {"seq": seq})
+        if change.text_view is not None:
+            view = dedupe.view_of(change)
+            view_seq = None if view is None else kept.settle(view).seq
+            view_rows.append(views.view_row(change.namespace, change.text_view, seq, view_seq))
+        if change.survey is not None:
+            survey_rows.append(surveys.survey_row(change.namespace, seq, change.survey))
+        answers[each.at] = IngestResult(artifact, created=True, blob_used=used)
+    _ADD_BLOB.many(conn, kept.blob_rows)
+    _ADD_INLINE.many(conn, kept.inline_rows)
+    # Two replicas that store the same artifacts meet at the same row first, so that neither waits in a circle.
+    artifact_rows.sort(key=_by_number)
+    _ADD_ARTIFACT.many(conn, artifact_rows)
+    _ADD_VIEW.many(conn, view_rows)
+    surveys.ADD.many(conn, survey_rows)
+    if new:
+        added = sum(row["stored_size"] for row in kept.blob_rows)
+        usage.count(conn, new[0].change.namespace, bytes_=added, artifacts=len(artifact_rows))
+        wait_for_index(conn, new[0].change.namespace, [row["seq"] for row in artifact_rows])
+
+
+class _Kept:
+    """Where the bytes of a group are kept: in rows that are there, or in these."""
+
+    def __init__(self, known: _Known, seqs: Iterator[int]) -> None:
+        self._known = known
+        self._seqs = seqs
+        self.blob_rows: list[dict[str, Any]] = []
+        self.inline_rows: list[dict[str, Any]] = []
+
+    def settle(self, ours: dedupe.NewBytes) -> dedupe.BlobReference:
+        """The row of some bytes; no two of a group are the same."""
+        same = self._known.trusted.get(_content(ours))
+        if same is not None:
+            return dedupe.BlobReference(*same, used=False)
+        seq = next(self._seqs)
+        self.blob_rows.append(dedupe.blob_row(ours) | {"seq": seq})
+        if ours.blob.placement == "inline":
+            self.inline_rows.append({"blob_seq": seq, "namespace": ours.namespace, "stored": ours.inline})
+        return dedupe.BlobReference(seq, ours.blob, used=True)
+
+
+def _same_bytes(conn: Connection, brought: Sequence[dedupe.NewBytes]) -> _Known:
+    wanted = {"namespace": brought[0].namespace, "digests": [rows.digest(ours.blob.sha256) for ours in brought]}
+    known = _Known({}, set())
+    for row in _SAME_BYTES.rows(conn, wanted):
+        blob = rows.blob(row[1:])
+        content = (blob.sha256, blob.size)
+        if blob.condemned:
+            known.condemned.add(content)
+        else:
+            known.trusted.setdefault(content, (row[0], blob))
+    return known
+
+
+def _next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
+    """Numbers for so many new blobs and artifacts."""
+    found = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
+    if conn.dialect.name != "sqlite":
+        return [(row[0], row[1]) for row in found]
+    blob, artifact = found[0]
+    return [(blob + i, artifact + i) for i in range(1, count + 1)]
+
+
+def _brought(change: StoreArtifact) -> list[dedupe.NewBytes]:
+    """The bytes that a change brings along: its payload's, and its view's if that has its own."""
+    view = dedupe.view_of(change)
+    return [dedupe.payload_of(change)] if view is None else [dedupe.payload_of(change), view]
+
+
+def _content(ours: dedupe.NewBytes) -> _Content:
+    return ours.blob.sha256, ours.blob.size
+
+
+def _by_number(row: dict[str, Any]) -> int:
+    number: int = row["number"]
+    return number

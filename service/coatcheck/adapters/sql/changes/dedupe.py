@@ -1,0 +1,157 @@
+"""The bytes that a change brings along: its intent, and the row under which they are kept.
+
+Bytes of a namespace are kept once, whether they are payloads or views of payloads: what is there and trusted is pointed
+at, condemned blobs of the same content end here. It points nothing at a row: that is its caller's next step.
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes import usage
+from coatcheck.adapters.sql.changes.tombstone import release
+from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, uploads, views
+from coatcheck.adapters.sql.types import Many, RowNumber
+from coatcheck.core.artifact import Blob
+from coatcheck.ports.artifacts import StoreArtifact, StoreView
+
+
+def without_seq(table: Table) -> list[str]:
+    """The columns that get values where the database numbers the rows."""
+    return [column.name for column in table.c if column.name != "seq"]
+
+
+_TAKE_INTENT = Prepared(
+    delete(uploads)
+    .where(uploads.c.blob_id == bindparam("blob_id"), uploads.c.namespace == bindparam("namespace"))
+    .returning(uploads.c.reserved)
+)
+_SAME_BYTES = Prepared(
+    select(blobs.c.seq, *rows.BLOB_COLUMNS)
+    .where(
+        blobs.c.digest == bindparam("digest"),
+        blobs.c.dead_at.is_(None),
+        blobs.c.namespace == bindparam("namespace"),
+        blobs.c.sha256 == bindparam("sha256"),
+        blobs.c.size == bindparam("size"),
+    )
+    .order_by(blobs.c.seq)
+    .with_for_update(read=True)
+)
+_REPOINT = [
+    update(table)
+    .where(among(table.c.blob_seq, bindparam("lost", type_=Many(BigInteger()))))
+    .values(blob_seq=bindparam("whole", type_=RowNumber))
+    for table in (artifacts, views)
+]
+_ADD_BLOB = Prepared(insert(blobs).returning(blobs.c.seq), columns=without_seq(blobs))
+_ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
+
+
+class NewBytes(NamedTuple):
+    """Bytes that a change brings along."""
+
+    namespace: str
+    blob: Blob
+    inline: bytes | None
+    now: datetime
+
+
+class BlobReference(NamedTuple):
+    """What to point at."""
+
+    seq: int
+    blob: Blob
+    used: bool
+    """Whether it is ours."""
+
+
+def payload_of(change: StoreArtifact) -> NewBytes:
+    """An ingest's payload."""
+    return NewBytes(change.namespace, change.blob, change.inline, change.now)
+
+
+def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
+    """A change's view; None where it brings none, or one that is the payload itself."""
+    new = change.text_view if isinstance(change, StoreArtifact) else change.new
+    if new is None or new.blob is None:
+        return None
+    return NewBytes(change.namespace, new.blob, new.inline, change.now)
+
+
+def take_intent(conn: Connection, ours: NewBytes) -> bool:
+    """Use up the intent of our upload: the fence. True for inline bytes, which need none."""
+    if ours.blob.placement == "inline":
+        return True
+    taken = _TAKE_INTENT.rows(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace})
+    if taken:
+        usage.count(conn, ours.namespace, reserved=-taken[0][0])
+    return bool(taken)
+
+
+def settle(conn: Connection, ours: NewBytes) -> BlobReference:
+    """Find the row of our bytes, or make it. What points at condemned bytes of this content points at it from now on.
+
+    A row that is found is locked against dying until the transaction ends.
+    """
+    same = _same_bytes(conn, ours)
+    settled = next((BlobReference(seq, blob, used=False) for seq, blob in same if not blob.condemned), None)
+    if settled is None:
+        settled = BlobReference(_add_blob(conn, ours, dead_at=None), ours.blob, used=True)
+        usage.count(conn, ours.namespace, bytes_=ours.blob.stored_size)
+        if ours.blob.placement == "inline":
+            _ADD_INLINE.run(conn, {"blob_seq": settled.seq, "namespace": ours.namespace, "stored": ours.inline})
+    lost = [seq for seq, blob in same if blob.condemned]
+    if lost:
+        for repoint in _REPOINT:
+            conn.execute(repoint, {"lost": lost, "whole": settled.seq})
+        release(conn, lost, ours.now)
+    return settled
+
+
+def repair(conn: Connection, ours: NewBytes) -> None:
+    """Put our bytes in the place of condemned ones of the same content; where there are none, keep nothing."""
+    if any(blob.condemned for _, blob in _same_bytes(conn, ours)):
+        settle(conn, ours)
+
+
+def bury_ours(conn: Connection, ours: NewBytes) -> None:
+    """Leave our unreferenced file to the sweep, in case its writer does not come to remove it."""
+    if ours.blob.placement != "inline":
+        _add_blob(conn, ours, dead_at=ours.now)
+
+
+def blob_row(ours: NewBytes) -> dict[str, Any]:
+    """The row of our bytes, without its place in the order of arrival."""
+    blob = ours.blob
+    return {
+        "id": blob.id,
+        "namespace": ours.namespace,
+        "placement": blob.placement,
+        "sha256": blob.sha256,
+        "digest": rows.digest(blob.sha256),
+        "size": blob.size,
+        "stored_size": blob.stored_size,
+        "frames": blob.index,
+        "dead_at": None,
+        "condemned_at": None,
+    }
+
+
+def _same_bytes(conn: Connection, ours: NewBytes) -> list[tuple[int, Blob]]:
+    wanted = {
+        "digest": rows.digest(ours.blob.sha256),
+        "namespace": ours.namespace,
+        "sha256": ours.blob.sha256,
+        "size": ours.blob.size,
+    }
+    return [(row[0], rows.blob(row[1:])) for row in _SAME_BYTES.rows(conn, wanted)]
+
+
+def _add_blob(conn: Connection, ours: NewBytes, *, dead_at: datetime | None) -> int:
+    seq: int = _ADD_BLOB.rows(conn, blob_row(ours) | {"dead_at": dead_at})[0][0]
+    return seq

@@ -1,0 +1,50 @@
+"""What makes an artifact a job's, in SQL: the same words where it is planned and where it is removed."""
+
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Text, and_, bindparam, or_
+
+from coatcheck.adapters.sql.changes.tombstone import is_live
+from coatcheck.adapters.sql.dialect import by_now
+from coatcheck.adapters.sql.tables import artifacts, blobs
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+from coatcheck.core.retention.jobs import LIVE_ONLY, Criteria, Job
+
+_MOMENT: Final = bindparam("moment", type_=UtcDateTime)
+_READ_UNTIL: Final = bindparam("read_until", type_=UtcDateTime)
+
+
+def belongs(job: Job) -> list[ColumnElement[bool]]:
+    """The conditions on an artifact's row; with the parameters of `values_of`, and `:now`. Holds are not among them."""
+    found: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
+    if job in LIVE_ONLY:
+        found.append(is_live())
+    if job is Job.EXPIRE:
+        found.append(artifacts.c.expires_at <= by_now(_MOMENT))
+    elif job is Job.SESSION:
+        found.append(artifacts.c.session == bindparam("session", type_=Text()))
+    elif job is Job.LOST:
+        found.append(_is_lost())
+    elif job is Job.EVICT:
+        found += [artifacts.c.pinned.is_(False), _is_old()]
+    return found
+
+
+def _is_lost() -> ColumnElement[bool]:
+    there = blobs.alias("own")
+    return there.select().where(there.c.seq == artifacts.c.blob_seq, there.c.condemned_at.is_not(None)).exists()
+
+
+def _is_old() -> ColumnElement[bool]:
+    last = and_(artifacts.c.read_at == _READ_UNTIL, artifacts.c.seq <= bindparam("read_until_seq", type_=RowNumber))
+    return or_(artifacts.c.read_at < _READ_UNTIL, last)
+
+
+def values_of(criteria: Criteria) -> dict[str, Any]:
+    """The parameters of `belongs`."""
+    values: dict[str, Any] = {"moment": criteria.moment}
+    if criteria.job is Job.SESSION:
+        values["session"] = criteria.session
+    if criteria.job is Job.EVICT:
+        values |= {"read_until": criteria.read_until, "read_until_seq": criteria.read_until_seq}
+    return values

@@ -1,0 +1,341 @@
+"""Rows before bytes: artifacts become tombstones, and blobs that nothing points at any more become dead.
+
+Dead is final. The bytes themselves are the sweep's business, after a grace for readers that hold them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from coatcheck.adapters.sql.changes import audit, holds, removal_records, session_usage, usage
+from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
+from coatcheck.adapters.sql.dialect import among, by_now
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.rows import Reason, gone
+from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
+from coatcheck.adapters.sql.types import Many, UtcDateTime
+from coatcheck.core.artifact import Gone
+from coatcheck.core.audit import AuditLine, By
+from coatcheck.core.holds import HoldConflict
+from coatcheck.core.views import TEXT
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
+from coatcheck.ports.maintenance import ExpireArtifacts
+
+NOW = bindparam("now", type_=UtcDateTime)
+
+
+def is_live() -> ColumnElement[bool]:
+    """Whether an artifact's row is live at `:now`. The moment of expiry itself is too late."""
+    return or_(artifacts.c.expires_at.is_(None), artifacts.c.expires_at > NOW)
+
+
+def is_used() -> ColumnElement[bool]:
+    """Whether something points at a blob's row: a payload or a view of one."""
+    return or_(*_pointers())
+
+
+def is_unused() -> ColumnElement[bool]:
+    """The contrary. Two conditions: of a negated alternative PostgreSQL makes scans of both tables."""
+    return and_(*(~pointer for pointer in _pointers()))
+
+
+def _pointers() -> list[ColumnElement[bool]]:
+    return [exists().where(table.c.blob_seq == blobs.c.seq).correlate(blobs) for table in (artifacts, views)]
+
+
+class ArtifactRow(NamedTuple):
+    """What is needed of an artifact to bury it: columns of its row."""
+
+    seq: int
+    namespace: str
+    number: int
+    identity: bytes
+    tool_name: str | None
+    session: str | None
+    expires_at: datetime | None
+    blob_seq: int
+    size: int
+    """Bytes of content."""
+
+
+_SIZE = select(blobs.c.size).where(blobs.c.seq == artifacts.c.blob_seq).correlate(artifacts).scalar_subquery()
+CORPSE: list[ColumnElement[Any]] = [
+    _SIZE.label(name) if name == "size" else artifacts.c[name] for name in ArtifactRow._fields
+]
+"""The columns of a Corpse."""
+
+
+_ONE = (
+    select(*CORPSE)
+    .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
+    .with_for_update()
+)
+_OF_SESSION = (
+    select(*CORPSE)
+    .where(
+        artifacts.c.namespace == bindparam("namespace"),
+        artifacts.c.session == bindparam("session"),
+        is_live(),
+        holds.is_not_held(),
+    )
+    .order_by(artifacts.c.seq)
+    .limit(bindparam("limit"))
+    .with_for_update()
+)
+_OF_VIEW = (
+    select(views.c.blob_seq)
+    .where(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT)
+    .correlate(artifacts)
+    .scalar_subquery()
+)
+_LOCK_ARTIFACTS = Prepared(
+    select(artifacts.c.blob_seq, _OF_VIEW)
+    .where(
+        artifacts.c.namespace == bindparam("namespace", type_=Text()),
+        among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+    )
+    .order_by(artifacts.c.seq)
+    .with_for_update()
+)
+_EXPIRED = (
+    select(*CORPSE)
+    .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
+    .order_by(artifacts.c.expires_at)
+    .limit(bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+# In one statement, and so of one moment: between two, a re-post takes the tombstone away and puts an artifact there.
+_TOMBSTONE = union_all(
+    select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
+        tombstones.c.namespace == bindparam("namespace"),
+        tombstones.c.number == bindparam("number"),
+        tombstones.c.until > NOW,
+    ),
+    select(null(), null(), null(), null()).where(
+        artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number")
+    ),
+)
+_SEQS = bindparam("seqs", type_=Many(BigInteger()))
+_REMOVE_VIEWS = Prepared(delete(views).where(among(views.c.artifact_seq, _SEQS)).returning(views.c.blob_seq))
+_REMOVE = Prepared(
+    delete(artifacts).where(among(artifacts.c.seq, _SEQS), holds.is_not_held()).returning(artifacts.c.namespace)
+)
+_HOLD = Prepared(select(artifacts.c.seq).where(artifacts.c.seq == bindparam("seq")).with_for_update())
+_LOCK_BLOBS = select(blobs.c.seq).where(among(blobs.c.seq, _SEQS)).order_by(blobs.c.seq).with_for_update()
+_RELEASE = (
+    update(blobs)
+    .where(among(blobs.c.seq, _SEQS), blobs.c.dead_at.is_(None), is_unused())
+    .values(dead_at=NOW)
+    .returning(blobs.c.namespace, blobs.c.stored_size)
+)
+
+
+_REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
+# Two replicas can leave a tombstone behind a live artifact, unseen (one stores and deletes what the other is about to
+# store): the last word is the artifact's own.
+_TO_SQLITE, _TO_POSTGRESQL = sqlite.insert(tombstones), postgresql.insert(tombstones)
+_ADD_TOMBSTONE = {
+    "sqlite": _TO_SQLITE.on_conflict_do_update(
+        index_elements=tombstones.primary_key, set_={name: _TO_SQLITE.excluded[name] for name in _REWRITTEN}
+    ),
+    "postgresql": _TO_POSTGRESQL.on_conflict_do_update(
+        index_elements=tombstones.primary_key, set_={name: _TO_POSTGRESQL.excluded[name] for name in _REWRITTEN}
+    ),
+}
+
+
+def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> None:
+    """Lock the artifacts that a group will change, then their blobs, both in one order for all replicas.
+
+    One by one, each change would lock a blob before the next one's artifact, and two replicas could wait in a circle.
+    """
+    found = _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})
+    held = {seq for row in found for seq in row if seq is not None}
+    if held:
+        conn.execute(_LOCK_BLOBS, {"seqs": sorted(held)}).all()
+
+
+def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
+    """Bury one artifact."""
+    key = {"namespace": change.namespace, "number": change.number}
+    row = conn.execute(_ONE, key).first()
+    if row is None:
+        return tombstone_of(conn, change.namespace, change.number, change.now)
+    artifact_row = ArtifactRow._make(row)
+    if artifact_row.expires_at is not None and artifact_row.expires_at <= change.now:
+        return gone(
+            artifact_row.number, "expired", artifact_row.expires_at, artifact_row.tool_name, artifact_row.session
+        )
+    held = holds.holds_of(conn, artifact_row.seq, change.now)
+    if held is not None:
+        return held
+    tombstone(conn, [artifact_row], Removal("deleted", change.now, change.tombstone_until, change.by))
+    return True
+
+
+def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
+    """Bury live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
+    held = holds.holds_on(conn, change.namespace, change.session, change.now)
+    if held is not None:
+        return held
+    rows = conn.execute(
+        _OF_SESSION,
+        {
+            "namespace": change.namespace,
+            "session": change.session,
+            "now": change.now,
+            "limit": change.limit,
+        },
+    ).all()
+    session_usage.drop(conn, change.namespace, change.session)
+    return tombstone(conn, _made(rows), Removal("session_deleted", change.now, change.tombstone_until, change.by))
+
+
+def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[ArtifactRow]:
+    """Bury what has expired, the longest overdue first."""
+    artifact_rows = _made(conn.execute(_EXPIRED, {"now": change.now, "limit": change.limit}).all())
+    lives = change.tombstone_lives
+    tombstone(conn, artifact_rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
+    return artifact_rows
+
+
+def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
+    """The tombstone at a number where no artifact was found, while it lasts.
+
+    Raises Unsettled when there is an artifact after all: another replica has put one there since.
+    """
+    rows = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).all()
+    if any(row.reason is None for row in rows):
+        raise TransactionConflict
+    return gone(number, *rows[0]) if rows else None
+
+
+def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
+    """Mark blobs dead that nothing points at."""
+    held = sorted(set(seqs))
+    if conn.dialect.name != "sqlite":
+        # In a statement before: a writer that is about to share one of these blobs holds it, and must be waited for,
+        # so that the next statement sees its artifact.
+        conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
+    for namespace, size in conn.execute(_RELEASE, {"seqs": held, "now": now}):
+        usage.count(conn, namespace, bytes_=-size)
+
+
+def lock_row(conn: Connection, seq: int) -> bool:
+    """Keep an artifact's row for this transaction alone. False: it was deleted meanwhile."""
+    return bool(_HOLD.rows(conn, {"seq": seq}))
+
+
+def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
+    """Take artifacts away whose rows are ours, with their views; answers which blobs the views had, to be released.
+
+    Raises Unsettled when a hold covers one of them after all: whoever chose them has not looked, or before it came.
+    """
+    holds.stand_by_now(conn)
+    left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
+    gone = [row[0] for row in _REMOVE.rows(conn, {"seqs": seqs, "now": now})]
+    if len(gone) != len(seqs):
+        raise TransactionConflict
+    for namespace in set(gone):
+        usage.count(conn, namespace, artifacts=-gone.count(namespace))
+    return left
+
+
+def _made(rows: Sequence[Row[Any]]) -> list[ArtifactRow]:
+    return [ArtifactRow._make(row) for row in rows]
+
+
+class Removal(NamedTuple):
+    """Why artifacts are removed, when, by whom, and how long their tombstones stand."""
+
+    reason: Reason
+    now: datetime
+    until: datetime
+    by: By
+    lives: Mapping[str, timedelta] = {}
+    """How long the tombstones of some namespaces stand instead."""
+
+
+def tombstone(conn: Connection, artifact_rows: list[ArtifactRow], death: Removal) -> int:
+    """Put tombstones in the place of artifacts whose rows this transaction holds; answers how many.
+
+    What an undo needs is kept, and the audit says what was removed, by whom and why.
+    """
+    if not artifact_rows:
+        return 0
+    now, seqs = death.now, [artifact_row.seq for artifact_row in artifact_rows]
+    conn.execute(
+        _ADD_TOMBSTONE[conn.dialect.name],
+        [
+            {
+                "namespace": artifact_row.namespace,
+                "number": artifact_row.number,
+                "identity": artifact_row.identity,
+                "reason": death.reason,
+                # A sweep that comes late must not change the answer that every route gave since it expired.
+                "at": artifact_row.expires_at if death.reason == "expired" else now,
+                "tool_name": artifact_row.tool_name,
+                "session": artifact_row.session,
+                "until": now + death.lives[artifact_row.namespace]
+                if artifact_row.namespace in death.lives
+                else death.until,
+            }
+            for artifact_row in artifact_rows
+        ],
+    )
+    removal_records.keep(conn, seqs, death.reason, now, death.by.run_id)
+    left = remove(conn, seqs, now)
+    release(conn, [*left, *(artifact_row.blob_seq for artifact_row in artifact_rows)], now)
+    _write_down(conn, artifact_rows, death)
+    return len(artifact_rows)
+
+
+def _write_down(conn: Connection, artifact_rows: list[ArtifactRow], death: Removal) -> None:
+    by_namespace: dict[str, list[ArtifactRow]] = {}
+    for artifact_row in artifact_rows:
+        by_namespace.setdefault(artifact_row.namespace, []).append(artifact_row)
+    for namespace, those in by_namespace.items():
+        note_removal(
+            conn,
+            namespace,
+            death,
+            [artifact_row.number for artifact_row in those],
+            sum(artifact_row.size for artifact_row in those),
+        )
+
+
+def note_removal(conn: Connection, namespace: str, death: Removal, numbers: Sequence[int], size: int) -> None:
+    """Have the audit say that artifacts were removed, of so many bytes of content together."""
+    by = death.by
+    audit.append(
+        conn,
+        AuditLine(
+            at=death.now,
+            action="artifact.removed",
+            actor=by.actor,
+            key_id=by.key_id,
+            namespace=namespace,
+            reason=death.reason,
+            run_id=by.run_id,
+            size=size,
+            numbers=tuple(numbers),
+        ),
+    )

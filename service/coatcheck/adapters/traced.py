@@ -1,0 +1,119 @@
+"""A catalogue and a blob store that say when they are at work, for whoever follows requests. They change nothing else.
+
+Used only while there is a tracer: what is not followed costs nothing then.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from coatcheck.core.artifact import Placement
+from coatcheck.ports.blobs import BlobStore, BlobWriter, StoredName
+from coatcheck.ports.telemetry import Tracer
+
+_FOLLOWED: Final = {
+    "store_artifact": "commit",
+    "store_view": "commit",
+    "patch_artifact": "commit",
+    "delete_artifact": "commit",
+    "delete_session": "commit",
+    "begin_upload": "intent",
+    "find": "find",
+    "list_artifacts": "list",
+    "find_keys": "authenticate",
+}
+"""Methods of the catalogue, and the stage that a call of them is."""
+
+
+def traced_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
+    """The same catalogue; some of its calls are stages."""
+    return _Catalog(catalog, tracer)
+
+
+class _Catalog:
+    """Hands every call on."""
+
+    def __init__(self, catalog: object, tracer: Tracer) -> None:
+        self._catalog = catalog
+        for name, stage in _FOLLOWED.items():
+            call = getattr(catalog, name, None)
+            if call is not None:
+                setattr(self, name, _followed(call, stage, tracer))
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the catalogue's own
+        return getattr(self._catalog, name)
+
+
+def _followed(call: Any, stage: str, tracer: Tracer) -> Any:  # noqa: ANN401 - the catalogue's own
+    async def followed(*args: object, **named: object) -> object:
+        with tracer.stage(stage):
+            return await call(*args, **named)
+
+    return followed
+
+
+class TracedBlobs:
+    """A blob store whose reads and writes are stages."""
+
+    def __init__(self, blobs: BlobStore, tracer: Tracer) -> None:
+        self._blobs = blobs
+        self._tracer = tracer
+
+    @property
+    def placement(self) -> Placement:
+        """The store's."""
+        return self._blobs.placement
+
+    @property
+    def others(self) -> tuple[BlobStore, ...]:
+        """The store's."""
+        return self._blobs.others
+
+    async def create(self, namespace: str, blob_id: str) -> BlobWriter:
+        """Start a blob."""
+        with self._tracer.stage("blob create"):
+            return _Writer(await self._blobs.create(namespace, blob_id), self._tracer)
+
+    async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
+        """Read a part of one."""
+        with self._tracer.stage("blob get") as stage:
+            stage.note("bytes", length)
+            return await self._blobs.read(namespace, blob_id, start, length, fresh=fresh)
+
+    async def size(self, namespace: str, blob_id: str) -> int | None:
+        """Stored bytes of one."""
+        with self._tracer.stage("blob size"):
+            return await self._blobs.size(namespace, blob_id)
+
+    async def remove(self, namespace: str, blob_id: str) -> bool:
+        """Remove one."""
+        return await self._blobs.remove(namespace, blob_id)
+
+    def names(self) -> AsyncIterator[StoredName]:
+        """Everything in the store."""
+        return self._blobs.names()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what else this store has
+        return getattr(self._blobs, name)
+
+
+class _Writer:
+    """A blob being written, piece by piece."""
+
+    def __init__(self, writer: BlobWriter, tracer: Tracer) -> None:
+        self._writer = writer
+        self._tracer = tracer
+
+    async def write(self, data: bytes) -> None:
+        """Append."""
+        with self._tracer.stage("blob put") as stage:
+            stage.note("bytes", len(data))
+            await self._writer.write(data)
+
+    async def finish(self) -> None:
+        """Make it durable."""
+        with self._tracer.stage("blob sync"):
+            await self._writer.finish()
+
+    async def abort(self) -> None:
+        """Remove what was written."""
+        await self._writer.abort()

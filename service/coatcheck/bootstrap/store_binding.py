@@ -1,0 +1,12 @@
+"""The verb that tells whether bytes belong to a database, with names that nobody else has."""
+
+import uuid
+
+from coatcheck.bootstrap.engines import Rows
+from coatcheck.ports.clock import Clock
+from coatcheck.usecases.store_binding import StoreBinding
+
+
+def belonging(rows: Rows, clock: Clock, *, looking: bool) -> StoreBinding:
+    """The verb over a catalogue; with `looking` it writes nothing."""
+    return StoreBinding(rows, clock, lambda: str(uuid.uuid4()), looking=looking)

@@ -1,0 +1,119 @@
+"""What an administrator sees of the running service, put together: metrics, traces, places and limits of callers."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from coatcheck import __version__
+from coatcheck.adapters.extract.workers import Workers
+from coatcheck.adapters.metrics import Metrics, Standing
+from coatcheck.adapters.traced import TracedBlobs, traced_catalog
+from coatcheck.api.rates import Allowances
+from coatcheck.bootstrap.stores import Store
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.jobs.lag import lagging
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.telemetry import Tracer
+from coatcheck.settings import Settings
+from coatcheck.usecases.backlog import CountBacklog
+from coatcheck.usecases.circuit_breaker import CircuitBreaker
+from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
+from coatcheck.usecases.noop_telemetry import UNTRACED
+from coatcheck.usecases.pool import in_pool
+
+log = logging.getLogger(__name__)
+
+
+class Telemetry:
+    """The meter, the tracer, and what they look at. Made by `watching`."""
+
+    def __init__(self, settings: Settings, store: Store, tracer: Tracer) -> None:
+        self._readers = store.readers
+        self._census = CountBacklog(store.catalog, store.clock)
+        self._shelter: FallbackBuffer | None = None
+        self._extract: Workers | None = None
+        self.tracer = tracer
+        self.meter = Metrics(__version__, self._standing)
+        self.slots = ConcurrencyLimiter(
+            "payloads", settings.ingests, settings.ingests_waiting, float(settings.ingests_wait_seconds)
+        )
+        self.catalog_breaker = CircuitBreaker("catalogue", meter=self.meter)
+        self.blobs_breaker = CircuitBreaker("blob store", meter=self.meter)
+        self.allowances = Allowances(settings.rate_requests, settings.rate_bytes, self.meter)
+        store.catalog.watch_commits(self.meter.committed)
+
+    def look_at(self, fallback: FallbackBuffer, extract: Workers) -> None:
+        """These as well."""
+        self._shelter, self._extract = fallback, extract
+
+    async def render(self, accept: str) -> tuple[bytes, str]:
+        """The metrics, with a count of the catalogue that is a few seconds old at most, if it answers."""
+        await self._census()
+        return self.meter.render(accept)
+
+    async def close(self) -> None:
+        """Let go of what is being asked."""
+        await self._census.settled()
+
+    def _standing(self) -> Standing:
+        counted = self._census.known
+        overdue = None if counted is None else counted.overdue
+        fallback, extract = self._shelter, self._extract
+        return Standing(
+            ingests_running=self.slots.used,
+            ingests_waiting=self.slots.waiting,
+            ingests_refused_total=self.slots.refused,
+            reads_waiting=self._readers.waiting,
+            reads_refused_total=self._readers.refused,
+            fallback_payloads=0 if fallback is None else fallback.count,
+            fallback_bytes=0 if fallback is None else fallback.used,
+            catalog_silent=self.catalog_breaker.silent,
+            blobs_silent=self.blobs_breaker.silent,
+            extract_workers_started_total=0 if extract is None else extract.started,
+            extract_workers_lost_total=0 if extract is None else extract.lost,
+            artifacts=None if overdue is None else overdue.artifacts,
+            stored_bytes=None if overdue is None else overdue.stored_bytes,
+            expired_artifacts=None if overdue is None else overdue.expired,
+            overdue_seconds=None if counted is None else counted.overdue_seconds,
+            dead_blobs=None if overdue is None else overdue.dead,
+            dead_blob_bytes=None if overdue is None else overdue.dead_bytes,
+            census_age_seconds=None if counted is None else counted.age,
+        )
+
+
+@asynccontextmanager
+async def watching(settings: Settings, store: Store) -> AsyncGenerator[tuple[Telemetry, Store]]:
+    """Watch a store, until leaving; and the store as whoever answers requests is to use it."""
+    tracer, close = _tracer(settings)
+    watched = _followed(store, tracer) if tracer.on else store
+    seen = Telemetry(settings, store, tracer)
+    try:
+        async with lagging(seen.meter):
+            yield seen, watched
+    finally:
+        await seen.close()
+        await in_pool(store.pool, close)
+
+
+def _followed(store: Store, tracer: Tracer) -> Store:
+    blobs: BlobStore = TracedBlobs(store.blobs, tracer)
+    content = store.open_content.through(blobs)
+    return replace(store, catalog=traced_catalog(store.catalog, tracer), blobs=blobs, open_content=content)
+
+
+def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:
+    """The tracer that the settings ask for, and how it is closed."""
+    if not settings.otlp_endpoint and not settings.standard_telemetry:
+        return UNTRACED, lambda: None
+    try:
+        from coatcheck.adapters.traces import OtlpTracer  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        missing = "Traces need the SDK: install coatcheck[telemetry]"
+        if settings.otlp_endpoint:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"{missing}, or unset COATCHECK_OTLP_ENDPOINT.") from error
+        log.warning("%s. The OTEL_ variables are ignored.", missing)
+        return UNTRACED, lambda: None
+    tracer = OtlpTracer(settings.otlp_endpoint or None, __version__)
+    return tracer, tracer.close

@@ -1,0 +1,100 @@
+"""Talking to a running service over HTTP: the options of commands that do, the client, and how an answer ends one."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+import click
+import httpx
+
+from coatcheck.cli.exits import Exit, fail
+from coatcheck.cli.option_names import in_options
+from coatcheck.settings import Settings, load
+
+
+def service_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that every client command has."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
+    command = click.option("--key", help="Key to present (COATCHECK_KEY).")(command)
+    return click.option("--url", "service", help="Where the service is (COATCHECK_URL).")(command)
+
+
+def service_settings(service: str | None, key: str | None) -> Settings:
+    """Where the service is and with which key to ask, or the end of the command."""
+    try:
+        settings = load(url=service, key=key)
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
+    try:
+        url = httpx.URL(settings.url)
+    except httpx.InvalidURL as error:
+        fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
+    if url.scheme not in {"http", "https"} or not url.host:
+        fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. It looks like {Settings().url}")
+    if not in_header(settings.key) or " " in settings.key:
+        fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that no key has. It looks like ck_live_…")
+    return settings
+
+
+def in_header(text: str) -> bool:
+    """Whether a text can be sent in the header of a request."""
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
+def connect(service: str | None, key: str | None) -> httpx.Client:
+    """A client of the service, which presents the key; to be closed."""
+    settings = service_settings(service, key)
+    headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
+    timeout = httpx.Timeout(30, read=600)
+    return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
+
+
+def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: type) -> dict[str, Any]:
+    """The JSON answer of a request, or the end of the command with the service's own words.
+
+    Args:
+        send: makes the request.
+        client: through which it is made.
+        fields: what the answer must have, and of which types; one that has not is another program's.
+    """
+    try:
+        response = send()
+    except (UnicodeEncodeError, httpx.InvalidURL, httpx.LocalProtocolError) as error:
+        fail(Exit.WRONG, f"this cannot be sent: {_why(error)}.")
+    except httpx.HTTPError as error:
+        fail(
+            Exit.UNREACHABLE,
+            f"cannot talk to the service at {client.base_url}: {error}. Is it running? Start it with: coatcheck serve",
+        )
+    body = _object(response)
+    if not has(body, **(fields if response.is_success else {"detail": str, "code": str})):
+        fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
+    if not response.is_success:
+        refused(response.status_code, body)
+    return body
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object of an answer; empty when it is none."""
+    try:
+        body: object = response.json()
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+
+
+def has(body: dict[str, Any], **fields: type) -> bool:
+    """Whether an answer has these fields, of these types."""
+    return all(name in body and isinstance(body[name], kind) for name, kind in fields.items())
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with an argument."""
+    return (
+        "an argument has bytes that are not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error).rstrip(".")
+    )
+
+
+def refused(status: int, body: dict[str, Any]) -> NoReturn:
+    """End the command with the service's own words."""
+    code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
+    fail(code, f"{in_options(body['detail'])} [{body['code']}]")

@@ -1,0 +1,67 @@
+"""Secrets in Base64: what is encoded in a text is decoded, all of it at once, and looked through as a text by itself.
+
+One layer; of what is found the whole run of Base64 is the secret, because a part of it would give away a part.
+"""
+
+import binascii
+from bisect import bisect_right
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.redact.filler import SecretRange
+from coatcheck.core.redact.scan import runs
+
+LONGEST: Final = 64 * 1024
+"""Bytes of a run that is looked into; a longer one is a file, not a secret."""
+_PRINTED: Final = 0.9
+"""Of the bytes that come out, the share that must be text."""
+_TEXT: Final = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F)])
+_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+
+class DecodedSecrets(Struct, frozen=True):
+    """What was encoded, with a line between each two, and where in the text each was."""
+
+    data: bytes
+    starts: list[int]
+    """In `data`, in order."""
+    extents: list[tuple[int, int]]
+    """In the text, for each."""
+
+
+def decoded(data: bytes) -> DecodedSecrets:
+    """All that is text when it is decoded."""
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    extents: list[tuple[int, int]] = []
+    at = 0
+    for start, end in runs(data):
+        piece = _decoded(data[start : min(end, start + LONGEST)])
+        if piece is not None:
+            pieces.append(piece)
+            starts.append(at)
+            extents.append((start, end))
+            at += len(piece) + 1
+    return DecodedSecrets(b"\n".join(pieces), starts, extents)
+
+
+def places(hidden: DecodedSecrets, found: list[SecretRange]) -> list[SecretRange]:
+    """Where in the text what was found in `hidden.data` is."""
+    out: list[SecretRange] = []
+    for each in found:
+        first = bisect_right(hidden.starts, each.start) - 1
+        last = bisect_right(hidden.starts, each.end - 1) - 1
+        out += [SecretRange(*extent, each.rule) for extent in hidden.extents[first : last + 1]]
+    return out
+
+
+def _decoded(run: bytes) -> bytes | None:
+    run = run.rstrip(b"=").translate(_URL_SAFE)
+    run = run[: len(run) - (len(run) % 4 == 1)]
+    try:
+        piece = binascii.a2b_base64(run + b"=" * (-len(run) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    printed = len(piece) - len(piece.translate(None, _TEXT))
+    return piece if printed >= _PRINTED * len(piece) else None

@@ -1,0 +1,110 @@
+"""An artifact as a model may see it: what was said of it, what was recognised in it, its sample.
+
+What a kind recognises is recognised again in the masked sample where there are secrets in it: a title or a key that was
+cut in the middle of one would show the half. Lines and names are looked through as they are besides.
+"""
+
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Marker, PayloadSample
+from coatcheck.core.kinds import recognise
+from coatcheck.core.redact.mask import NOTHING, Mask, MaskedSecrets
+from coatcheck.core.survey.survey import Survey
+from coatcheck.core.views import TITLE_CHARS, Section
+
+
+class MaskedArtifact(Struct, frozen=True):
+    """What a card may be cut from."""
+
+    said: DeclaredMetadata
+    facts: DetectedMetadata
+    sample: PayloadSample
+    survey: Survey | None
+    masked: MaskedSecrets
+    """In the sample and the survey."""
+
+
+def veiled(
+    mask: Mask, said: DeclaredMetadata, facts: DetectedMetadata, sample: PayloadSample, survey: Survey | None = None
+) -> MaskedArtifact:
+    """What a card of a payload may be cut from. Where there are no secrets, all of it is what it was."""
+    seen, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
+    survey = None if survey is None else replace(survey, fragments=fragments)
+    clean = said_of(mask, said)
+    if masked.count:
+        again = recognise(seen, replace(clean, kind=facts.kind), survey)
+        facts = replace(again, kind=facts.kind, redacted=facts.redacted)
+    return MaskedArtifact(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, survey, masked)
+
+
+def noted(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
+    """The facts with a line that says what is masked where a card shows it."""
+    if not masked.count:
+        return facts
+    said = f"{masked.sentence()} masked here"
+    return replace(facts, redacted=f"{facts.redacted}; {said}" if facts.redacted else said)
+
+
+def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
+    """An artifact with its names masked."""
+    said, facts = said_of(mask, artifact.said), facts_of(mask, artifact.facts)
+    if said is artifact.said and facts is artifact.facts:
+        return artifact
+    return replace(artifact, said=said, facts=facts)
+
+
+def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
+    """What a caller said, masked. The session stays: it is an address, and no card shows it."""
+    names = ("title", "url", "tool_name", "tool_call_id", "media_type", "command")
+    values = tuple(getattr(said, name) or "" for name in names)
+    clean = mask.lines((*values, *said.labels))
+    if clean == (*values, *said.labels):
+        return said
+    changed = {name: new or None for name, new in zip(names, clean, strict=False)}
+    return replace(said, **changed, labels=clean[len(names) :])
+
+
+def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> DetectedMetadata:
+    """What was recognised, masked; `hidden`: in a sample with fillers in it."""
+    names = ("title", "url", "media_type", "language")
+    values = tuple(getattr(facts, name) or "" for name in names)
+    markers = tuple(part for marker in facts.markers for part in (marker.name, marker.value))
+    texts = (*values, *facts.shape, *facts.sections, *facts.comparison, *markers)
+    clean = tuple(map(mask.reveal, texts)) if hidden else texts
+    clean = mask.lines(clean)
+    if clean == texts:
+        return facts
+    rest = iter(clean)
+    named, shape, sections, comparison, parts = (
+        tuple(islice(rest, size))
+        for size in (len(names), len(facts.shape), len(facts.sections), len(facts.comparison), len(markers))
+    )
+    return replace(
+        facts,
+        **{name: new or None for name, new in zip(names, named, strict=True)},
+        shape=shape,
+        sections=sections,
+        comparison=comparison,
+        markers=tuple(Marker(name, value) for name, value in zip(parts[::2], parts[1::2], strict=True)),
+    )
+
+
+def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The sections of a view with their titles and addresses masked; their names are ours."""
+    texts = tuple(part for section in sections for part in (section.title, section.url or ""))
+    clean = mask.lines(tuple(part for section in sections for part in (_uncut(section.title), section.url or "")))
+    if clean == texts:
+        return sections
+    pairs = zip(sections, clean[::2], clean[1::2], strict=True)
+    return tuple(replace(section, title=title, url=url or None) for section, title, url in pairs)
+
+
+def _uncut(title: str) -> str:
+    """A title without its last word, where that may be the half of a secret: titles are cut at a length."""
+    return title if len(title) < TITLE_CHARS else f"{title[: title.rfind(' ') + 1]}…"
+
+
+__all__ = ["NOTHING", "MaskedArtifact", "artifact_of", "facts_of", "noted", "said_of", "sections_of", "veiled"]

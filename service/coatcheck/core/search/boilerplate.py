@@ -1,0 +1,261 @@
+"""What stands in a page's text but says nothing about its subject: menus, cookie notices, share buttons, repeats.
+
+By structure rather than by words, so that it works in any language: runs of links, runs of short lines without numbers
+or ends of sentences, lines that stand in several results or again and again in one. Only cookie notices, share buttons,
+copyright lines and counts of viewers are known by a few words. What a query asks for is no furniture, nor are code and
+lists that are announced; and where nearly everything would be furniture, menus are what the page is about. It removes
+nothing: it says where.
+"""
+
+# ruff: noqa: RUF001 - punctuation of other scripts
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.passages.units import units
+from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.window import decode
+
+_LINK: Final = re.compile(r"!?\[([^\]\n]{0,400})\]\([^()\n]{0,2000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)")
+_LINKED: Final = 3
+"""Lines of nothing but links in a row that are a menu."""
+_SHORT: Final = 6
+"""Short lines or links in a row that are a menu."""
+_WIDTH: Final = 28
+"""Of a short line; characters of scripts without blanks count twice."""
+_WORDS: Final = 4
+_OUTSIDE: Final = 0.25
+"""Letters beside its links, as a share of those in them, that a line of links has at most."""
+_LEAST_REPEATED: Final = 24
+"""Characters of a line that may be a repeat in another result."""
+_AGAIN: Final = 3
+"""Occurrences in one text, or in results of one site, from which a line is furniture."""
+_LEAST_AGAIN: Final = 8
+_SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
+_MOST: Final = 0.8
+"""Of a text, which menus may be."""
+_JUDGED: Final = 500
+"""Characters from which that is asked."""
+_LISTED: Final = re.compile(r"[:：]\s*$")
+_ENDS: Final = re.compile(r"[0-9.!?。！？:：;；|`=(){}]|^\s*(?:#|>|\|)")
+_COOKIE: Final = re.compile(r"cookie|kuki|куки|クッキー|쿠키", re.IGNORECASE)
+_CONSENT: Final = re.compile(
+    r"accept|agree|consent|reject|decline|settings|preferences|policy|privacy|akzept|zustimm|einstell|datenschutz|ablehn|"
+    r"refus|param[eè]tr|confidential|acepta|rechaz|privacidad|accett|rifiut|aceit|recus|akkoord|weiger|прин[яи]|соглас|"
+    r"同意|接受|拒绝|拒絕|隐私|隱私|設定|设置|プライバシー|동의|거부|개인정보",
+    re.IGNORECASE,
+)
+_NOTICE: Final = 500
+"""Characters of a cookie notice at most."""
+_NETWORK: Final = (
+    "facebook|twitter|linkedin|whatsapp|reddit|pinterest|telegram|tumblr|xing|vk|weibo|wechat|line|mastodon|bluesky|"
+    "threads|微博|微信|email|e-mail"
+)
+_SHARE: Final = re.compile(
+    rf"\W*(?:(?:{_NETWORK}|x|share|tweet|post|pin|on|to|this|via|copy|link|print|teilen|auf|partager|sur|compartir|en|"
+    r"condividi|su|compartilhar|分享到?|シェア|공유|поделиться|в)\W*)+",
+    re.IGNORECASE,
+)
+_NETWORKS: Final = re.compile(rf"(?<!\w)(?:{_NETWORK})(?!\w)", re.IGNORECASE)
+_SHARED: Final = 120
+_RIGHTS: Final = re.compile(
+    r"^\W*(?:©|\(c\)|copyright\b).{0,60}\b(?:19|20)\d\d\b|^.{0,80}\ball rights reserved\b", re.IGNORECASE
+)
+_JUMP: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,80}\]\([^()\s]{0,2000}#[^()\s]{0,400}\)\W{0,8}")
+_TALLY: Final = re.compile(
+    r"[0-9][0-9.,'\u00a0 ]*[KMB千万亿]?\+? ?(?:subscribers?|followers?|views?|likes?|dislikes?|shares?|comments?|plays|"
+    r"abonnenten|follower|aufrufe|abonnés|vues|j’aime|suscriptores|seguidores|visualizaciones|inscritos|visualizações|"
+    r"iscritti|visualizzazioni|подписчик\w*|просмотр\w*|订阅者?|粉丝|次观看|观看|点赞|登録者|回視聴|구독자|조회수?)",
+    re.IGNORECASE,
+)
+"""How many follow, watched or liked something."""
+_TOLD_BY: Final = BlockPattern(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
+"""Of these a text has one, or nothing of the kind: cheaper to look for than the patterns."""
+_RIGHTS_LINE: Final = 200
+
+Asked = Callable[[bytes, int, int], bool]
+"""Whether a part of a text has anything that the query asks for."""
+Ranges = list[tuple[int, int]]
+
+
+class ResultText(Struct, frozen=True):
+    """A result's text in UTF-8, and where it is from."""
+
+    data: bytes
+    site: str
+
+
+class _Line(Struct, gc=False):
+    """A line, or a sentence of a long one."""
+
+    start: int
+    end: int
+    flat: str
+    code: bool
+    drop: bool = False
+
+
+def furniture(pages: list[ResultText], asked: Asked | None = None) -> list[Ranges]:
+    """For each text the byte ranges of its furniture, in order, apart from each other."""
+    texts = [_lines(page.data) for page in pages]
+    for page, lines in zip(pages, texts, strict=True):
+        _menus(page.data, lines, asked)
+        _notices(page.data, lines, asked)
+        _tallies(page.data, lines, asked)
+        _repeats(lines)
+    _shared(pages, texts)
+    return [_ranges(lines) for lines in texts]
+
+
+def _lines(data: bytes) -> list[_Line]:
+    out: list[_Line] = []
+    code = False
+    text = data.decode() if data.isascii() else ""
+    for start, end in units(data, 0):
+        flat = " ".join((text[start:end] if text else decode(data[start:end])).split())
+        fence = flat.startswith("```")
+        out.append(_Line(start, end, flat, code or fence))
+        if fence:
+            code ^= flat.count("```") % 2 == 1
+    return out
+
+
+def _menus(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+    """Mark runs of links, and of short lines."""
+    marked: list[_Line] = []
+    for run, announced in _runs(lines):
+        links = sum(kind == "links" for _, kind in run)
+        if not announced and (links >= _LINKED or len(run) >= _SHORT):
+            marked += [line for line, _ in run]
+    size = sum(len(line.flat) for line in lines)
+    if size >= _JUDGED and sum(len(line.flat) for line in marked) > _MOST * size:
+        return
+    for line in marked:
+        line.drop = asked is None or not asked(data, line.start, line.end)
+
+
+def _runs(lines: list[_Line]) -> list[tuple[list[tuple[_Line, str]], bool]]:
+    """Lines like a menu's that follow each other, and whether the line before says that a list follows."""
+    out: list[tuple[list[tuple[_Line, str]], bool]] = []
+    announced = False
+    run: list[tuple[_Line, str]] = []
+    for line in lines:
+        kind = _menu_like(line)
+        if kind:
+            run.append((line, kind))
+            continue
+        if run:
+            out.append((run, announced))
+            run = []
+        announced = _LISTED.search(line.flat) is not None
+    return [*out, (run, announced)]
+
+
+def _menu_like(line: _Line) -> str:
+    if line.code:
+        return ""
+    if "](" in line.flat:
+        beside = _alnum(_LINK.sub(" ", line.flat))
+        inside = _alnum("".join(_LINK.findall(line.flat)))
+        return "links" if beside <= _OUTSIDE * max(inside, 1) and inside <= _SHARED else ""
+    wide = len(line.flat) if line.flat.isascii() else sum(2 if sign > "\u2e80" else 1 for sign in line.flat)
+    if wide > _WIDTH or line.flat.count(" ") >= _WORDS or _ENDS.search(line.flat):
+        return ""
+    return "short"
+
+
+def _alnum(text: str) -> int:
+    return len(text.encode().translate(None, _SIGNS)) if text.isascii() else sum(map(str.isalnum, text))
+
+
+def _notices(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+    """Mark cookie notices, share buttons, copyright lines, links to places of the page itself."""
+    for line in lines if b"](" in data else ():
+        if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE and _JUMP.fullmatch(line.flat):
+            line.drop = True
+    for start, end in _told(data):
+        for line in lines[bisect_right(lines, start, key=_start) - 1 : bisect_right(lines, end, key=_start)]:
+            if not line.drop and _is_notice(line) and (asked is None or not asked(data, line.start, line.end)):
+                line.drop = True
+
+
+def _told(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where there is a word that notices have, and the line around it ends."""
+    at = 0
+    while (found := _TOLD_BY.find(data, at)) is not None:
+        end = data.find(b"\n", found[1])
+        at = len(data) if end < 0 else end
+        yield data.rfind(b"\n", 0, found[0]) + 1, at
+
+
+def _start(line: _Line) -> int:
+    return line.start
+
+
+def _is_notice(line: _Line) -> bool:
+    flat = line.flat
+    if line.code or len(flat) > _NOTICE:
+        return False
+    if _COOKIE.search(flat) is not None and _CONSENT.search(flat) is not None:
+        return True
+    share = len(flat) <= _SHARED and _is_share(flat)
+    return share or (len(flat) <= _RIGHTS_LINE and _RIGHTS.search(flat) is not None)
+
+
+def _is_share(flat: str) -> bool:
+    return len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)) is not None
+
+
+def _tallies(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+    """Mark how many follow, watched and liked a video, where that stands one below the other."""
+    run: list[_Line] = []
+    for line in (*lines, None):
+        if line is not None and not line.code and _TALLY.fullmatch(line.flat):
+            run.append(line)
+            continue
+        for each in run if len(run) > 1 else ():
+            each.drop = each.drop or asked is None or not asked(data, each.start, each.end)
+        run = []
+
+
+def _repeats(lines: list[_Line]) -> None:
+    """Mark what a text says again and again, but for the first time."""
+    counts = Counter(line.flat for line in lines if not line.code)
+    again = {flat for flat, count in counts.items() if count >= _AGAIN and _alnum(flat) >= _LEAST_AGAIN}
+    seen: set[str] = set()
+    for line in lines if again else ():
+        if not line.code and line.flat in again:
+            line.drop = line.drop or line.flat in seen
+            seen.add(line.flat)
+
+
+def _shared(pages: list[ResultText], texts: list[list[_Line]]) -> None:
+    """Mark lines of several results: all but the first; where they are of one site and many, all."""
+    where: dict[str, list[int]] = {}
+    for number, lines in enumerate(texts):
+        for flat in {line.flat for line in lines if len(line.flat) >= _LEAST_REPEATED and not line.code}:
+            where.setdefault(flat, []).append(number)
+    for number, lines in enumerate(texts):
+        for line in lines:
+            others = where.get(line.flat, ())
+            if len(others) > 1:
+                sites = Counter(pages[other].site for other in others if pages[other].site)
+                everywhere = bool(sites) and max(sites.values()) >= _AGAIN
+                line.drop = line.drop or everywhere or others[0] != number
+
+
+def _ranges(lines: list[_Line]) -> Ranges:
+    out: Ranges = []
+    for line in lines:
+        if not line.drop:
+            continue
+        if out and out[-1][1] == line.start:
+            out[-1] = (out[-1][0], line.end)
+        else:
+            out.append((line.start, line.end))
+    return out

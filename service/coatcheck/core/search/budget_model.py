@@ -1,0 +1,79 @@
+"""The nouns of a budgeted search: what is shown, what is only named, and the numbers of everything else."""
+
+from msgspec import Struct
+
+from coatcheck.core.search.fold import Fold
+from coatcheck.core.search.limits import Limits
+from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.passages import Quote
+
+
+class ShownResult(Struct, frozen=True, kw_only=True):
+    """A result whose text is shown."""
+
+    section: str
+    citation: str
+    """`art_…#r1`; the section alone where nothing is stored."""
+    result: SearchResult
+    block: str
+    """The line above, and the passages."""
+    tokens: int
+    """Of `block`."""
+    quotes: tuple[Quote, ...]
+    whole: bool
+    """Nothing but furniture is missing."""
+    chars: int
+    """Of the result's text."""
+    shown_chars: int
+    furniture_chars: int
+    also: str | None = None
+    """An earlier source of the same page, with another text."""
+    fingerprint: bytes = b""
+
+
+class NamedResult(Struct, frozen=True, kw_only=True):
+    """A result of which title and address are shown, and perhaps a sentence."""
+
+    section: str
+    citation: str
+    result: SearchResult
+    fingerprint: bytes = b""
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """Everything that is not in the text, in numbers that add up: results = shown + listed + unlisted + folded."""
+
+    results: int
+    shown: int
+    listed: int
+    unlisted: int
+    folded: int
+    answers: int
+    answers_shown: int
+    chars: int
+    """Of the texts of all results."""
+    chars_of_shown: int
+    """Of the texts of the shown results: shown_chars + cut_chars + furniture_chars."""
+    shown_chars: int
+    cut_chars: int
+    furniture_chars: int
+
+
+class Budgeted(Struct, frozen=True, kw_only=True):
+    """What a model reads, and what it is made of."""
+
+    text: str
+    tokens: int
+    """Of `text`, counted whole."""
+    limits: Limits
+    query: str
+    artifact_id: str | None
+    shown: tuple[ShownResult, ...]
+    listed: tuple[NamedResult, ...]
+    folds: tuple[Fold, ...]
+    counts: Counts
+    warnings: tuple[str, ...]
+    before: str = ""
+    """The lines of `text` before the first result's block."""
+    after: str = ""
+    """Those after the last."""

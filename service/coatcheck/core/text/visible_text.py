@@ -1,0 +1,127 @@
+r"""What a person saw of terminal output: of a line with carriage returns its last frame, and no escape sequences.
+
+A progress bar writes frame after frame over the same line, `\r` between them; only what follows the last `\r` stayed
+(the one before LF ends the line). What is left out is said in words of ours, in place of it. Every shown character can
+be traced to its byte, so that ranges stay exact.
+"""
+
+import re
+from bisect import bisect_right
+from typing import Final, final
+
+from coatcheck.core.text.plural import plural
+from coatcheck.core.window import decode, raw_length
+
+ESCAPES: Final = re.compile(
+    rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
+)
+"""Escape sequences that terminals understand: colours, cursor movements, titles, links, character sets."""
+_LONGEST: Final = 4_100
+"""Bytes of the longest of them."""
+_FRAMES: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])|\r+(?=\r\n)|\r+\Z", re.MULTILINE)
+"""The frames of a line that others were written over; carriage returns that end nothing."""
+_LOOKED: Final = 64
+"""Frames that tell whether they are alike."""
+_LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
+
+
+def overwritten(count: int) -> str:
+    """Returns what is shown in place of so many bytes that others were written over."""
+    return f"[… {plural(count, 'byte')} overwritten …]"
+
+
+def has_hidden(data: bytes) -> bool:
+    """Returns whether there may be anything in `data` that a person did not see."""
+    return b"\x1b" in data or data.count(b"\r") > data.count(b"\r\n")
+
+
+def writes_over(sole_line: bytes) -> bool:
+    r"""Returns whether `\r` in a text without LF writes over what stands before it.
+
+    In old text files it ends a line: then what it parts differs from one to the next by more than numbers.
+    """
+    frames = [_LETTERS.sub(b"", frame) for frame in sole_line.split(b"\r", _LOOKED)[:_LOOKED] if frame.strip()]
+    return len(frames) < 3 or len(set(frames)) * 2 <= len(frames) + 1  # noqa: PLR2004 - two are alike or not by chance
+
+
+def frame_start(line: bytes) -> int:
+    r"""Returns where the last frame of a line begins; a `\r` at its end parts nothing."""
+    return line.rstrip(b"\r\n").rfind(b"\r") + 1
+
+
+def without_escapes(data: bytes) -> bytes:
+    """Returns `data` without escape sequences."""
+    return ESCAPES.sub(b"", data) if b"\x1b" in data else data
+
+
+def shown_bytes(data: bytes, width: int) -> int:
+    """Returns how many bytes of the beginning of `data` hold `width` bytes beside escape sequences."""
+    if b"\x1b" not in data[:width]:
+        return min(width, len(data))
+    hidden = 0
+    for match in ESCAPES.finditer(data):
+        if match.start() - hidden >= width:
+            break
+        hidden += match.end() - match.start()
+    return min(width + hidden, len(data))
+
+
+def settled(data: bytes) -> int:
+    """Returns how many bytes of the beginning of `data` can be shown while more may follow: no half sequence."""
+    at = data.rfind(b"\x1b", max(0, len(data) - _LONGEST))
+    return at if at > 0 and ESCAPES.match(data, at) is None else len(data)
+
+
+@final
+class VisibleText:
+    """Bytes as they were seen.
+
+    Attributes:
+        text: what was seen, with words of ours where something was written over.
+    """
+
+    def __init__(self, data: bytes, *, frames: bool = True) -> None:
+        r"""Look at `data`. Without `frames` a `\r` writes over nothing."""
+        self._data = data
+        self._starts: list[int] = [0]
+        """Where in `data` verbatim and hidden parts begin, by turns; the first is verbatim, and may be empty."""
+        self._chars: list[int] = [0]
+        """Where the same begin in `text`."""
+        out: list[str] = []
+        for start, end, said in _hidden(data, frames=frames):
+            out += (decode(data[self._starts[-1] : start]), said)
+            self._starts += (start, end)
+            self._chars += (self._chars[-1] + len(out[-2]), self._chars[-1] + len(out[-2]) + len(said))
+        out.append(decode(data[self._starts[-1] :]))
+        self.text = "".join(out)
+
+    def cut(self, keep: int) -> tuple[int, str]:
+        """Returns how many bytes the first `keep` characters stand for, at most, and the text of exactly these.
+
+        Words of ours are not parted, and hidden bytes go with what follows them, but for those at the very beginning.
+        """
+        if keep >= len(self.text):
+            return len(self._data), self.text
+        part = bisect_right(self._chars, keep) - 1
+        while part % 2 or (part and self._chars[part] == keep and self._starts[part] > 0):
+            part -= 1
+            keep = min(keep, self._chars[part + 1])
+        start, stop = self._starts[part], self._starts[part + 1] if part + 1 < len(self._starts) else len(self._data)
+        end = start + raw_length(self._data[start:stop], self._text(part), keep - self._chars[part])
+        return end, self.text[: self._chars[part]] + decode(self._data[start:end])
+
+    def _text(self, part: int) -> str:
+        end = self._chars[part + 1] if part + 1 < len(self._chars) else len(self.text)
+        return self.text[self._chars[part] : end]
+
+
+def _hidden(data: bytes, *, frames: bool) -> list[tuple[int, int, str]]:
+    """Parts that were not seen, in order, and what is said in their place."""
+    out: list[tuple[int, int, str]] = []
+    at = 0
+    for match in _FRAMES.finditer(data) if frames and b"\r" in data else ():
+        out += [(m.start(), m.end(), "") for m in ESCAPES.finditer(data, at, match.start())]
+        blank = not without_escapes(match[0]).strip(b"\r")
+        out.append((match.start(), match.end(), "" if blank else overwritten(len(match[0]))))
+        at = match.end()
+    return [*out, *((m.start(), m.end(), "") for m in ESCAPES.finditer(data, at))]

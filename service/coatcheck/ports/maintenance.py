@@ -1,0 +1,163 @@
+"""What removes what nobody needs any more, and the lease that saves replicas from doing it twice."""
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Blob, Placement
+from coatcheck.core.audit import SCHEDULE, By
+from coatcheck.core.quota import QuotaLimits
+
+
+class EvictArtifacts(Struct, frozen=True, kw_only=True):
+    """Make room in a namespace: turn what was read longest ago into tombstones, expired artifacts first.
+
+    Never what is pinned or held. It removes no more artifacts than are needed at this moment, and at most `limit`;
+    where even all that may go would not be enough, it removes nothing. Answers `EvictionResult`.
+    """
+
+    namespace: str
+    now: datetime
+    room: QuotaLimits
+    bytes: int = 0
+    """Stored bytes to have room for, beside what is there and reserved."""
+    artifacts: int = 0
+    """Artifacts to have room for."""
+    tombstone_until: datetime
+    limit: int
+    by: By = SCHEDULE
+
+
+class EvictionResult(Struct, frozen=True):
+    """What an eviction did."""
+
+    artifacts: int
+    """0: not enough can go, or nothing has to."""
+    enough: bool
+    """Whether there is now as much room as was asked for."""
+
+
+class ExpireArtifacts(Struct, frozen=True, kw_only=True):
+    """Turn up to `limit` artifacts that expired by `now` into tombstones. Answers how many. Held ones stay."""
+
+    now: datetime
+    tombstone_until: datetime
+    limit: int
+    tombstone_lives: Mapping[str, timedelta] = {}
+    """How long the tombstones of some namespaces last, counted from `now`; of others they last until the above."""
+    by: By = SCHEDULE
+
+
+class ReapUploads(Struct, frozen=True, kw_only=True):
+    """Turn up to `limit` uploads whose lease passed before `now` into dead blobs. Answers how many.
+
+    From that moment the writer's commit is fenced; the sweep removes what it wrote.
+    """
+
+    now: datetime
+    limit: int
+
+
+class ForgetBlobs(Struct, frozen=True, kw_only=True):
+    """Drop the rows of dead blobs (and their inline bytes). Their files have been removed already. Absent is fine."""
+
+    blobs: tuple[tuple[str, str], ...]
+    """Namespace, blob ID."""
+
+
+class MarkBlobCorrupt(Struct, frozen=True, kw_only=True):
+    """Mark a live blob whose bytes were found missing or damaged. What points at it stays; nothing new will.
+
+    Answers whether this very change did it: false for a blob that is condemned already, dead or unknown.
+    """
+
+    namespace: str
+    blob_id: str
+    now: datetime
+
+
+class PurgeRecords(Struct, frozen=True, kw_only=True):
+    """Drop up to `limit` tombstones, as many idempotency keys and sessions' accounts whose time is over.
+
+    Answers how many in all.
+    """
+
+    now: datetime
+    limit: int
+
+
+class TakeLease(Struct, frozen=True, kw_only=True):
+    """Become or stay the one who does a piece of upkeep. Answers whether the holder has the lease now.
+
+    It is given when it is free, over, or the holder's already. It saves work and protects nothing: what it guards
+    must be harmless when two do it. Taking it for 0 seconds gives it back.
+    """
+
+    name: str
+    holder: str
+    seconds: float
+    now: datetime
+    """Ignored where the database has a clock of its own that all replicas share."""
+
+
+class DeadBlob(Struct, frozen=True):
+    """A blob that nothing points at and that nothing ever will again."""
+
+    namespace: str
+    id: str
+    placement: Placement
+    dead_at: datetime
+    stored_size: int = 0
+    """Its bytes as they are stored; 0 where nobody wrote it down."""
+
+
+class Upkeep(Protocol):
+    """The catalogue as the schedule sees it: across namespaces, in small batches, each its own transaction."""
+
+    async def expire_artifacts(self, change: ExpireArtifacts) -> int:
+        """Leave tombstones for a batch of expired artifacts; see ExpireArtifacts."""
+        ...
+
+    async def reap_uploads(self, change: ReapUploads) -> int:
+        """Fence a batch of lapsed uploads; see ReapUploads."""
+        ...
+
+    async def forget_blobs(self, change: ForgetBlobs) -> None:
+        """Drop dead blobs' rows; see ForgetBlobs."""
+        ...
+
+    async def purge_records(self, change: PurgeRecords) -> int:
+        """Forget a batch of old records; see PurgeRecords."""
+        ...
+
+    async def empty_log(self) -> bool:
+        """Have what was deleted leave the log that the catalogue keeps of its changes, where it keeps one in our files.
+
+        False: somebody still reads from it, ask again later.
+        """
+        ...
+
+    async def take_lease(self, change: TakeLease) -> bool:
+        """Become or stay the holder; see TakeLease."""
+        ...
+
+    async def lease_holder(self, name: str) -> str | None:
+        """Who took a lease last, whether or not it is over; None when nobody ever did."""
+        ...
+
+    async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
+        """Blobs that died before a moment, by moment and ID; `after` continues behind one that was answered."""
+        ...
+
+    async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Of these (namespace, blob ID), the ones that a row knows: live, dead, or an open upload.
+
+        An empty namespace asks for the ID in any: a store's names need not carry it.
+        """
+        ...
+
+    def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
+        """Every live blob with its namespace, for checks; not inline bytes."""
+        ...

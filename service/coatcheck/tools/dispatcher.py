@@ -1,0 +1,92 @@
+"""The tool desk: takes calls in any form, executes them, answers text, always within the bounds, and never raises.
+
+A failure is an answer: a sentence that names the next step. A bug is logged whole and answered as such.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, get_args
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.tools.answers import DEFAULT_TOKENS, LEAST_TOKENS, MAX_TOKENS, ToolAnswer
+from coatcheck.tools.arguments import list_arguments, read_arguments
+from coatcheck.tools.calls import Call, Form, arguments_of, calls, tool_name
+from coatcheck.tools.declare import FORMATS, declarations
+from coatcheck.tools.failures import INTERNAL, sentence, unknown_tool
+from coatcheck.tools.listing import ListArtifacts
+from coatcheck.tools.read import ReadArtifact
+from coatcheck.tools.results import result
+from coatcheck.tools.table import LIST, READ, TOOLS
+
+_log = logging.getLogger("coatcheck.tools")
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+T = TypeVar("T")
+
+
+class ToolDispatcher:
+    """Everything that a face needs to offer the tools."""
+
+    def __init__(self, read: ReadArtifact, listing: ListArtifacts, tokenizer: Tokenizer) -> None:
+        self._read = read
+        self._listing = listing
+        self._tokenizer = tokenizer
+
+    def declare(self, format_: str, *, strict: bool, listing: bool) -> list[dict[str, Any]]:
+        """See `declare.declarations`.
+
+        Raises:
+            CoatcheckError: `invalid_request` for a format that there is not, or has no strict mode.
+        """
+        return declarations(_one_of(FORMATS, format_), strict=strict, listing=listing)
+
+    async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
+        """The result of a call, or a list of them for a list, in the form that is asked for or that the calls have.
+
+        Raises:
+            CoatcheckError: `invalid_request` when `body` holds no call; whatever a call asks is answered.
+        """
+        wanted: Form | None = None if form is None else _one_of(FORMS, form)
+        asked, several = calls(body)
+        results = [result(call, await self.execute(caller, call, max_tokens), wanted or call.form) for call in asked]
+        return results if several else results[0]
+
+    async def execute(self, caller: Caller, call: Call, max_tokens: int | None = None) -> ToolAnswer:
+        """One call's answer, of at most `max_tokens` (4,000 when absent; 800 to 8,000) and 30,000 characters."""
+        tokens = DEFAULT_TOKENS if max_tokens is None else max(LEAST_TOKENS, min(max_tokens, MAX_TOKENS))
+        try:
+            return await self._execute(caller, call, tokens)
+        except CoatcheckError as error:
+            text = sentence(error, place="cursor" if tool_name(call.name) == LIST.name else "offset")
+        except Exception:  # noqa: BLE001 - logged whole; a model gets a sentence, whatever happens
+            _log.exception("the tool %s failed", call.name[:60])
+            text = INTERNAL
+        return ToolAnswer(text=text, tokens=self._tokenizer.count(text), is_error=True)
+
+    def mcp(self, who: Callable[[Any], Caller]) -> Any:  # noqa: ANN401 - see the import
+        """The tools as an MCP server. `who` tells the caller from the ASGI scope of a request."""
+        from coatcheck.tools.mcp import server  # noqa: PLC0415 - takes a second, and many never need it
+
+        async def execute(context: Any, name: str, arguments: dict[str, Any]) -> ToolAnswer:  # noqa: ANN401 - the SDK's
+            return await self.execute(who(context.request.scope), Call(name=name, arguments=arguments))
+
+        return server(execute)
+
+    async def _execute(self, caller: Caller, call: Call, tokens: int) -> ToolAnswer:
+        name = tool_name(call.name)
+        if name is None:
+            raise unknown_tool(call.name, tuple(tool.name for tool in TOOLS))
+        notes: list[str] = []
+        given = arguments_of(call.arguments, notes)
+        if name == READ.name:
+            return await self._read(caller, read_arguments(given, notes), tokens)
+        return await self._listing(caller, list_arguments(given, notes), tokens)
+
+
+def _one_of(names: tuple[T, ...], name: str) -> T:
+    for known in names:
+        if known == name:
+            return known
+    known_names = ", ".join(map(str, names))
+    raise CoatcheckError(Code.INVALID_REQUEST, f"format is one of {known_names}.", parameter="format")

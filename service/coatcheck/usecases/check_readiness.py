@@ -1,0 +1,22 @@
+"""Whether the service can serve: asked of the catalogue, and told to all who would otherwise not ask it."""
+
+from coatcheck.ports.catalog import Catalog
+from coatcheck.usecases.circuit_breaker import CircuitBreaker
+
+
+class CheckReadiness:
+    """The verb."""
+
+    def __init__(self, catalog: Catalog, breaker: CircuitBreaker) -> None:
+        """Make the verb; `outage` is the one that ingest goes by."""
+        self._catalog = catalog
+        self._outage = breaker
+
+    async def __call__(self) -> None:
+        """Return if the catalogue answers: then the next payload is offered to it, whatever it said to the last one.
+
+        Raises:
+            CoatcheckError: what the catalogue says, `storage_unavailable`, `storage_full` or `schema_outdated`.
+        """
+        await self._catalog.ready()
+        self._outage.answers()

@@ -1,0 +1,182 @@
+"""What storage would not take: kept in memory for a while, readable here, written through when storage returns.
+
+Nothing in it counts as stored: a crash loses it, and so does a newer payload when there is no more room. Bounded in
+bytes. Other replicas do not see it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.expiry import expiry
+from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact
+from coatcheck.ports.catalog import FoundArtifact
+
+_ROW_BYTES = 4096
+"""What an entry costs beside its bytes, about."""
+_SECTION_BYTES = 400
+"""What a section of its view costs, about."""
+
+Key = tuple[str, int]
+
+
+class FallbackPayload(Struct, frozen=True):
+    """A payload that waits for storage: the change to make, whose `inline` holds the stored bytes."""
+
+    change: StoreArtifact
+    artifact: Artifact
+
+    @property
+    def key(self) -> Key:
+        """Namespace and number."""
+        return self.artifact.namespace, ids.parse(self.artifact.id)
+
+    @property
+    def stored(self) -> bytes:
+        """The stored bytes."""
+        return self.change.inline or b""
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory, about."""
+        view = self.change.text_view
+        beside = len(self.change.blob.index) + len(self.change.survey or b"")
+        return len(self.stored) + beside + _ROW_BYTES + (0 if view is None else _cost(view))
+
+
+class FallbackBuffer:
+    """Waiting payloads, oldest first; and memory for those that may yet have to wait."""
+
+    def __init__(self, room: int) -> None:
+        """`room` is in bytes; 0 keeps nothing."""
+        self._room = room
+        self._used = 0
+        self._held = 0
+        self._waiting: dict[Key, FallbackPayload] = {}
+        self._one_at_a_time: dict[Key, asyncio.Lock] = {}
+
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    @property
+    def used(self) -> int:
+        """Bytes of memory that they take."""
+        return self._used
+
+    def hold(self, size: int) -> bool:
+        """Ask for memory to hold so many bytes of an upload until its commit; give it back with `let_go`."""
+        if self._held + size > self._room:
+            return False
+        self._held += size
+        return True
+
+    def let_go(self, size: int) -> None:
+        """Give memory back."""
+        self._held -= size
+
+    def keep(self, artifact_id: str, change: StoreArtifact, stored: bytes) -> bool:
+        """Take a payload in, putting out the oldest where room is needed. False when it is larger than all the room.
+
+        Args:
+            artifact_id: the ID that it will have.
+            change: how it is to be stored. Its idempotency key is not kept: the identity finds it again.
+            stored: its stored bytes.
+        """
+        blob = msgspec.structs.replace(change.blob, placement="inline")
+        change = msgspec.structs.replace(change, blob=blob, inline=stored, key=None)
+        entry = FallbackPayload(change, unstored(artifact_id, change))
+        if entry.cost > self._room:
+            return False
+        self.forget(*entry.key)
+        while self._used + entry.cost > self._room:
+            self.forget(*next(iter(self._waiting)))
+        self._waiting[entry.key] = entry
+        self._used += entry.cost
+        return True
+
+    def find(self, namespace: str, number: int, now: datetime) -> FoundArtifact | None:
+        """A waiting payload that has not expired, with its text view where it brings one."""
+        entry = self._waiting.get((namespace, number))
+        if entry is None or not _is_live(entry, now):
+            return None
+        view = entry.change.text_view
+        kept = None if view is None else FoundView(view.view, view.blob, view.inline)
+        return FoundArtifact(entry.artifact, entry.change.inline, kept, entry.change.survey)
+
+    def waits(self, entry: FallbackPayload) -> bool:
+        """Whether this very entry still waits."""
+        return self._waiting.get(entry.key) is entry
+
+    def forget(self, namespace: str, number: int) -> bool:
+        """Let go of one; whether there was one."""
+        entry = self._waiting.pop((namespace, number), None)
+        if entry is not None:
+            self._used -= entry.cost
+        return entry is not None
+
+    @asynccontextmanager
+    async def alone_with(self, namespace: str, number: int) -> AsyncGenerator[None]:
+        """Nobody else stores or deletes this payload through here meanwhile."""
+        key = (namespace, number)
+        lock = self._one_at_a_time.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._one_at_a_time.get(key) is lock:
+                del self._one_at_a_time[key]
+
+    def of_session(self, namespace: str, session: str) -> list[FallbackPayload]:
+        """Those of a session that wait."""
+        return [
+            entry
+            for (space, _), entry in self._waiting.items()
+            if space == namespace and entry.change.said.session == session
+        ]
+
+    def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
+        """Those that wait at this moment, oldest first; what has expired is let go of."""
+        for entry in list(self._waiting.values()):
+            if not self.waits(entry):
+                continue
+            if _is_live(entry, now):
+                yield entry
+            else:
+                self.forget(*entry.key)
+
+
+def _cost(new: NewView) -> int:
+    index = 0 if new.blob is None else len(new.blob.index)
+    return len(new.inline or b"") + index + len(new.view.sections) * _SECTION_BYTES
+
+
+def _is_live(entry: FallbackPayload, now: datetime) -> bool:
+    at = entry.artifact.expires_at
+    return at is None or at > now
+
+
+def unstored(artifact_id: str, change: StoreArtifact) -> Artifact:
+    """The artifact that this change would make."""
+    c = change
+    return Artifact(
+        namespace=c.namespace,
+        id=artifact_id,
+        said=c.said,
+        measure=c.measure,
+        facts=c.facts,
+        blob=c.blob,
+        created_at=c.now,
+        expires_at=expiry(c.now, c.now, ttl=c.ttl, idle_ttl=c.idle_ttl, pinned=c.pinned),
+        ttl=c.ttl,
+        idle_ttl=c.idle_ttl,
+        pinned=c.pinned,
+        engine=c.engine,
+    )

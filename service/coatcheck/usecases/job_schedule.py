@@ -1,0 +1,140 @@
+"""The schedule as data: which jobs are due, which are paused, how often each comes, and how it went last.
+
+Every process reads it anew every few seconds. It runs nothing itself; a change is an administrator's, and audited.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from coatcheck.core.audit import By
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention import JobState
+from coatcheck.core.retention.changes import MarkJob, SetJob
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.retention import Retention
+
+log = logging.getLogger(__name__)
+
+SCHEDULED: Final = ("expire", "reap", "sweep", "purge", "index")
+"""Jobs of the schedule: what has expired, uploads that were left, dead bytes, old records, the full-text index. Runs
+that were interrupted are always taken up again: to stop one is not a matter of the schedule."""
+MIN_INTERVAL: Final = 1
+MAX_INTERVAL: Final = 24 * 3600
+"""Seconds."""
+_FRESH: Final = 5.0
+"""Seconds for which what was read is believed."""
+_MARK_EVERY: Final = timedelta(minutes=1)
+"""How often a job that goes well is written down: a store where nothing happens is not written to all the time."""
+
+
+class JobSchedule:
+    """The schedule of this process."""
+
+    def __init__(
+        self,
+        retention: Retention,
+        clock: Clock,
+        *,
+        default: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make it; `default` is the pause between two rounds, in seconds, where nothing else was said."""
+        self._retention = retention
+        self._clock = clock
+        self._default = default
+        self._monotonic = monotonic
+        self._states: dict[str, JobState] = {}
+        self._read_at: float | None = None
+        self._last: dict[str, float] = {}
+        self._marked: dict[str, tuple[datetime, str]] = {}
+
+    async def due(self) -> frozenset[str]:
+        """The jobs whose turn it is. Each is given out once an interval.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        await self._read()
+        now = self._monotonic()
+        found: set[str] = set()
+        for name in SCHEDULED:
+            state = self._states.get(name)
+            if state is not None and state.paused:
+                continue
+            interval = self._default if state is None or state.interval is None else float(state.interval)
+            last = self._last.get(name)
+            # A round that comes a little early would otherwise wait for one more.
+            if last is None or now - last >= interval - min(0.5, interval / 10):
+                self._last[name] = now
+                found.add(name)
+        return frozenset(found)
+
+    async def runs(self, name: str) -> bool:
+        """Whether a job that has a pace of its own may run.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        await self._read()
+        state = self._states.get(name)
+        return state is None or not state.paused
+
+    def pause(self) -> float:
+        """Seconds until something may be due."""
+        intervals = [float(state.interval) for state in self._states.values() if state.interval is not None]
+        return min([self._default, *intervals])
+
+    async def done(self, name: str, error: CoatcheckError | None = None) -> None:
+        """Write down how a job went, unless it goes as it went a moment ago. Raises nothing."""
+        outcome = "done" if error is None else "failed"
+        now = self._clock.now()
+        marked = self._marked.get(name)
+        if marked is not None and marked[1] == outcome and now - marked[0] < _MARK_EVERY:
+            return
+        self._marked[name] = (now, outcome)
+        detail = "" if error is None else error.detail
+        try:
+            await self._retention.mark_job(MarkJob(name=name, now=now, outcome=outcome, detail=detail))
+        except CoatcheckError as refused:
+            log.info("how %s went was not written down: %s", name, refused.detail)
+
+    async def states(self) -> list[JobState]:
+        """Every job of the schedule, as it is set and as it went last."""
+        known = {state.name: state for state in await self._retention.list_jobs()}
+        return [known.get(name) or JobState(name=name) for name in SCHEDULED]
+
+    async def change(self, name: str, *, paused: bool | None, interval: int | None, by: By) -> JobState:
+        """Pause or resume a job, or change its interval; 0 gives it that of the settings again.
+
+        Raises:
+            CoatcheckError: `invalid_request`; `storage_unavailable`.
+        """
+        if name not in SCHEDULED:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST,
+                f"There is no job {name[:40]!r} on the schedule. There are {', '.join(SCHEDULED)}.",
+                parameter="name",
+            )
+        if interval is not None and interval and not MIN_INTERVAL <= interval <= MAX_INTERVAL:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST,
+                f"An interval is {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for that of the settings.",
+                parameter="interval",
+            )
+        if interval and name == "index":
+            raise CoatcheckError(
+                Code.INVALID_REQUEST, "The index has a pace of its own; it can be paused.", parameter="interval"
+            )
+        change = SetJob(name=name, now=self._clock.now(), by=by, paused=paused, interval=interval)
+        state = await self._retention.set_job(change)
+        self._read_at = None
+        return state
+
+    async def _read(self) -> None:
+        now = self._monotonic()
+        if self._read_at is None or now - self._read_at >= _FRESH:
+            self._states = {state.name: state for state in await self._retention.list_jobs()}
+            self._read_at = now

@@ -1,0 +1,70 @@
+"""A meter and a tracer for where nobody measures: they do nothing, at no cost worth naming."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import Code
+from coatcheck.ports.telemetry import Meter, Stage, Tracer
+
+
+class _Unmetered:
+    """See Meter."""
+
+    def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
+        """Nothing."""
+
+    def problem(self, code: Code) -> None:
+        """Nothing."""
+
+    def limited(self, what: str) -> None:
+        """Nothing."""
+
+    def ingested(self, kind: Kind, outcome: str, size: int, tokens: int, shown: int | None) -> None:
+        """Nothing."""
+
+    def refused(self, store: str, code: Code) -> None:
+        """Nothing."""
+
+    def committed(self, changes: int, waited: float, took: float) -> None:
+        """Nothing."""
+
+    def ran(self, job: str, result: str, seconds: float) -> None:
+        """Nothing."""
+
+    def tidied(self, what: str, rows: int) -> None:
+        """Nothing."""
+
+    def lagged(self, seconds: float) -> None:
+        """Nothing."""
+
+
+class _Unnoted:
+    """See Stage."""
+
+    def note(self, name: str, value: str | float) -> None:
+        """Nothing."""
+
+
+_NOTHING: Final = nullcontext(_Unnoted())
+
+
+class _Untraced:
+    """See Tracer."""
+
+    @property
+    def on(self) -> bool:
+        """No."""
+        return False
+
+    def request(self, method: str, parent: str | None, state: str | None) -> AbstractContextManager[Stage]:  # noqa: ARG002 - as below
+        """Nothing."""
+        return _NOTHING
+
+    def stage(self, name: str) -> AbstractContextManager[Stage]:  # noqa: ARG002 - nobody wants to know
+        """Nothing."""
+        return _NOTHING
+
+
+UNMETERED: Final[Meter] = _Unmetered()
+UNTRACED: Final[Tracer] = _Untraced()

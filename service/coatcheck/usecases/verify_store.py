@@ -1,0 +1,224 @@
+"""Compare what the store holds with what the rows say, and the bytes with their digests; hear what the engines say.
+
+Reports. Removes only orphans, only when told to, and only those old enough that no upload can still be writing them.
+Changes rows only through a catalogue that is handed in for that: it marks a blob whose bytes are gone as lost, so that
+posting the same payload again heals every artifact that shares it. It never touches bytes that a row knows.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Blob
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.findings import HARMLESS, EngineReport, Finding
+from coatcheck.ports.blobs import BlobStore, StoredName
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.maintenance import DeadBlob, MarkBlobCorrupt, Upkeep
+from coatcheck.ports.text_index import TextIndex
+from coatcheck.usecases.blob_routing import all_stores, not_opened, store_of
+from coatcheck.usecases.check_text_index import unlisted
+from coatcheck.usecases.content import OpenContent
+
+ORPHAN_AGE = timedelta(days=1)
+"""An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
+BATCH = 500
+_CLOCKS_APART = timedelta(minutes=10)
+"""How far the clock that writes deaths down may be behind ours."""
+_LOSSES = frozenset({"missing", "corrupt"})
+"""What marking a blob as lost answers; an unreadable one may be read again tomorrow."""
+
+
+class RepairCatalog(Catalog, TextIndex, Protocol):
+    """What takes changes of rows."""
+
+
+class Examination(Protocol):
+    """What one engine knows of its own health."""
+
+    async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
+        """Examine it: thoroughly, and put right what can be when a moment is given to write down for that."""
+        ...
+
+
+class StoreVerification(Struct, frozen=True, kw_only=True):
+    """What an audit saw."""
+
+    blobs: int
+    """Live blobs looked at."""
+    content: int
+    """Bytes of content in them."""
+    stored: int
+    """Names found in the store."""
+    findings: tuple[Finding, ...]
+    removed: int
+    """Orphans removed."""
+    condemned: int
+    """Blobs marked as lost, so that posting their payloads again heals them."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether no data is missing, corrupt, unreadable or contradictory; what only costs space does not count."""
+        return all(f.what in HARMLESS for f in self.findings)
+
+
+class VerifyStore:
+    """The verb."""
+
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        blobs: BlobStore,
+        open_content: OpenContent,
+        clock: Clock,
+        *,
+        examinations: Sequence[Examination] = (),
+        repairs: RepairCatalog | None = None,
+        texts: TextIndex | None = None,
+    ) -> None:
+        """Make the verb; `repairs` takes the changes of rows, and without it none is made. `texts` is compared too."""
+        self._texts = texts
+        self._text_repairs: TextIndex | None = repairs
+        self._upkeep = upkeep
+        self._blobs = blobs
+        self._open = open_content
+        self._clock = clock
+        self._examinations = examinations
+        self._repairs = repairs
+
+    async def __call__(
+        self, *, digests: bool = True, apply: bool = False, orphan_age: timedelta = ORPHAN_AGE
+    ) -> StoreVerification:
+        """Look at everything.
+
+        Args:
+            digests: read every live blob whole and compare its SHA-256; otherwise only compare names and sizes.
+            apply: remove orphans older than `orphan_age`, and put rows right where that is possible.
+            orphan_age: how old an unknown blob must be to be an orphan.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` when the catalogue or the whole store cannot be asked.
+        """
+        began = self._clock.now()
+        repairs = self._repairs if apply else None
+        findings: list[Finding] = []
+        notes: list[str] = []
+        for examine in self._examinations:
+            examined = await examine(deep=digests, repair=None if repairs is None else began)
+            findings += examined.findings
+            notes += examined.notes
+        blobs = content = stored = removed = 0
+        if not any(f.what == "database" for f in findings):  # the rows of a damaged database accuse the innocent
+            async for namespace, blob in self._upkeep.all_blobs():
+                blobs, content = blobs + 1, content + blob.size
+                finding = await self._look(namespace, blob, digests=digests)
+                if finding is not None and not await self._died(namespace, blob, began):
+                    findings.append(await self._mark(finding, repairs))
+            stored, removed = await self._orphans(findings, began - orphan_age, apply=apply)
+            if self._texts is not None:
+                findings += await unlisted(self._texts, self._text_repairs if apply else None)
+        return StoreVerification(
+            blobs=blobs,
+            content=content,
+            stored=stored,
+            findings=tuple(findings),
+            removed=removed,
+            condemned=sum(f.repaired for f in findings if f.what in _LOSSES),
+            notes=tuple(notes),
+        )
+
+    async def _look(self, namespace: str, blob: Blob, *, digests: bool) -> Finding | None:
+        what, detail = await self._compare(namespace, blob, digests=digests)
+        if what is None:
+            return None
+        if blob.condemned and what in _LOSSES:
+            return Finding("lost", namespace, blob.id, f"{detail} It is marked as lost already.")
+        return Finding(what, namespace, blob.id, detail)
+
+    async def _compare(self, namespace: str, blob: Blob, *, digests: bool) -> tuple[str | None, str]:
+        if blob.placement != "inline" and store_of(self._blobs, blob.placement) is None:
+            return "elsewhere", not_opened(self._blobs, blob.placement).detail
+        try:
+            size = await self._open.stored_size(namespace, blob)
+            if size is None:
+                return "missing", f"{blob.stored_size:,} stored bytes are missing."
+            if size != blob.stored_size:
+                return "corrupt", f"{size:,} bytes are stored where {blob.stored_size:,} should be."
+            if digests and await self._digest(namespace, blob) != blob.sha256:
+                return "corrupt", "The content's SHA-256 is not the recorded one."
+        except CoatcheckError as error:
+            return ("corrupt" if error.code is Code.INTEGRITY else "unreadable"), error.detail
+        return None, ""
+
+    async def _digest(self, namespace: str, blob: Blob) -> bytes:
+        content = await self._open.of_blob(namespace, blob)
+        h = hashlib.sha256()
+        async for block in content.blocks(0, blob.size):
+            h.update(block)
+        return h.digest()
+
+    async def _died(self, namespace: str, blob: Blob, began: datetime) -> bool:
+        """Whether it was deleted while we looked: then its bytes are the sweep's business."""
+        if not await self._upkeep.known_blobs([(namespace, blob.id)]):
+            return True
+        after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
+        until = self._clock.now() + _CLOCKS_APART
+        while batch := await self._upkeep.dead_blobs(until, BATCH, after):
+            if any((dead.namespace, dead.id) == (namespace, blob.id) for dead in batch):
+                return True
+            after = batch[-1]
+        # Between the two questions it may have been forgotten altogether.
+        return not await self._upkeep.known_blobs([(namespace, blob.id)])
+
+    async def _mark(self, finding: Finding, repairs: RepairCatalog | None) -> Finding:
+        if repairs is None or finding.what not in _LOSSES:
+            return finding
+        change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self._clock.now())
+        if not await repairs.mark_blob_corrupt(change):
+            return finding
+        detail = f"{finding.detail} It is marked as lost now: posting the same payload again heals it."
+        return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
+
+    async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:
+        sieve = _Sieve(self._upkeep, findings, before, apply=apply)
+        for store in all_stores(self._blobs):
+            batch: list[StoredName] = []
+            async for name in store.names():
+                batch.append(name)
+                if len(batch) == BATCH:
+                    await sieve(store, batch)
+                    batch.clear()
+            await sieve(store, batch)
+        return sieve.seen, sieve.removed
+
+
+class _Sieve:
+    """Tells orphans from blobs that a row knows."""
+
+    def __init__(self, upkeep: Upkeep, findings: list[Finding], before: datetime, *, apply: bool) -> None:
+        self._upkeep = upkeep
+        self._findings = findings
+        self._before = before
+        self._apply = apply
+        self.seen = 0
+        self.removed = 0
+
+    async def __call__(self, store: BlobStore, batch: list[StoredName]) -> None:
+        self.seen += len(batch)
+        known = await self._upkeep.known_blobs([(n.namespace, n.id) for n in batch])
+        for name in batch:
+            if (name.namespace, name.id) in known or name.modified_at > self._before:
+                continue
+            size = f"{name.size:,} bytes that no row knows"
+            try:
+                done = self._apply and await store.remove(name.namespace, name.id)
+                detail = f"{size}; removed." if done else f"{size}."
+            except CoatcheckError as error:
+                done, detail = False, f"{size}; removing them failed: {error.detail}"
+            self.removed += done
+            self._findings.append(Finding("orphan", name.namespace, name.id, detail, repaired=done))

@@ -1,0 +1,102 @@
+"""A catalogue with its index and the verb that lists, at an hour that the test decides."""
+
+import random
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any
+
+from coatcheck.adapters.blobs.memory import MemoryBlobStore
+from coatcheck.core.artifact import Caller, DeclaredMetadata, Kind
+from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, PatchArtifact, StoreArtifact
+from coatcheck.ports.catalog import ArtifactFilter
+from coatcheck.usecases.browse import Browse, Listing
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.index import Index
+from contract.sample_changes import DAY, START, Everything, number_of, store
+from support.seals import seal_key
+
+
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.moment = START
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def forward(self, by: timedelta) -> None:
+        self.moment += by
+
+
+class IndexHarness:
+    """Artifacts by their text."""
+
+    def __init__(self, catalog: Everything, pool: ThreadPoolExecutor) -> None:
+        self.catalog = catalog
+        self.clock = HandClock()
+        rng = random.Random(20261101)
+        content = OpenContent(catalog, MemoryBlobStore(self.clock), pool)
+        self.index = Index(catalog, content, pool, lambda: rng.getrandbits(62))
+        self.browse = Browse(catalog, self.clock, seal_key(self.clock), self.index)
+        self.blind = Browse(catalog, self.clock, seal_key(self.clock))
+        """Indexes nothing by itself."""
+        self._calls = 0
+
+    async def put(
+        self,
+        text: str | bytes,
+        *,
+        namespace: str = "acme",
+        labels: Iterable[str] = (),
+        ttl: int | None = None,
+        kind: Kind | None = None,
+        **said: Any,  # noqa: ANN401 - fields
+    ) -> StoreArtifact:
+        """Store a payload as a call of its own."""
+        self._calls += 1
+        content = text.encode() if isinstance(text, str) else text
+        spoken = DeclaredMetadata(tool_call_id=f"call_{self._calls}", labels=tuple(labels), kind=kind, **said)
+        change = store(content, namespace=namespace, said=spoken, now=self.clock.now(), ttl=ttl)
+        answer = await self.catalog.store_artifact(change)
+        assert isinstance(answer, IngestResult)
+        assert answer.created
+        return change
+
+    async def ask(self, query: str, *, namespace: str = "acme", limit: int = 200, **where: Any) -> Listing:  # noqa: ANN401 - conditions
+        """What a query lists."""
+        return await self.browse(Caller(namespace), ArtifactFilter(**where), None, limit, query=query)
+
+    async def found(self, query: str, *, namespace: str = "acme", **where: Any) -> list[str]:  # noqa: ANN401 - conditions
+        """The call IDs of what a query lists, newest first."""
+        listing = await self.ask(query, namespace=namespace, **where)
+        assert not listing.partial
+        assert listing.next is None
+        return called(listing)
+
+    async def delete(self, change: StoreArtifact) -> None:
+        """Delete what a change stored."""
+        now = self.clock.now()
+        deleted = await self.catalog.delete_artifact(
+            DeleteArtifact(
+                namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY
+            )
+        )
+        assert deleted is True
+
+    async def label(self, change: StoreArtifact, *labels: str) -> None:
+        """Give what a change stored other labels."""
+        await self.catalog.patch_artifact(
+            PatchArtifact(namespace=change.namespace, number=number_of(change), now=self.clock.now(), labels=labels)
+        )
+
+
+def called(listing: Listing) -> list[str]:
+    """Call IDs, in the list's order."""
+    return [item.said.tool_call_id or "" for item in listing.items]
+
+
+def call(change: StoreArtifact) -> str:
+    """The call ID of a change."""
+    return change.said.tool_call_id or ""

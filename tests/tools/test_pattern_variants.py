@@ -1,0 +1,101 @@
+"""What a pattern can mean when a model has copied it from what it was shown."""
+
+import pytest
+
+from coatcheck.core.patterns import PATTERN_LIMIT, compile_pattern
+from coatcheck.tools.pattern_variants import is_copied, or_plain, quoted, through_colours
+from tools.agent import Agent
+
+LOG = (
+    "[INFO] scanning (3 modules)\n"
+    "a | b | c\n"
+    "r exit status 1\n"
+    "[taskcluster:error] exit status 1\n"
+    "[\x1b[1;31mERROR\x1b[m] \x1b[1mBUILD \x1b[01;31m\x1b[KFAILED\x1b[m\x1b[K in 3.5s (core)\n"
+) + "filler\n" * 2000
+
+
+def finds(pattern: str | None, text: str) -> bool:
+    assert pattern is not None
+    data = text.encode()
+    return compile_pattern(pattern, literal=False, ignore_case=True).find(data, 0, len(data)) is not None
+
+
+@pytest.mark.parametrize("pattern", ["TEST-FAIL | leak", "| a |", "a||b", "|x", "x|", "x| "])
+def test_alternatives_in_spaces_are_text(pattern: str) -> None:
+    assert is_copied(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["error|fail", "(a|b)", r"a\|\|b", r"x \| y", "[a|b]", "plain"])
+def test_alternatives_of_an_expression_are_not(pattern: str) -> None:
+    assert not is_copied(pattern)
+
+
+@pytest.mark.parametrize("text", ["[main] done (3 ms)", "a.b*c+d?", "x{2}", "$HOME^", "a(b", "a[b", "f(x)|g[y]"])
+def test_a_pattern_matches_itself_as_plain_text_whenever_it_is_valid(text: str) -> None:
+    assert finds(quoted(text), f"… {text} …")
+    try:
+        compile_pattern(text, literal=False, ignore_case=False)
+    except Exception:  # noqa: BLE001 - then the search says that it is no expression
+        return
+    assert finds(or_plain(text), f"… {text} …")
+
+
+@pytest.mark.parametrize("pattern", ["plain words", r"\[main\] \d+", "a.b"])
+def test_what_can_only_mean_one_thing_is_left_alone(pattern: str) -> None:
+    assert or_plain(pattern) == pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("[ERROR] BUILD FAILED", "[\x1b[31mERROR\x1b[m] BUILD \x1b[1mFAILED"),
+        (r"\[ERROR\] BUILD FAIL\w+ in", "[\x1b[31mERROR\x1b[m] BUILD \x1b[1mFAILED\x1b[m in"),
+        (r"^ERROR: \d{1,3} \(x|y\)$", "\x1b[31mERROR:\x1b[m 12 \x1b[2m(x"),
+        (r"\berror\b: x", "\x1b[31merror\x1b[0m: x"),
+        ("(foo)(bar)+ baz", "foo\x1b[1mbarbar\x1b[m baz"),
+    ],
+)
+def test_colour_codes_are_read_through(pattern: str, text: str) -> None:
+    assert not finds(or_plain(pattern), text)
+    assert finds(through_colours(pattern, literal=False), text)
+
+
+@pytest.mark.parametrize("pattern", ["word", "WORD", "\u65e5\u672c"])
+def test_one_word_has_no_colours_inside(pattern: str) -> None:
+    assert through_colours(pattern, literal=True) is None
+    assert through_colours(pattern, literal=False) is None
+
+
+def test_of_a_very_long_text_the_beginning_counts() -> None:
+    text = " ".join(f"w{n}" for n in range(300))[:PATTERN_LIMIT]
+    pattern = through_colours(text, literal=True)
+    assert pattern is not None
+    assert len(pattern) <= PATTERN_LIMIT
+    assert finds(pattern, text.replace("w7 ", "\x1b[1mw7\x1b[m "))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "said"),
+    [
+        ("[INFO] scanning (3 modules)", "1:[INFO] scanning (3 modules)", "the only match."),
+        ("a | b | c", "2:a | b | c", "The pattern was searched as plain text."),
+        ("[taskcluster:error] exit status 1", "4:[taskcluster:error] exit status 1", "all 2 matches."),
+        ("[ERROR] BUILD FAILED in 3.5s (core)", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes in the text."),
+        (r"\[error\] build", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes in the text."),
+    ],
+    ids=["brackets", "bars", "class", "colours", "expression"],
+)
+async def test_a_line_as_it_was_shown_is_found_again(agent: Agent, pattern: str, line: str, said: str) -> None:
+    artifact_id = await agent.put(LOG, tool_name="bash")
+    answer = await agent.read(artifact_id=artifact_id, pattern=pattern, context=0)
+    assert line in answer.body.split("\n")
+    assert said in answer.last
+
+
+async def test_what_stands_nowhere_is_not_found_in_any_reading(agent: Agent) -> None:
+    artifact_id = await agent.put(LOG, tool_name="bash")
+    answer = await agent.read(artifact_id=artifact_id, pattern="[WARN] BUILD FAILED (core)")
+    assert answer.text.startswith('No match for "[WARN] BUILD FAILED (core)" in ')
+    answer = await agent.read(artifact_id=artifact_id, pattern="[] nothing")
+    assert (answer.is_error, 'missing ] in "[] nothing".' in answer.text) == (True, True)

@@ -1,0 +1,252 @@
+"""The use cases over a real catalogue and real files, at an hour that the test decides."""
+
+import asyncio
+import contextlib
+import errno
+import random
+import shutil
+import sqlite3
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.filesystem import FileSystem
+from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.core import ids
+from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.catalog import Catalog
+from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.circuit_breaker import CircuitBreaker
+from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.describe import Describe
+from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.fallback_buffer import FallbackBuffer
+from coatcheck.usecases.find import Find
+from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.ingest_request import IngestRequest, Receipt
+from coatcheck.usecases.maintenance import Maintenance
+from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.seal_key import SealKey
+from coatcheck.usecases.verify_store import VerifyStore
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+INSTANT = timedelta(microseconds=1)
+LEASE = timedelta(seconds=900)
+GRACE = timedelta(seconds=600)
+TOMBSTONE_LIFE = timedelta(days=30)
+CALLER = Caller()
+THREADS = 2
+
+Numberer = Callable[[bytes, int], int]
+
+
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.moment = START
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def forward(self, by: timedelta) -> None:
+        self.moment += by
+
+    def seconds(self) -> float:
+        return self.moment.timestamp()
+
+
+class StubbornFiles(FileSystem):
+    """The real system calls, except that some files cannot be removed for a while."""
+
+    def __init__(self) -> None:
+        self.keeps: Callable[[str], bool] = lambda _: False
+
+    def unlink(self, path: str) -> None:
+        if self.keeps(path):
+            raise OSError(errno.EIO, "Input/output error")
+        super().unlink(path)
+
+
+class ServiceHarness:
+    """Everything opened in one directory."""
+
+    def __init__(
+        self, root: Path, pool: ThreadPoolExecutor, catalog: SqliteCatalog, clock: HandClock, reads: ReadLog
+    ) -> None:
+        self.root = root
+        self.pool = pool
+        self.catalog = catalog
+        self.clock = clock
+        self.reads = reads
+        self.files = StubbornFiles()
+        self.blobs = FileBlobStore(root, pool, self.files)
+        self.tokenizer = load_tokenizer()
+        self.fallback = FallbackBuffer(16 * 1024**2)
+        self.find = Find(catalog, clock, reads, self.fallback)
+        self.extend = Extend(catalog, clock, self.fallback)
+        self.browse = Browse(catalog, clock, SealKey(catalog, clock, lambda: "house"))
+        self.forget = Forget(catalog, clock, TOMBSTONE_LIFE, self.fallback)
+        self.forget_session = ForgetSession(catalog, clock, TOMBSTONE_LIFE, self.fallback)
+        self._rng = random.Random(20260301)
+
+    def ingest(self, **changed: Any) -> Ingest:  # noqa: ANN401 - settings
+        """The verb, with settings of the test's choice."""
+        return Ingest(self.deps(**changed))
+
+    def deps(self, *, catalog: Catalog | None = None, **changed: Any) -> IngestDeps:  # noqa: ANN401 - settings
+        asked: dict[str, Any] = {
+            "catalog": catalog or self.catalog,
+            "blobs": self.blobs,
+            "clock": self.clock,
+            "pool": self.pool,
+            "tokenizer": self.tokenizer,
+            "new_blob_id": lambda: new_blob_id(self.clock.now(), self._rng.randbytes(10)),
+            "lease": LEASE,
+            "inline_bytes": 32 * 1024,
+            "payload_limit": 1 << 30,
+            "ttl": 30 * 86400,
+            "card_tokens": 600,
+            "inline_tokens": 1000,
+            "fallback": self.fallback,
+            "catalog_breaker": CircuitBreaker("catalogue", self.clock.seconds),
+            "blobs_breaker": CircuitBreaker("blob store", self.clock.seconds),
+        }
+        return IngestDeps(**(asked | changed))
+
+    async def put(
+        self,
+        payload: bytes | AsyncIterator[bytes],
+        *,
+        keep_ends: bool = False,
+        settings: dict[str, Any] | None = None,
+        caller: Caller = CALLER,
+        said: dict[str, Any] | None = None,
+        **offer: Any,  # noqa: ANN401 - fields of an Offer
+    ) -> Receipt:
+        """Hand over a payload; a `str` field of `said` is what the caller says about it."""
+        source = stream(payload) if isinstance(payload, bytes) else payload
+        asked = IngestRequest(said=DeclaredMetadata(**(said or {})), keep_ends=keep_ends, **offer)
+        return await self.ingest(**(settings or {}))(caller, source, lambda: asked, keep_ends=keep_ends)
+
+    async def content(self, artifact_id: str, caller: Caller = CALLER) -> bytes:
+        """The stored payload, read through a reader that has cached nothing."""
+        found = await self.find(caller, ids.parse(artifact_id), with_bytes=True)
+        content = self.opened()(found)
+        return b"".join([block async for block in content.blocks(0, content.size)])
+
+    def opened(self) -> OpenContent:
+        return OpenContent(self.catalog, self.blobs, self.pool)
+
+    def describe(self) -> Describe:
+        return Describe(self.find, self.opened(), self.tokenizer, self.pool, 600)
+
+    def tidy(self) -> Maintenance:
+        return Maintenance(
+            self.catalog,
+            self.catalog,
+            self.blobs,
+            self.clock,
+            self.reads,
+            tombstone_life=TOMBSTONE_LIFE,
+            grace=GRACE,
+        )
+
+    def audit(self) -> VerifyStore:
+        return VerifyStore(self.catalog, self.blobs, self.opened(), self.clock)
+
+    async def rest(self) -> None:
+        """Return when every thread has done what it was given."""
+        loop = asyncio.get_running_loop()
+        for _ in range(3):
+            meeting = threading.Barrier(THREADS)
+            await asyncio.gather(*(loop.run_in_executor(self.pool, meeting.wait) for _ in range(THREADS)))
+
+    async def written(self, table: str) -> None:
+        """Return when a table has a row; the test's time limit ends it otherwise."""
+        while not self.count(table):  # noqa: ASYNC110 - nothing tells: it is what another process would see
+            await asyncio.sleep(0)
+
+    async def flowing(self) -> None:
+        """Return when a blob has bytes: the step that began it has looked at its lease and will not again."""
+        while not any(p.stat().st_size for p in self.stored_files()):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+
+    def stored_files(self) -> list[Path]:
+        return sorted(p for p in (self.root / "blobs").rglob("*") if p.is_file())
+
+    def count(self, table: str, where: str = "1") -> int:
+        """Rows of a table, as another process sees them."""
+        with contextlib.closing(sqlite3.connect(self.root / "coatcheck.db")) as conn:
+            number: int = conn.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]  # noqa: S608
+        return number
+
+    def is_empty(self) -> bool:
+        """No artifact, no intent, no blob, no file."""
+        return self.stored_files() == [] and not any(map(self.count, ("artifacts", "uploads", "blobs")))
+
+
+@contextlib.asynccontextmanager
+async def harness_in(root: Path, template: Path, number: Numberer = ids.number) -> AsyncGenerator[ServiceHarness]:
+    """A house in a directory that gets a copy of a migrated database."""
+    if not (root / "coatcheck.db").exists():
+        shutil.copy(template, root / "coatcheck.db")
+    catalog = SqliteCatalog.open(root / "coatcheck.db", threads=2, number=number)
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            yield ServiceHarness(root, pool, catalog, HandClock(), ReadLog())
+        finally:
+            await asyncio.to_thread(catalog.close)
+
+
+async def stream(payload: bytes, size: int = 65536) -> AsyncIterator[bytes]:
+    """A payload in pieces, as a socket gives them."""
+    for start in range(0, len(payload), size):
+        yield payload[start : start + size]
+        await asyncio.sleep(0)
+
+
+async def given(pieces: Iterable[bytes | Callable[[], None]]) -> AsyncIterator[bytes]:
+    """Pieces, and what happens between them."""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            yield piece
+        else:
+            piece()
+
+
+def noise(size: int, seed: int = 1) -> bytes:
+    """Bytes that do not compress."""
+    return random.Random(seed).randbytes(size)
+
+
+def lines(size: int, seed: int = 1) -> bytes:
+    """Text lines of words, cut to exactly this size, that compress to about a third."""
+    rng = random.Random(seed)
+    words = [f"word{rng.randrange(10**6)}" for _ in range(500)]
+    out = bytearray()
+    while len(out) < size:
+        out += " ".join(rng.choices(words, k=9)).encode() + b"\n"
+    return bytes(out[:size])
+
+
+async def refusal(call: Any) -> CoatcheckError:  # noqa: ANN401 - any awaitable
+    """The expected error of a call; another outcome fails the test."""
+    try:
+        answer = await call
+    except CoatcheckError as error:
+        return error
+    raise AssertionError(f"it answered {answer!r}")
+
+
+async def code_of(call: Any) -> Code:  # noqa: ANN401 - any awaitable
+    return (await refusal(call)).code

@@ -1,0 +1,41 @@
+"""What can wait lets payloads go first, and does not wait for ever."""
+
+import asyncio
+
+import pytest
+
+from coatcheck.usecases import wait_until_idle
+from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
+from coatcheck.usecases.wait_until_idle import WaitUntilIdle
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_until_idle, "_LOOK", 0.02)
+    monkeypatch.setattr(wait_until_idle, "PATIENCE", 0.4)
+
+
+async def test_it_waits_while_a_payload_is_on_its_way_and_for_a_moment_after() -> None:
+    slots = ConcurrencyLimiter("payloads", 4, 4)
+    async with slots:
+        waiting = asyncio.ensure_future(WaitUntilIdle(slots)())
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+    await asyncio.wait_for(waiting, 0.2)
+
+
+async def test_payloads_that_follow_each_other_are_no_pause() -> None:
+    slots = ConcurrencyLimiter("payloads", 4, 4)
+    waiting = asyncio.ensure_future(WaitUntilIdle(slots)())
+    for _ in range(20):
+        async with slots:
+            pass
+        await asyncio.sleep(0.005)
+        assert not waiting.done()
+    await waiting
+
+
+async def test_what_never_pauses_keeps_nothing_from_being_done() -> None:
+    slots = ConcurrencyLimiter("payloads", 4, 4)
+    async with slots:
+        await asyncio.wait_for(WaitUntilIdle(slots)(), 2)
