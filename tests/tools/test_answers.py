@@ -142,7 +142,7 @@ async def test_a_long_line_is_shown_in_rows_that_no_payload_can_forge(agent: Age
 
 async def test_a_place_inside_a_line_is_named_and_reached(agent: Agent) -> None:
     log = f"first\n{'0123456789' * 1000}\nlast\n"
-    artifact_id = await agent.put(log, inline_tokens=0)
+    artifact_id = await agent.put(log, inline_tokens=0, kind="text")
     answer = await agent.read(artifact_id=artifact_id, offset="2+9990")
     assert answer.text == (
         f"[{artifact_id} · text · lines 2-3 of 3 from 2+9990 · text]\n0123456789\nlast\n"
