@@ -10,8 +10,8 @@ _SCRIPT = """
 import hashlib, random
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
-from coatcheck.core.artifact import Said
-from coatcheck.core.payload_encoder import Intake
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 
 tokenizer, rng, told = load_tokenizer(), random.Random(7), hashlib.sha256()
@@ -21,14 +21,15 @@ for number in range(60):
     if number % 3 == 1:
         lines = [f"def {rng.choice('abc')}_{n}(value):\\n    return '{line}'" for n, line in enumerate(lines)]
     payload = "\\n".join(lines).encode()
-    intake = Intake(tokenizer)
+    intake = PayloadEncoder(tokenizer)
     intake.end(payload)
     intake.count()
     sample = intake.sample()
-    facts = recognise(sample, Said(tool_name="bash" if number % 2 else None))
+    facts = recognise(sample, DeclaredMetadata(tool_name="bash" if number % 2 else None))
     for budget in (128, 600, 2000):
         query = "delta golf" if number % 5 == 0 else None
-        _, text, _ = card.cut("art_830561827364510297", Said(), intake.measure(), facts, sample, budget=budget,
+        said = DeclaredMetadata()
+        _, text, _ = card.cut("art_830561827364510297", said, intake.measure(), facts, sample, budget=budget,
                               query=query, tokenizer=tokenizer)
         told.update(text.encode())
 print(told.hexdigest())
