@@ -32,6 +32,7 @@ _rng = random.Random(20260301)
 class Everything(Catalog, Upkeep, TextIndex, Keys, SessionAccounts, Decisions, Accounts, Retention, Protocol):
     """All faces of a catalogue, as every adapter has them."""
 
+    def gather_commits(self, approaching: Callable[[], int]) -> None: ...
     def watch_commits(self, watch: Callable[[int, float, float], None]) -> None: ...
 
 

@@ -67,6 +67,31 @@ async def test_a_catalogue_tells_of_every_commit_how_much_was_in_it_and_how_long
     assert all(waited >= 0 and took > 0 for _, waited, took in told)
 
 
+async def test_a_commit_waits_for_changes_on_their_way_and_one_caller_by_itself_for_nothing(
+    catalog: Everything,
+) -> None:
+    groups: list[int] = []
+    catalog.watch_commits(lambda changes, waited, took: groups.append(changes))  # noqa: ARG005 - not what is asked here
+    coming = 0
+    catalog.gather_commits(lambda: coming)
+
+    async def a_moment_later(payload: bytes) -> None:
+        nonlocal coming
+        await asyncio.sleep(0.001)
+        coming -= 1
+        await catalog.store_artifact(store(payload))
+
+    together = 0
+    for number in range(20):  # a slow machine may miss the moment now and then, never each time
+        groups.clear()
+        coming = 1
+        await asyncio.gather(catalog.store_artifact(store(b"first %d" % number)), a_moment_later(b"second %d" % number))
+        await catalog.store_artifact(store(b"told %d" % number))  # what is told of a commit follows its answers
+        together += 2 in groups
+    assert together
+    assert coming == 0
+
+
 async def test_a_key_keeps_its_own_limits(catalog: Everything) -> None:
     info = KeyInfo(
         id="AAAAAAAAAAA",

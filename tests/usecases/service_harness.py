@@ -22,6 +22,7 @@ from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.uploads import AbandonUpload
 from coatcheck.usecases.browse import Browse
 from coatcheck.usecases.circuit_breaker import CircuitBreaker
 from coatcheck.usecases.content import OpenContent
@@ -170,6 +171,8 @@ class ServiceHarness:
         for _ in range(3):
             meeting = threading.Barrier(THREADS)
             await asyncio.gather(*(loop.run_in_executor(self.pool, meeting.wait) for _ in range(THREADS)))
+        # The writer does one thing after the other: what it was given before is done when this is.
+        await self.catalog.abandon_upload(AbandonUpload(namespace=CALLER.namespace, blob_id="none"))
 
     async def written(self, table: str) -> None:
         """Return when a table has a row; the test's time limit ends it otherwise."""

@@ -11,7 +11,7 @@ from coatcheck.core.errors import Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases import maintenance
-from coatcheck.usecases.ingest import KEY_LIFE
+from coatcheck.usecases.ingestion import KEY_LIFE
 from coatcheck.usecases.maintenance import BATCH, MaintenanceRound
 from usecases.service_harness import (
     CALLER,

@@ -20,6 +20,10 @@ from coatcheck.usecases.verify_store import Examination
 class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Protocol):
     """A catalogue with its upkeep, its full-text index, its keys and its accounts: one database."""
 
+    def gather_commits(self, approaching: Callable[[], int]) -> None:
+        """Say how many changes are on their way, for which a group may wait a moment."""
+        ...
+
     def watch_commits(self, watch: Callable[[int, float, float], None]) -> None:
         """Tell somebody of every group of changes: how many, how long the first waited, how long all took."""
         ...

@@ -123,6 +123,7 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             catalog_breaker=watched.catalog_breaker,
             blobs_breaker=watched.blobs_breaker,
             slots=watched.slots,
+            approaching=watched.approaching,
             meter=watched.meter,
             tracer=watched.tracer,
             rooms=make_room,

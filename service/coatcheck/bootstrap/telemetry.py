@@ -18,6 +18,7 @@ from coatcheck.ports.telemetry import Tracer
 from coatcheck.settings import Settings
 from coatcheck.usecases.backlog import CountBacklog
 from coatcheck.usecases.circuit_breaker import CircuitBreaker
+from coatcheck.usecases.commit_artifact import ApproachingCommits
 from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
 from coatcheck.usecases.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.noop_telemetry import UNTRACED
@@ -42,7 +43,9 @@ class Telemetry:
         self.catalog_breaker = CircuitBreaker("catalogue", meter=self.meter)
         self.blobs_breaker = CircuitBreaker("blob store", meter=self.meter)
         self.allowances = Allowances(settings.rate_requests, settings.rate_bytes, self.meter)
+        self.approaching = ApproachingCommits()
         store.catalog.watch_commits(self.meter.committed)
+        store.catalog.gather_commits(lambda: self.approaching.count)
 
     def look_at(self, fallback: FallbackBuffer, extract: Workers) -> None:
         """These as well."""

@@ -16,8 +16,26 @@ from coatcheck.usecases.evict import NoQuota, QuotaEnforcer
 Settled = IngestResult | Gone | UploadFenced | KeyConflict | None
 
 
+class ApproachingCommits:
+    """Counts payloads whose bytes are all here and whose commits are not: changes that a writer may gather with others.
+
+    A context manager around that part of an ingest, for any number of them at once.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        """One more is on its way."""
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        """It is about to be committed, or will not be."""
+        self.count -= 1
+
+
 class CommitArtifact:
-    """The step."""
+    """Commits artifacts."""
 
     def __init__(
         self,
@@ -27,7 +45,7 @@ class CommitArtifact:
         blobs_breaker: CircuitBreaker,
         rooms: QuotaEnforcer | None = None,
     ) -> None:
-        """Make the step; the first outage is the catalogue's. Without `rooms` nothing is limited."""
+        """`breaker` is the catalogue's. Without `rooms` nothing is limited."""
         self._rooms: QuotaEnforcer = rooms or NoQuota()
         self._catalog = catalog
         self._trust = trust

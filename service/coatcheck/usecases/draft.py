@@ -1,8 +1,6 @@
 """What an ingest knows of a payload before its commit: its identity, its sizes, what it is, and the card of that.
 
-Everything here runs in worker threads. Handing over between threads costs a small payload more than the work itself
-on some machines, so that all of it is one hand-over: the draft is announced on the way, and the card is cut while
-the catalogue commits.
+Pure: `work_placement.py` decides where it runs.
 """
 
 from dataclasses import dataclass
@@ -56,16 +54,16 @@ class Draft:
 
 @dataclass(frozen=True)
 class RenderedCard:
-    """A card, its text and that text's tokens."""
+    """A card, and what the model reads of the payload: the card's text, or all of the payload's."""
 
     card: Card
     text: str
     tokens: int
-    inline: str | None = None
-    """The payload itself with its secrets masked, where there are any and all of it is at hand."""
-    inline_tokens: int = 0
+    """Of `text`."""
     facts: DetectedMetadata | None = None
     """What was recognised, as a model may see it; None: as it is."""
+    inline: bool = False
+    """Whether `text` is the payload."""
 
 
 def look(intake: PayloadEncoder, said: DeclaredMetadata, earlier: EarlierRun | None = None) -> Seen:
@@ -126,9 +124,7 @@ def cut(
         stored=stored,
         tools=tools,
     )
-    inline = None if veil is None or mask is None else _inline(mask, veil)
-    count = 0 if inline is None else tokenizer.count(inline)
-    return RenderedCard(*made, inline, count, None if veil is None else veil.plain)
+    return RenderedCard(*made, None if veil is None else veil.plain)
 
 
 @dataclass(frozen=True)
@@ -164,19 +160,22 @@ def masked_draft(
     return MaskedDraft(v.said, noted(v.facts, masked), v.facts, v.sample, v.survey, text, bool(v.masked.count))
 
 
-def _inline(mask: Mask, veil: MaskedDraft) -> str | None:
-    if not veil.secrets or not veil.sample.whole:
+def uncut(draft: Draft) -> Card:
+    """The card of a draft without a text, for who reads none: names and sizes."""
+    d = draft
+    shown = d.veil or d
+    return card.named(d.id, shown.said, d.measure, shown.facts)
+
+
+def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:
+    """All of a payload as a model may read it, and its tokens; None where it is no text, or not all at hand."""
+    m, d = draft.measure, draft
+    if not (m.tokens.exact and not m.dropped and d.sample.whole and m.utf8 and spec_of(d.facts.kind).readable):
         return None
-    return mask.reveal(veil.sample.head.decode("utf-8", "replace"))
-
-
-def uncut(draft: Draft) -> RenderedCard:
-    """In the place of a card that nobody reads: the numbers alone, without a text."""
-    m = draft.measure
-    made = Card(
-        id=draft.id, kind=draft.facts.kind, size=m.size, chars=m.chars, lines=m.lines, tokens=m.tokens, engine=ENGINE
-    )
-    return RenderedCard(made, "", 0)
+    if mask is None or d.veil is None or not d.veil.secrets:
+        return d.sample.head.decode(), m.tokens.count
+    text = mask.reveal(d.veil.sample.head.decode("utf-8", "replace"))
+    return text, tokenizer.count(text)
 
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:

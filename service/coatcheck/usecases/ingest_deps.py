@@ -15,6 +15,7 @@ from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Meter, Tracer
 from coatcheck.usecases.accounts import Ledger
 from coatcheck.usecases.circuit_breaker import CircuitBreaker
+from coatcheck.usecases.commit_artifact import ApproachingCommits
 from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
 from coatcheck.usecases.evict import NoQuota, QuotaEnforcer
 from coatcheck.usecases.fallback_buffer import FallbackBuffer
@@ -49,6 +50,7 @@ class IngestDeps:
     ledger: Ledger = field(default_factory=Ledger)
     """Where sessions' tokens are counted."""
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    approaching: ApproachingCommits = field(default_factory=ApproachingCommits)
     rooms: QuotaEnforcer = field(default_factory=NoQuota)
     slots: ConcurrencyLimiter = field(default_factory=lambda: ConcurrencyLimiter("payloads", AT_ONCE, WAITING))
     meter: Meter = UNMETERED

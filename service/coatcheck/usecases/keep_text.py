@@ -145,7 +145,7 @@ class KeepText:
             for at in range(0, last, BLOCK):
                 await reception.take(made.text[at : at + BLOCK])
             await reception.taken()
-            await reception.end(made.text[last:])
+            await reception.end(await in_pool(self._p.pool, intake.end, made.text[last:]))
             await in_pool(self._p.pool, intake.count)
             await reception.durable()
             m = intake.measure()

@@ -24,6 +24,7 @@ from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.retention import Retention
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.ingest_deps import IngestDeps
+from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.upload_session import BLOCK, UploadSession, fenced
 
 LIMIT: Final = 500
@@ -193,7 +194,8 @@ class UndoRemoval:
         for at in range(0, last, BLOCK):
             await reception.take(await content.read(at, at + BLOCK))
         await reception.taken()
-        await reception.end(await content.read(last, content.size))
+        ended = await in_pool(self._deps.pool, intake.end, await content.read(last, content.size))
+        await reception.end(ended)
         await reception.durable()
         if intake.sha256 != blob.sha256:
             raise CoatcheckError(Code.INTEGRITY, "The bytes that are there are not those that were stored.")

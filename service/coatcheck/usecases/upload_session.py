@@ -32,9 +32,6 @@ BLOCK = 512 * 1024
 """Bytes gathered before a worker thread takes them: large enough that the hop costs nothing, small enough that the
 last block is digested within milliseconds of its arrival."""
 
-WORTH_ASKING = 32 * 1024
-"""Bytes from which looking for an artifact that may be there already is cheaper than counting the payload again."""
-
 HELD = 4 * 1024**2
 """Stored bytes of a payload that are held in memory until its commit, so that it can be offered again."""
 
@@ -133,7 +130,8 @@ class UploadSession:
         self._held: list[bytes] | None = []
         self._asked = 0
         """Bytes of memory that the shelter gave for holding them."""
-        self._begun = False
+        self.begun = False
+        """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
         self.intake = intake
         self.refusal: CoatcheckError | None = None
@@ -151,7 +149,7 @@ class UploadSession:
         Where storage has refused, that may take as long as its silence: the caller is answered meanwhile.
         """
         self._deps.fallback.let_go(self._asked)
-        if self._kept() or not (self._begun or self._pending or self._committing):
+        if self._kept() or not (self.begun or self._pending or self._committing):
             return
         undoing = asyncio.ensure_future(self._undo())
         if self.refusal is None:
@@ -169,12 +167,11 @@ class UploadSession:
         """Return when every block that was taken is digested, raising what one of them raised."""
         await self._settle()
 
-    async def end(self, last: bytes) -> None:
-        """Digest the last block after `taken`, and begin to make the bytes durable unless they go inline."""
-        await self.ended(await in_pool(self._deps.pool, self.intake.end, last))
+    async def end(self, stored: bytes) -> None:
+        """Take the last stored bytes, which the encoder's own `end` gave after `taken`; make all durable.
 
-    async def ended(self, stored: bytes) -> None:
-        """The same after the intake's own `end`, which gave these bytes."""
+        What goes inline becomes durable with the commit; a file begins to be synced in the background.
+        """
         await self._place(stored)
         if self._writer is not None and self.refusal is None:
             self._pending = asyncio.ensure_future(self._finish(self._writer))
@@ -243,7 +240,7 @@ class UploadSession:
     async def _begin(self) -> BlobWriter:
         p = self._deps
         self._lease_until = p.clock.now() + p.lease
-        self._begun = True
+        self.begun = True
         with p.catalog_breaker.watched():
             await self._room.begin(p.blobs.placement, self._lease_until, self.intake.stored_size)
         with p.blobs_breaker.watched():
@@ -280,7 +277,9 @@ class UploadSession:
         return None if self._held is None else b"".join(self._held)
 
     async def settled(self, commit: Coroutine[None, None, C]) -> C:
-        """What the commit answers. It goes on when the caller is cancelled: the fate of the bytes depends on it."""
+        """What the commit returns. Of a file it goes on when the caller is cancelled: the file's fate depends on it."""
+        if not self.begun:
+            return await commit
         committing = asyncio.create_task(commit)
         self._committing = committing
         return await asyncio.shield(committing)
@@ -314,7 +313,7 @@ class UploadSession:
         try:
             if self._writer is not None:
                 await self._writer.abort()
-            if self._begun:
+            if self.begun:
                 await self._deps.catalog.abandon_upload(
                     AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id)
                 )

@@ -1,7 +1,7 @@
 """A group of changes inside one transaction: entered by namespace, ingests together, the rest one by one."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -18,6 +18,10 @@ from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegment
 
 CommitWatch = Callable[[int, float, float], None]
 """Is told of a group that was committed, or was not: its changes, how long the first waited, how long all took."""
+
+
+GATHER_SECONDS: Final = 0.003
+"""How long a group waits for changes that are on their way: a transaction costs several times what one change does."""
 
 
 class Work(NamedTuple):

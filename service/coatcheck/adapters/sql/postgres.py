@@ -108,6 +108,10 @@ class PostgresCatalog(SqlCatalog):
         clock.start()
         return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
+    def gather_commits(self, approaching: Callable[[], int]) -> None:
+        """Let a group wait a moment for changes that are on their way."""
+        self._writer.approaching = approaching
+
     def watch_commits(self, watch: CommitWatch) -> None:
         """Tell somebody of every group of changes; it must not raise."""
         self._writer.watch = watch

@@ -1,11 +1,13 @@
 """Group commit on PostgreSQL: one task, one connection, as many waiting changes as there are in one transaction.
 
-There is no timer: while one group is being committed the next one gathers. A group that fails is undone and its changes
+While one group is being committed the next one gathers, and it waits for what is known to be on its way, for 3 ms at
+most; one caller by itself never waits. A group that fails is undone and its changes
 are tried again one by one, unless the database itself is what fails. A commit whose answer is lost is asked after by
 the mark that it left: nobody is told that a change is durable, or that it is not, before that is known.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coatcheck.adapters.sql.change_group import CommitWatch, Work, carry_out, just
+from coatcheck.adapters.sql.change_group import GATHER_SECONDS, CommitWatch, Work, carry_out, just
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.commit_tokens import CommitToken, CommitTokens
 from coatcheck.adapters.sql.faults import closed
@@ -69,6 +71,8 @@ class PostgresWriter:
         self.fault: CoatcheckError | None = None
         """Why storage refused the last transaction; None when it took it."""
         self.watch: CommitWatch | None = None
+        self.approaching: Callable[[], int] = lambda: 0
+        """How many changes are on their way, for which a group waits a moment."""
         self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
 
     async def run(self, call: Callable[[Connection], T], namespace: str | None = None) -> T:
@@ -111,12 +115,17 @@ class PostgresWriter:
             await self._disconnect()
 
     async def _gather(self) -> list[_Job]:
-        """Wait for a job, then take those that are there already. Empty: the end."""
+        """Wait for a job, then take those that are there or on their way. Empty: the end."""
         while not self._jobs:
             if self._closed:
                 return []
             self._there.clear()
             await self._there.wait()
+        end = time.monotonic() + GATHER_SECONDS
+        while self.approaching() and (left := end - time.monotonic()) > 0 and not self._closed:
+            self._there.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._there.wait(), left)
         group: list[_Job] = []
         weight = 0
         oldest = time.monotonic() - self._limits.answer / 2

@@ -72,6 +72,10 @@ class SqliteCatalog(SqlCatalog):
         """Tell somebody of every group of changes. It is called in the writer's thread, and must not raise."""
         self._writer.watch = watch
 
+    def gather_commits(self, approaching: Callable[[], int]) -> None:
+        """Let a group wait a moment for changes on their way; `approaching` is called in the writer's thread."""
+        self._writer.approaching = approaching
+
     @classmethod
     def beside(cls, path: Path) -> Self:
         """Open it to change a few rows, whether or not somebody serves it: it takes no lock and never checkpoints.

@@ -1,6 +1,7 @@
 """Group commit: one thread, one connection, as many waiting changes as there are in one transaction.
 
-There is no timer: while one group is being synced the next one gathers. A caller is answered after the commit that
+While one group is being synced the next one gathers, and it waits for what is known to be on its way, for 3 ms at most;
+one caller by itself never waits. A caller is answered after the commit that
 holds its change, and never because of a neighbour's fault: a group that fails is undone and its changes are tried
 again one by one, unless the database itself is what fails.
 """
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
-from coatcheck.adapters.sql.change_group import CommitWatch, Work, carry_out, just
+from coatcheck.adapters.sql.change_group import GATHER_SECONDS, CommitWatch, Work, carry_out, just
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
 from coatcheck.adapters.sql.faults import closed, known_fault
@@ -61,6 +62,8 @@ class GroupWriter:
         self.fault: CoatcheckError | None = None
         """Why storage refused the last transaction; None when it took it. Read from any thread."""
         self.watch: CommitWatch | None = None
+        self.approaching: Callable[[], int] = lambda: 0
+        """How many changes are on their way, for which a group waits a moment."""
         self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
@@ -107,17 +110,19 @@ class GroupWriter:
         self._disconnect(checkpoint=True)
 
     def _gather(self) -> tuple[list[_Job], bool]:
-        """Wait for a job, then take those that are there already. True: the end was among them."""
+        """Wait for a job, then take those that are there or on their way. True: the end was among them."""
         group: list[_Job] = []
         weight = 0
         job = self._jobs.get()
+        end = time.monotonic() + GATHER_SECONDS
         while job is not None:
             group.append(job)
             weight += job.work.weight
             if len(group) == _MOST_CHANGES or weight >= _MOST_BYTES:
                 return group, False
             try:
-                job = self._jobs.get_nowait()
+                left = end - time.monotonic() if self._jobs.empty() and self.approaching() else 0.0
+                job = self._jobs.get(left > 0.0, left if left > 0.0 else None)
             except queue.Empty:
                 return group, False
         return group, True

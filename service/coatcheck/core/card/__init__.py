@@ -1,6 +1,6 @@
 """Evidence cards: what a model reads instead of a payload."""
 
-from coatcheck.core.card.compose import MAX_BUDGET, MIN_BUDGET, cut
+from coatcheck.core.card.compose import MAX_BUDGET, MIN_BUDGET, cut, named
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
 from coatcheck.core.card.text import CardSource, may_show_text, shows_text, text_of
 
@@ -16,6 +16,7 @@ __all__ = [
     "Omission",
     "cut",
     "may_show_text",
+    "named",
     "shows_text",
     "text_of",
 ]

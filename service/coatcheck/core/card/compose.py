@@ -8,6 +8,8 @@ every content, whatever the sums before it said.
 from bisect import bisect_left
 from typing import Final
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure, PayloadSample
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpt, omissions, regions_of, runs_of
@@ -79,6 +81,32 @@ def cut(
     words = " ".join(query.split())[:_QUERY] if query else None
     cutting = _Cutting(artifact_id, declared, measure, facts, sample, survey, text, budget, tokenizer, stored, tools)
     return cutting.run(words or None)
+
+
+def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
+    """Returns the names and sizes of a payload: a card that shows nothing of it."""
+    return Card(
+        id=artifact_id,
+        kind=facts.kind,
+        media_type=facts.media_type,
+        title=declared.title or facts.title,
+        url=declared.url or facts.url,
+        canonical_url=facts.url if declared.url else None,
+        tool_name=declared.tool_name,
+        tool_call_id=declared.tool_call_id,
+        command=declared.command,
+        compared_to=declared.compared_to,
+        size=measure.size,
+        chars=measure.chars,
+        lines=measure.lines,
+        tokens=measure.tokens,
+        sha256=None if spec_of(facts.kind).readable else measure.sha256.hex(),
+        markers=(FAILED, *facts.markers) if declared.failed else facts.markers,
+        redacted=facts.redacted,
+        dropped=measure.dropped,
+        dropped_at=measure.dropped_at,
+        engine=ENGINE,
+    )
 
 
 class _Cutting:
@@ -230,33 +258,14 @@ class _Cutting:
     def _card(
         self, own: OwnLines, excerpts: list[Excerpt], omitted: list[Omission], following: NextCall | None
     ) -> Card:
-        declared, facts, measure = self._declared, self._facts, self._measure
-        return Card(
-            id=self._id,
-            kind=facts.kind,
-            media_type=facts.media_type,
-            title=declared.title or facts.title,
-            url=declared.url or facts.url,
-            canonical_url=facts.url if declared.url else None,
-            tool_name=declared.tool_name,
-            tool_call_id=declared.tool_call_id,
-            command=declared.command,
-            compared_to=declared.compared_to,
-            size=measure.size,
-            chars=measure.chars,
-            lines=measure.lines,
-            tokens=measure.tokens,
+        return replace(
+            named(self._id, self._declared, self._measure, self._facts),
             text=None if self._text is None else self._text.measure,
-            sha256=None if self._readable else measure.sha256.hex(),
-            markers=(FAILED, *facts.markers) if declared.failed else facts.markers,
+            sha256=None if self._readable else self._measure.sha256.hex(),
             shape=own.facts,
             excerpts=excerpts,
             omitted=omitted,
-            redacted=facts.redacted,
-            dropped=measure.dropped,
-            dropped_at=measure.dropped_at,
             next=following,
-            engine=ENGINE,
         )
 
 

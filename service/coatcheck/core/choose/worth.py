@@ -26,6 +26,7 @@ from coatcheck.core.survey.lexicon import (
     classify,
     speaking,
 )
+from coatcheck.core.text.scan import BlockPattern
 
 
 class CardWeights(Struct, frozen=True, kw_only=True):
@@ -88,7 +89,7 @@ _CODE: Final = re.compile(
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
 )
-_STAMP: Final = re.compile(rb"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
+_STAMP: Final = BlockPattern(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 SHORT: Final = 20
 """Bytes that a unit counts as having at least, when what it covers is held against its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -101,7 +102,7 @@ class Worth(Struct):
     weights: CardWeights
     base: dict[int, float]
     flags: dict[int, int]
-    """What the units state that stand for their shape: the first and the last of each."""
+    """What the units state that stand for their shape: the first and the last of each, where they state anything."""
     words: dict[int, frozenset[bytes]]
     """The words of the sampled units, where what they cover counts."""
     rarity: dict[bytes, float]
@@ -146,9 +147,7 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         seen += 1
         if seen > _LAST:
             break
-        found = flags.get(place)
-        if found is None:
-            found = flags[place] = classify(text)
+        found = flags.get(place, 0)  # of those of one shape, the last one is looked at
         if not found & (VERDICT | STRONG) or _CODE.search(text):
             continue
         strong = True
@@ -158,7 +157,7 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         return True, verdict
     step = max(1, len(units) // _STAMPS)
     lines = [text[:40] for text in units.text[::step] if text and not text.isspace()]
-    return sum(_STAMP.search(line) is not None for line in lines) * 2 > len(lines), None
+    return _STAMP.count(b"\n".join(lines)) * 2 > len(lines), None
 
 
 def weight(flags: int) -> float:

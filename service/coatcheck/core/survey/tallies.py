@@ -13,6 +13,8 @@ from typing import Final, cast, final
 
 from msgspec import Struct
 
+from coatcheck.core.text.scan import BlockPattern
+
 _LOOKED: Final = 24
 """Lines, evenly spread over the first block, that decide which tallies are begun."""
 _MOST: Final = 5_000
@@ -108,21 +110,36 @@ class _Tally(Struct, frozen=True):
     count: Count
     share: float
     """Of the lines looked at first, those that must have it."""
+    hint: BlockPattern
+    """Matches every line that it counts, and costs a tenth."""
     digits: bool
     """Whether lines that differ in digits only may count differently; otherwise it is asked of lines without digits."""
     most: int = 12
     """Things that are named."""
 
 
-_LEVELS: Final = _Tally("Levels", _level, 0.25, digits=False)
-_STATUSES: Final = _Tally("Statuses", _matched(_STATUS), 0.4, digits=True)
-_BY_LINE: Final = _Tally("Lines by file", _numbered, 0.5, digits=True, most=24)
-_BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, digits=True, most=24)
+_LEVELS: Final = _Tally("Levels", _level, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True), digits=False)
+_STATUSES: Final = _Tally("Statuses", _matched(_STATUS), 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
+_BY_LINE: Final = _Tally("Lines by file", _numbered, 0.5, BlockPattern(r"[:(-]\d|--$"), digits=True, most=24)
+_BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, BlockPattern(r"^[^\s:]+:"), digits=True, most=24)
 _TALLIES: Final = (
     _LEVELS,
-    _Tally("Outcomes", _matched(_OUTCOME), 0.25, digits=False),
+    _Tally(
+        "Outcomes",
+        _matched(_OUTCOME),
+        0.25,
+        BlockPattern(r"PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|\.\.\. |^(?:not )?ok|--- "),
+        digits=False,
+    ),
     _STATUSES,
-    _Tally("Findings by rule", _matched(_RULE), 0.15, digits=True, most=8),
+    _Tally(
+        "Findings by rule",
+        _matched(_RULE),
+        0.15,
+        BlockPattern(r"\[-W|error TS|[A-Z]\d\d|\]\s*$"),
+        digits=True,
+        most=8,
+    ),
     _BY_LINE,
     _BY_FILE,
 )
@@ -215,17 +232,25 @@ class Tallies:
         looked = [_ends(line) for line in filled[:: max(1, len(filled) // _LOOKED)]]
         if len(looked) < 5:  # noqa: PLR2004 - a tally of a handful of lines says less than the lines
             return
-        shapes = [line.translate(None, _DIGITS) for line in looked]
-        depths = sorted(_depth(shape, found) for shape in shapes if (found := _leveled(shape)) is not None)
-        self._deepest = depths[len(depths) * 3 // 4] if depths else 0
+        exact = b"\n".join(looked)
+        plain = exact.translate(None, _DIGITS)
         for number, tally in enumerate(_TALLIES):
-            found = sum(tally.count(line) is not None for line in (looked if tally.digits else shapes))
+            block = exact if tally.digits else plain
+            least = tally.share * len(looked)
+            begun = tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
+            if begun or tally.hint.count(block) < least:
+                continue
+            lines = block.split(b"\n")
+            if tally is _LEVELS:
+                depths = sorted(_depth(line, found) for line in lines if (found := _leveled(line)) is not None)
+                self._deepest = depths[len(depths) * 3 // 4] if depths else 0
+                found = len(depths)
+            else:
+                found = sum(tally.count(line) is not None for line in lines)
             if tally is _BY_LINE and found:
-                files = sum((name := _numbered(line)) is not None and _is_file(name) for line in looked)
-                found = files and files + sum(_BESIDE.match(line) is not None for line in looked if not _numbered(line))
-            if found >= tally.share * len(looked) and not (
-                tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
-            ):
+                files = sum((name := _numbered(line)) is not None and _is_file(name) for line in lines)
+                found = files and files + sum(_BESIDE.match(line) is not None for line in lines if not _numbered(line))
+            if found >= least:
                 self._counts[number] = Counter()
         if [_TALLIES[number] for number in self._counts if not _TALLIES[number].digits] == [_LEVELS]:
             self._heads = re.compile(_WORDS % (self._deepest + 1), re.MULTILINE)
