@@ -12,11 +12,10 @@ from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
-from coatcheck.core.audit import By, unpack_numbers
+from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, JobScope, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
-from coatcheck.usecases.audit_log import AuditLog
 from coatcheck.usecases.circuit_breaker import CircuitBreaker
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.fallback_buffer import FallbackBuffer
@@ -36,6 +35,7 @@ from usecases.service_harness import stream
 
 GRACE = timedelta(seconds=600)
 LIFE = timedelta(days=30)
+AUDIT_LIFE = timedelta(days=90)
 ALICE = By("alice", "k1")
 
 
@@ -90,13 +90,15 @@ class RetentionHarness:
             ReadLog(),
             tombstone_life=LIFE,
             grace=GRACE,
+            audit_life=AUDIT_LIFE,
             job_schedule=self.job_schedule,
             retention=catalog,
         )
-        self.plan_retention = PlanRetention(catalog, self.clock, self.new_id, grace=GRACE, settled=self.tidy.settled)
+        self.plan_retention = PlanRetention(
+            catalog, self.clock, self.new_id, grace=GRACE, audit_life=AUDIT_LIFE, settled=self.tidy.settled
+        )
         self.runs = self.worker("first")
         self.undo = UndoRemoval(catalog, self.places, self.open_content, grace=GRACE)
-        self.trail = AuditLog(catalog)
         self.forget = Forget(catalog, self.clock, LIFE)
         self.forget_session = ForgetSession(catalog, self.clock, LIFE)
 
@@ -152,8 +154,11 @@ class RetentionHarness:
 
     async def removed_lines(self) -> list[int]:
         """Every removal that the audit tells of."""
-        lines = await self.catalog.audit_lines(after=0, limit=10_000)
-        return [n for line in lines if line.action == "artifact.removed" for n in unpack_numbers(line.numbers)]
+        return [n for line in await self.audit(action="artifact.removed") for n in line.numbers]
+
+    async def audit(self, *, action: str | None = None, run_id: str | None = None) -> list[AuditLine]:
+        """Lines of the audit log, the latest first."""
+        return await self.catalog.find_audit_lines(limit=10_000, action=action, run_id=run_id)
 
     async def bytes_of(self, number: int, namespace: str = "acme") -> bytes:
         """An artifact's payload, read anew."""

@@ -1,4 +1,4 @@
-"""Retention, put together: plan, run, undo, the audit; and runs that were interrupted, taken up again."""
+"""Retention, put together: plan, run, undo, the audit log; and runs that were interrupted, taken up again."""
 
 import asyncio
 import secrets
@@ -13,7 +13,6 @@ from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.audit_log import AuditLog
 from coatcheck.usecases.ingest_deps import IngestDeps
 from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.maintenance import Maintenance
@@ -35,7 +34,8 @@ def retention_desk(
     """Everything that administers retention."""
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
-    plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, settled=tidy.settled)
+    audit_life = timedelta(seconds=settings.audit_ttl)
+    plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, audit_life=audit_life, settled=tidy.settled)
     run = RunRetention(
         store.catalog,
         store.clock,
@@ -55,7 +55,6 @@ def retention_desk(
         planning=plan,
         running=run,
         undoing=undo,
-        trail=AuditLog(store.catalog),
         job_schedule=job_schedule,
     )
 

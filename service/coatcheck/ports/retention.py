@@ -1,10 +1,10 @@
-"""Plans, runs and the audit."""
+"""Plans, runs and the audit log."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
-from coatcheck.core.audit import Head, SealedAuditLine
+from coatcheck.core.audit import AuditLine
 from coatcheck.core.retention.changes import (
     BeginRun,
     ClaimRun,
@@ -29,7 +29,7 @@ from coatcheck.ports.artifacts import IngestResult, UploadFenced
 
 
 class Retention(Protocol):
-    """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit."""
+    """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit log."""
 
     async def candidates(
         self, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
@@ -59,8 +59,11 @@ class Retention(Protocol):
         """What there is of a namespace behind a row, as far as `limit` rows; and where to go on, None at the end."""
         ...
 
-    async def items(self, job: Job, before: datetime) -> tuple[int, int]:
-        """What a job that removes no artifacts is about up to a moment: how many, and their stored bytes."""
+    async def items(self, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
+        """What a job that removes no artifacts is about up to a moment: how many, and their stored bytes.
+
+        A purge is about audit lines older than `audit_life`; None: about none of them.
+        """
         ...
 
     async def next_namespace(self, after: str) -> str | None:
@@ -151,10 +154,6 @@ class Retention(Protocol):
         """Give up what cannot be undone any more; see ForgetRemoved."""
         ...
 
-    async def audit_lines(self, *, after: int, limit: int) -> list[SealedAuditLine]:
-        """Lines of the audit in their order, behind one."""
-        ...
-
     async def find_audit_lines(
         self,
         *,
@@ -163,10 +162,6 @@ class Retention(Protocol):
         namespace: str | None = None,
         run_id: str | None = None,
         action: str | None = None,
-    ) -> list[SealedAuditLine]:
+    ) -> list[AuditLine]:
         """Lines that meet all conditions, the latest first. An action stands also for those that begin with it."""
-        ...
-
-    async def audit_head(self) -> Head | None:
-        """Where the audit says that it ends; None when somebody has removed that."""
         ...

@@ -1,6 +1,6 @@
-"""Retention as administrators are allowed it: a key of one namespace plans, applies, undoes and reads the audit there.
+"""Retention as administrators may use it: a key of one namespace plans, applies, undoes and reads the audit log there.
 
-What is about the whole store needs a key of `*`: its plans, the schedule, whether the audit is whole.
+What is about the whole store needs a key of `*`: its plans and the schedule.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import By, Head, SealedAuditLine
+from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
 from coatcheck.core.retention import REMOVING, Job, JobScope, JobState, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.telemetry import Accounts, Overdue
-from coatcheck.usecases.audit_log import AuditLog, AuditVerification
 from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention, no_such_plan
@@ -49,7 +48,6 @@ class AdministerRetention:
     planning: PlanRetention
     running: RunRetention
     undoing: UndoRemoval
-    trail: AuditLog
     job_schedule: JobSchedule
 
     async def plan(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
@@ -151,32 +149,16 @@ class AdministerRetention:
         limit: int,
         run_id: str | None,
         action: str | None,
-    ) -> list[SealedAuditLine]:
+    ) -> list[AuditLine]:
         """Lines of the audit, the latest first: of a namespace, or of all.
 
         Raises:
             CoatcheckError: `forbidden`.
         """
         own = namespace if is_everywhere(caller) else administered(caller, namespace)
-        return await self.trail.lines(before=before, limit=limit, namespace=own, run_id=run_id, action=action)
-
-    async def verify_audit(self, caller: Caller, kept: Head | None) -> AuditVerification:
-        """Whether the audit is whole.
-
-        Raises:
-            CoatcheckError: `forbidden` unless the caller administers the whole store.
-        """
-        require_everywhere(caller)
-        return await self.trail.verify(kept)
-
-    async def audit_head(self, caller: Caller) -> Head:
-        """Where the audit ends, to be kept elsewhere.
-
-        Raises:
-            CoatcheckError: `forbidden` unless the caller administers the whole store; `integrity`.
-        """
-        require_everywhere(caller)
-        return await self.trail.head()
+        return await self.retention.find_audit_lines(
+            before=before, limit=limit, namespace=own, run_id=run_id, action=action
+        )
 
 
 def _by(caller: Caller) -> By:

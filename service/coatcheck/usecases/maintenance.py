@@ -61,7 +61,7 @@ class MaintenanceRound(Struct, frozen=True):
     removed: int = 0
     """Dead blobs whose bytes and rows are gone."""
     purged: int = 0
-    """Tombstones and idempotency keys that were forgotten."""
+    """Tombstones, idempotency keys, accounts and audit lines that were forgotten."""
 
 
 class MaintenanceJobCount(NamedTuple):
@@ -99,6 +99,7 @@ class Maintenance:
         tombstone_life: timedelta,
         lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
         grace: timedelta,
+        audit_life: timedelta | None = None,
         note: NoteReads | None = None,
         leader: LeaderLease | None = None,
         job_schedule: JobSchedule | None = None,
@@ -107,8 +108,8 @@ class Maintenance:
         """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours.
 
         `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
-        Without an agenda everything is due; without `retention` no runs are written down, and nothing is forgotten that
-        an undo would need.
+        Audit lines are kept for `audit_life`; None keeps them all. Without a schedule everything is due; without
+        `retention` no runs are written down, and nothing is forgotten that an undo would need.
         """
         self._agenda = job_schedule
         self._retention = retention
@@ -124,6 +125,7 @@ class Maintenance:
         self._life = tombstone_life
         self._lives = lives
         self._grace = grace
+        self._audit_life = audit_life
 
     async def __call__(self) -> MaintenanceRound:
         """Do everything that is due, in batches, and answer what was done."""
@@ -272,7 +274,8 @@ class Maintenance:
             log.info("the dead blobs that could not be removed are gone")
 
     async def _purge(self) -> int:
-        return await self._upkeep.purge_records(PurgeRecords(now=self._clock.now(), limit=BATCH))
+        purge = PurgeRecords(now=self._clock.now(), limit=BATCH, audit_life=self._audit_life)
+        return await self._upkeep.purge_records(purge)
 
 
 async def _drained(step: Callable[[], Awaitable[int]]) -> MaintenanceJobCount:

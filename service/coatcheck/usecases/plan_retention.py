@@ -43,6 +43,7 @@ class PlanRetention:
         new_id: Callable[[], str],
         *,
         grace: timedelta,
+        audit_life: timedelta | None = None,
         settled: Callable[[], Awaitable[datetime]],
     ) -> None:
         """Make the verb.
@@ -52,12 +53,14 @@ class PlanRetention:
             clock: the time that decides.
             new_id: makes names that are used once.
             grace: how long removed bytes are kept.
+            audit_life: how long audit lines are kept; None: a purge removes none.
             settled: answers a moment up to which every read is in its row, so that what had expired by then stays so.
         """
         self._retention = retention
         self._clock = clock
         self._new_id = new_id
         self._grace = grace
+        self._audit_life = audit_life
         self._settled = settled
 
     async def __call__(self, job: Job, scope: JobScope) -> RetentionPlan:
@@ -78,7 +81,7 @@ class PlanRetention:
             live = await self._draft(plan_id, drafting, criteria)
             plan = drafting.plan(live.artifacts, live.bytes, await self._samples(drafting))
         else:
-            items, size = await self._retention.items(job, self._before(job, moment))
+            items, size = await self._retention.items(job, self._before(job, moment), self._audit_life)
             plan = drafting.plan(0, 0, items=items, item_bytes=size)
         await self._retention.close_plan(ClosePlan(plan_id=plan_id, plan=plan))
         return plan

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection
@@ -11,7 +11,7 @@ from coatcheck.adapters.sql import audit_reads, removed_reads
 from coatcheck.adapters.sql import retention_reads as reads
 from coatcheck.adapters.sql.change_group import Work
 from coatcheck.adapters.sql.changes import plans, restore, runs, usage
-from coatcheck.core.audit import Head, SealedAuditLine
+from coatcheck.core.audit import AuditLine
 from coatcheck.core.retention.changes import (
     BeginRun,
     ClaimRun,
@@ -77,9 +77,9 @@ class SqlRetention(ABC):
         """What there is of a namespace."""
         return await self._ask(namespace, lambda conn: reads.live(conn, namespace, after, limit))
 
-    async def items(self, job: Job, before: datetime) -> tuple[int, int]:
+    async def items(self, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
         """What a job is about that removes no artifacts."""
-        return await self._ask(None, lambda conn: reads.items(conn, job, before))
+        return await self._ask(None, lambda conn: reads.items(conn, job, before, audit_life))
 
     async def open_plan(self, change: OpenPlan) -> None:
         """Begin to keep a plan."""
@@ -169,10 +169,6 @@ class SqlRetention(ABC):
         """Give up what cannot be undone any more."""
         return cast("int", await self._alone(plans.apply_forget_removed, change, change.limit * _WEIGHT))
 
-    async def audit_lines(self, *, after: int, limit: int) -> list[SealedAuditLine]:
-        """Lines of the audit in their order."""
-        return await self._ask(None, lambda conn: audit_reads.audit_lines(conn, after, limit))
-
     async def find_audit_lines(
         self,
         *,
@@ -181,15 +177,11 @@ class SqlRetention(ABC):
         namespace: str | None = None,
         run_id: str | None = None,
         action: str | None = None,
-    ) -> list[SealedAuditLine]:
+    ) -> list[AuditLine]:
         """Lines of the audit, the latest first."""
         return await self._ask(
             None, lambda conn: audit_reads.find_lines(conn, before, limit, namespace, run_id, action)
         )
-
-    async def audit_head(self) -> Head | None:
-        """Where the audit says that it ends."""
-        return await self._ask(None, audit_reads.head)
 
     async def _alone(self, apply: Callable[[Connection, Any], Any], change: object, weight: int = 0) -> object:
         """Make a change of rows of any namespace."""

@@ -4,7 +4,7 @@ Questions about many rows are asked in pages by row number, so that none of them
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -22,13 +22,14 @@ from sqlalchemy import (
 )
 
 from coatcheck.adapters.sql import run_rows
-from coatcheck.adapters.sql.changes import holds
+from coatcheck.adapters.sql.changes import audit, holds
 from coatcheck.adapters.sql.changes.retention_conditions import belongs, values_of
 from coatcheck.adapters.sql.changes.tombstone import is_live
 from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
+    audit_log,
     blobs,
     idempotency_keys,
     jobs,
@@ -202,13 +203,16 @@ _DEAD = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).wh
 )
 _OLD_TOMBSTONES = select(func.count()).select_from(tombstones).where(tombstones.c.until <= by_now(_NOW))
 _OLD_KEYS = select(func.count()).select_from(idempotency_keys).where(idempotency_keys.c.expires_at <= by_now(_NOW))
+_OLD_LINES = select(func.count()).select_from(audit_log).where(audit.IS_OLD)
 _ALL = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).where(blobs.c.dead_at.is_(None))
 
 
-def items(conn: Connection, job: Job, before: datetime) -> tuple[int, int]:
+def items(conn: Connection, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
     """What a job that removes no artifacts is about: how many, and their stored bytes."""
     if job is Job.PURGE:
-        records = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
+        records: int = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
+        if audit_life is not None:
+            records += conn.execute(_OLD_LINES, {"now": before, "before": before - audit_life}).scalar_one()
         return records, 0
     row = conn.execute(_DEAD, {"now": before}).one() if job is Job.SWEEP else conn.execute(_ALL).one()
     return row[0], int(row[1])
