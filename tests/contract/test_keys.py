@@ -161,7 +161,7 @@ async def test_each_change_that_changes_something_has_its_line_in_the_audit_and_
     await catalog.switch_namespace(switching("acme", disabled=False))
     await catalog.make_key(making("k2", "*", scopes=("admin",)))
     lines = (await cast("WithLines", catalog).find_audit_lines(limit=99))[::-1]
-    assert {(line.actor, line.key_id) for line in lines} == {("tester", "0123456789A")}
+    assert {(line.by.actor, line.by.key_id) for line in lines} == {("tester", "0123456789A")}
     assert [(line.action, line.namespace, line.at) for line in lines] == [
         ("namespace.created", "acme", START),
         ("key.created", "acme", START),

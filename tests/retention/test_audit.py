@@ -14,27 +14,26 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.tables import audit_log
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import AuditLine, merged
+from coatcheck.core.audit import AuditLine, By, merged
 from coatcheck.core.retention import Job
 from coatcheck.ports.artifacts import DeleteArtifact
 from contract.conftest import CATALOGS
 from contract.sample_changes import START, number_of, store
-from retention.retention_harness import AUDIT_LIFE, LIFE, RetentionHarness, harness_in
+from retention.retention_harness import ALICE, AUDIT_LIFE, LIFE, RetentionHarness, harness_in
 
 CALLER = Caller(namespace="acme", name="alice")
 
 
 def _line(n: int, **said: Any) -> AuditLine:  # noqa: ANN401 - of a line
-    return AuditLine(at=START + timedelta(seconds=n), action="key.created", actor=f"a{n}", **said)
+    return AuditLine(at=START + timedelta(seconds=n), action="key.created", by=By(f"a{n}"), **said)
 
 
 def test_removals_of_one_hand_and_reason_are_one_line_and_nothing_else_is() -> None:
-    def gone(number: int, reason: str = "expired", **said: Any) -> AuditLine:  # noqa: ANN401 - of a line
-        return AuditLine(
-            at=START, action="artifact.removed", actor="a", reason=reason, size=10, numbers=(number,), **said
-        )
+    def gone(number: int, reason: str = "expired", by: By = ALICE) -> AuditLine:
+        return AuditLine(at=START, action="artifact.removed", by=by, reason=reason, size=10, numbers=(number,))
 
-    lines = [gone(1), gone(2, "deleted"), gone(3), gone(4, run_id="r"), _line(1), _line(1)]
+    in_a_run = By(ALICE.actor, ALICE.key_id, "r")
+    lines = [gone(1), gone(2, "deleted"), gone(3), gone(4, by=in_a_run), _line(1), _line(1)]
     assert [(line.numbers, line.size) for line in merged(lines)] == [
         ((1, 3), 20),
         ((2,), 10),
@@ -75,7 +74,7 @@ async def test_what_is_posted_again_over_an_expired_one_is_told_as_its_expiry(ha
     harness.clock.forward(seconds=100)
     assert await harness.put(b"again\n", **said) == number
     (line,) = await harness.audit()
-    assert (line.action, line.reason, line.actor, line.numbers, line.size) == (
+    assert (line.action, line.reason, line.by.actor, line.numbers, line.size) == (
         "artifact.removed",
         "expired",
         "schedule",

@@ -19,7 +19,9 @@ class By(Struct, frozen=True):
     """By whose hand something is done."""
 
     actor: str = "local"
+    """A caller's name, or `schedule`."""
     key_id: str | None = None
+    """The key that the caller came with."""
     run_id: str | None = None
     """The run that it is part of."""
 
@@ -36,15 +38,11 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     at: datetime
     action: str
     """What was done: `artifact.removed`, `artifact.restored`, `key.created`; a noun, a dot, a participle."""
-    actor: str
-    """Who did it: a caller's name, or `schedule`."""
-    key_id: str | None = None
-    """The key that the caller came with."""
+    by: By
     namespace: str | None = None
     """Whose it was; None: about the whole store."""
     reason: str = ""
     """Why, as the tombstone has it, or in an administrator's words."""
-    run_id: str | None = None
     size: int = 0
     """Bytes of content of the artifacts that it is about."""
     numbers: tuple[int, ...] = ()
@@ -69,7 +67,7 @@ def merged(lines: Sequence[AuditLine]) -> list[AuditLine]:
     for at, line in enumerate(lines):
         alone = () if line.numbers else (at,)
         details = tuple(sorted((name, repr(value)) for name, value in line.details.items()))
-        key = (line.action, line.actor, line.key_id, line.namespace, line.reason, line.run_id, details, *alone)
+        key = (line.action, line.by, line.namespace, line.reason, details, *alone)
         together.setdefault(key, []).append(line)
     return [group[0] if len(group) == 1 else _joined(group) for group in together.values()]
 

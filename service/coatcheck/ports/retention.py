@@ -32,30 +32,30 @@ class Retention(Protocol):
     """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit log."""
 
     async def candidates(
-        self, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
+        self, namespace: str, /, criteria: Criteria, now: datetime, *, after: int, limit: int
     ) -> list[RetentionCandidate]:
         """What meets a job's criteria at this moment and is not held, in the order of the rows, behind one of them."""
         ...
 
-    async def samples(self, namespace: str, numbers: Sequence[int]) -> list[Sample]:
+    async def samples(self, namespace: str, /, numbers: Sequence[int]) -> list[Sample]:
         """Those of these artifacts that are there, as a plan shows them; in any order."""
         ...
 
-    async def first_expired(self, namespace: str, moment: datetime) -> datetime | None:
+    async def first_expired(self, namespace: str, /, moment: datetime) -> datetime | None:
         """When the first artifact of a namespace that has expired by a moment did; None when none has."""
         ...
 
-    async def held_back(self, namespace: str, criteria: Criteria, now: datetime) -> int:
+    async def held_back(self, namespace: str, /, criteria: Criteria, now: datetime) -> int:
         """How many artifacts meet the criteria and are held."""
         ...
 
     async def oldest_read(
-        self, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
+        self, namespace: str, /, moment: datetime, *, after: tuple[datetime, int], limit: int
     ) -> list[tuple[datetime, int, int]]:
         """What may be evicted, least recently read first: moment of the last read, row, bytes of content."""
         ...
 
-    async def live(self, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
+    async def live(self, namespace: str, /, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
         """What there is of a namespace behind a row, as far as `limit` rows; and where to go on, None at the end."""
         ...
 
@@ -70,15 +70,15 @@ class Retention(Protocol):
         """The next namespace that has artifacts, in the order of names."""
         ...
 
-    async def open_plan(self, change: OpenPlan) -> None:
+    async def open_plan(self, change: OpenPlan, /) -> None:
         """Begin to keep a plan; see OpenPlan."""
         ...
 
-    async def keep_parts(self, change: KeepParts) -> None:
+    async def keep_parts(self, change: KeepParts, /) -> None:
         """Keep parts of it; see KeepParts."""
         ...
 
-    async def close_plan(self, change: ClosePlan) -> None:
+    async def close_plan(self, change: ClosePlan, /) -> None:
         """Have it found; see ClosePlan."""
         ...
 
@@ -90,23 +90,23 @@ class Retention(Protocol):
         """Parts of a plan, from one on."""
         ...
 
-    async def begin_run(self, change: BeginRun) -> RetentionRun:
+    async def begin_run(self, change: BeginRun, /) -> RetentionRun:
         """Begin a run; see BeginRun."""
         ...
 
-    async def claim_run(self, change: ClaimRun) -> RetentionRun | None:
+    async def claim_run(self, change: ClaimRun, /) -> RetentionRun | None:
         """Take up one that was left; see ClaimRun."""
         ...
 
-    async def remove_batch(self, change: RemoveBatch) -> RetentionRun | None:
+    async def remove_batch(self, change: RemoveBatch, /) -> RetentionRun | None:
         """Carry out a part of one; see RemoveBatch."""
         ...
 
-    async def end_run(self, change: EndRun) -> RetentionRun | None:
+    async def end_run(self, change: EndRun, /) -> RetentionRun | None:
         """End one; see EndRun."""
         ...
 
-    async def note_round(self, change: NoteRound) -> None:
+    async def note_round(self, change: NoteRound, /) -> None:
         """Sum up a round of the schedule; see NoteRound."""
         ...
 
@@ -126,11 +126,11 @@ class Retention(Protocol):
         """Runs that meet all conditions, the latest first; `before` is start and ID of the one to go on behind."""
         ...
 
-    async def set_job(self, change: SetJob) -> JobState:
+    async def set_job(self, change: SetJob, /) -> JobState:
         """Change a job of the schedule; see SetJob."""
         ...
 
-    async def mark_job(self, change: MarkJob) -> None:
+    async def mark_job(self, change: MarkJob, /) -> None:
         """Write down how it ran; see MarkJob."""
         ...
 
@@ -138,7 +138,7 @@ class Retention(Protocol):
         """Jobs that were changed or have run, by name."""
         ...
 
-    async def removed_artifact(self, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
+    async def removed_artifact(self, namespace: str, /, number: int, since: datetime) -> RemovedArtifact | None:
         """The last removal of an artifact after a moment; None when there is none."""
         ...
 
@@ -146,11 +146,11 @@ class Retention(Protocol):
         """What a run has removed after a moment, in the order of removal, behind one."""
         ...
 
-    async def restore_artifact(self, change: RestoreArtifact) -> IngestResult | UploadFenced | None:
+    async def restore_artifact(self, change: RestoreArtifact, /) -> IngestResult | UploadFenced | None:
         """Bring an artifact back; see RestoreArtifact."""
         ...
 
-    async def forget_removed(self, change: ForgetRemoved) -> int:
+    async def forget_removed(self, change: ForgetRemoved, /) -> int:
         """Give up what cannot be undone any more; see ForgetRemoved."""
         ...
 

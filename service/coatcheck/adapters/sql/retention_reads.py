@@ -133,7 +133,7 @@ _LIVE = Prepared(
 
 
 def candidates(
-    conn: Connection, namespace: str, criteria: Criteria, now: datetime, after: int, limit: int
+    conn: Connection, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
 ) -> list[RetentionCandidate]:
     """Artifacts of a namespace that a job would remove, behind a row."""
     values = {"namespace": namespace, "after": after, "limit": limit, "now": now, **values_of(criteria)}
@@ -167,7 +167,7 @@ def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetim
     return found
 
 
-def held(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
+def held_back(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
     """How many it would remove were they not held."""
     if conn.execute(_ANY_HOLD).first() is None:
         return 0
@@ -178,7 +178,7 @@ def held(conn: Connection, namespace: str, criteria: Criteria, now: datetime) ->
 
 
 def oldest_read(
-    conn: Connection, namespace: str, moment: datetime, after: tuple[datetime, int], limit: int
+    conn: Connection, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
 ) -> list[tuple[datetime, int, int]]:
     """What may be evicted, least recently read first: moment of the last read, row, bytes."""
     values = {
@@ -192,7 +192,7 @@ def oldest_read(
     return [(row[0], row[1], row[2]) for row in _OLDEST_READ.rows(conn, values)]
 
 
-def live(conn: Connection, namespace: str, after: int, limit: int) -> tuple[LiveTotals, int | None]:
+def live(conn: Connection, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
     """What there is of a namespace behind a row, as far as `limit` rows, and where to go on."""
     count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
     return LiveTotals(count, int(size)), (last if count == limit else None)
@@ -250,7 +250,7 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
     return KeptPlan(id=row.id, plan=plan, criteria=msgspec.json.decode(row.criteria, type=Criteria), parts=row[3])
 
 
-def parts(conn: Connection, plan_id: str, first: int, limit: int) -> list[PlanPart]:
+def parts(conn: Connection, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
     """Parts of a plan."""
     found = conn.execute(_SOME_PARTS, {"plan": plan_id, "first": first, "limit": limit})
     return [
@@ -267,11 +267,12 @@ def run(conn: Connection, run_id: str) -> RetentionRun | None:
 
 def list_runs(
     conn: Connection,
-    before: tuple[datetime, str] | None,
+    *,
+    before: tuple[datetime, str] | None = None,
     limit: int,
-    job: str | None,
-    outcome: Outcome | None,
-    namespace: str | None,
+    job: str | None = None,
+    outcome: Outcome | None = None,
+    namespace: str | None = None,
 ) -> list[RetentionRun]:
     """Runs, the latest first."""
     statement = select(*run_rows.COLUMNS).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)

@@ -65,7 +65,8 @@ def prune(conn: Connection, now: datetime, life: timedelta, limit: int) -> int:
 
 def _row(line: AuditLine) -> dict[str, Any]:
     return {
-        **{name: getattr(line, name) for name in AuditLine.__struct_fields__},
+        **msgspec.structs.asdict(line),
+        **msgspec.structs.asdict(line.by),
         "artifacts": len(line.numbers),
         "numbers": pack_numbers(line.numbers),
         "details": msgspec.json.encode(line.details, order="sorted").decode(),

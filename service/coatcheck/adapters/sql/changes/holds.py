@@ -198,9 +198,7 @@ def _line(hold: Hold, action: str, by: By, at: datetime) -> AuditLine:
     return AuditLine(
         at=at,
         action=action,
-        actor=by.actor,
-        key_id=by.key_id,
-        run_id=by.run_id,
+        by=by,
         namespace=hold.namespace,
         reason=hold.reason,
         details=details,

@@ -8,6 +8,7 @@ import math
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql import rows
@@ -120,15 +121,12 @@ def _bring_views(conn: Connection, change: RestoreArtifact, seq: int, places: di
 
 
 def _tell(conn: Connection, change: RestoreArtifact, artifact: Artifact, run_id: str | None) -> None:
-    by = change.by
     line = AuditLine(
         at=change.now,
         action="artifact.restored",
-        actor=by.actor,
-        key_id=by.key_id,
+        by=msgspec.structs.replace(change.by, run_id=run_id),
         namespace=change.namespace,
         reason="undo",
-        run_id=run_id,
         size=artifact.measure.size,
         numbers=(change.number,),
     )

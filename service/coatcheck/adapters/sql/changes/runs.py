@@ -154,11 +154,9 @@ def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, detail
     line = AuditLine(
         at=at,
         action=action,
-        actor=run.actor,
-        key_id=run.key_id,
+        by=By(run.actor, run.key_id, run.id),
         namespace=run.scope.namespace,
         reason=run.job,
-        run_id=run.id,
         details=details if run.scope.session is None else {**details, "session": run.scope.session},
     )
     audit.append(conn, line)
@@ -251,8 +249,7 @@ def apply_set_job(conn: Connection, change: SetJob) -> JobState:
     line = AuditLine(
         at=change.now,
         action="job.changed",
-        actor=change.by.actor,
-        key_id=change.by.key_id,
+        by=change.by,
         reason=change.name,
         details={"paused": paused, "interval": interval},
     )

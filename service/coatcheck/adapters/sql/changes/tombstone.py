@@ -324,18 +324,13 @@ def _write_down(conn: Connection, artifact_rows: list[ArtifactRow], death: Remov
 
 def note_removal(conn: Connection, namespace: str, death: Removal, numbers: Sequence[int], size: int) -> None:
     """Have the audit say that artifacts were removed, of so many bytes of content together."""
-    by = death.by
-    audit.append(
-        conn,
-        AuditLine(
-            at=death.now,
-            action="artifact.removed",
-            actor=by.actor,
-            key_id=by.key_id,
-            namespace=namespace,
-            reason=death.reason,
-            run_id=by.run_id,
-            size=size,
-            numbers=tuple(numbers),
-        ),
+    line = AuditLine(
+        at=death.now,
+        action="artifact.removed",
+        by=death.by,
+        namespace=namespace,
+        reason=death.reason,
+        size=size,
+        numbers=tuple(numbers),
     )
+    audit.append(conn, line)
