@@ -27,7 +27,7 @@ from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.maintenance import Maintenance
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.reads import ReadLog
-from coatcheck.usecases.run_retention import MaintenanceJobResult, RunRetention
+from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from contract.conftest import CATALOGS
 from contract.sample_changes import START, Everything
@@ -107,11 +107,6 @@ class RetentionHarness:
 
     def worker(self, name: str) -> RunRetention:
         """Another process's way to carry out runs."""
-
-        async def sweep() -> MaintenanceJobResult:
-            swept = await self.tidy.sweep()
-            return MaintenanceJobResult(items=swept.items, bytes=swept.bytes)
-
         return RunRetention(
             self.catalog,
             self.clock,
@@ -119,7 +114,7 @@ class RetentionHarness:
             self.new_id,
             me=name,
             tombstone_life=LIFE,
-            chores={Job.SWEEP: sweep},
+            chores={Job.SWEEP: self.tidy.sweep},
         )
 
     async def put(self, payload: bytes, *, namespace: str = "acme", **said: Any) -> int:  # noqa: ANN401 - of an Offer

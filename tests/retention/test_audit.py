@@ -92,7 +92,7 @@ async def test_the_schedule_prunes_lines_that_are_too_old_and_a_plan_counts_them
     assert [line.at for line in await harness.audit()] == [START + timedelta(days=n) for n in (2, 1, 0)]
     await harness.tidy()
     harness.clock.forward(seconds=(START + AUDIT_LIFE + timedelta(days=1) - harness.now()).total_seconds())
-    assert await harness.tidy.purge() == 3 + 1  # tombstones, and the line that is older than that to the moment
+    assert (await harness.tidy.purge()).items == 3 + 1  # tombstones, and the line that is older than that to the moment
     assert [line.at for line in await harness.audit()] == [START + timedelta(days=n) for n in (2, 1)]
     harness.clock.forward(days=1)
     assert (await harness.plan(Job.PURGE)).items == 1

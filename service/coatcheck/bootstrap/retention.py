@@ -15,10 +15,10 @@ from coatcheck.settings import Settings
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.ingest_deps import IngestDeps
 from coatcheck.usecases.job_schedule import JobSchedule
-from coatcheck.usecases.maintenance import Maintenance
+from coatcheck.usecases.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.policies import Policies
-from coatcheck.usecases.run_retention import Chores, MaintenanceJobResult, RunRetention
+from coatcheck.usecases.run_retention import Chores, RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from coatcheck.usecases.verify_store import VerifyStore
 
@@ -93,13 +93,6 @@ def _chores(store: Store, tidy: Maintenance) -> Chores:
         texts=store.catalog,
     )
 
-    async def sweep() -> MaintenanceJobResult:
-        swept = await tidy.sweep()
-        return MaintenanceJobResult(items=swept.items, bytes=swept.bytes)
-
-    async def purge() -> MaintenanceJobResult:
-        return MaintenanceJobResult(items=await tidy.purge())
-
     async def check(*, digests: bool) -> MaintenanceJobResult:
         audited = await audit(digests=digests)
         wrong = [f for f in audited.findings if not f.repaired]
@@ -109,8 +102,8 @@ def _chores(store: Store, tidy: Maintenance) -> Chores:
         return MaintenanceJobResult(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
 
     return {
-        Job.SWEEP: sweep,
-        Job.PURGE: purge,
+        Job.SWEEP: tidy.sweep,
+        Job.PURGE: tidy.purge,
         Job.STORAGE: lambda: check(digests=False),
         Job.VERIFY: lambda: check(digests=True),
     }

@@ -15,7 +15,6 @@ from coatcheck.core.retention.changes import (
     KeptPlan,
     LiveTotals,
     MarkJob,
-    NoteRound,
     OpenPlan,
     RemoveBatch,
     RemovedArtifact,
@@ -106,8 +105,8 @@ class Retention(Protocol):
         """End one; see EndRun."""
         ...
 
-    async def note_round(self, change: NoteRound, /) -> None:
-        """Sum up a round of the schedule; see NoteRound."""
+    async def note_round(self, change: RetentionRun, /) -> None:
+        """Add what a round of the schedule did, see `scheduled_round`, to the run of its job and hour."""
         ...
 
     async def run(self, run_id: str) -> RetentionRun | None:

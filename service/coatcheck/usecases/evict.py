@@ -104,15 +104,14 @@ class Evict:
 
     async def relieve(self, namespace: str) -> int:
         """Evict what a namespace holds beyond its limits, where its policy says so; answers how many went."""
-        room = self.room(namespace)
-        if room is None:
+        if self.room(namespace) is None:
             return 0
-        usage = await self._catalog.usage_of(namespace)
-        full = QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)
-        return await self._evict(namespace, full) or 0
+        return await self._relieve(await self._catalog.usage_of(namespace))
 
     async def relieve_all(self, decisions: Decisions) -> int:
-        """The same for every namespace: where a limit was lowered, or kept views went over it. Answers how many went.
+        """Evict what namespaces hold beyond their limits; returns how many artifacts went.
+
+        Limits were lowered, or kept views went over them.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round goes on.
@@ -120,14 +119,15 @@ class Evict:
         gone, after = 0, ""
         while self._policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
             for usage in page:
-                room = self.room(usage.namespace)
-                if room is not None:
-                    gone += (
-                        await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0))
-                        or 0
-                    )
+                gone += await self._relieve(usage)
             after = page[-1].namespace
         return gone
+
+    async def _relieve(self, usage: Usage) -> int:
+        room = self.room(usage.namespace)
+        if room is None:
+            return 0
+        return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)) or 0
 
     async def _make(self, namespace: str, full: QuotaExceeded) -> bool:
         """Whether trying again makes sense: there is room now, or has become some meanwhile."""

@@ -10,14 +10,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.retention import hourly_run
-from coatcheck.core.retention.changes import ForgetRemoved, NoteRound
+from coatcheck.core.retention import hourly_run, scheduled_round
+from coatcheck.core.retention.changes import ForgetRemoved
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
@@ -64,12 +63,13 @@ class MaintenanceRound(Struct, frozen=True):
     """Tombstones, idempotency keys, accounts and audit lines that were forgotten."""
 
 
-class MaintenanceJobCount(NamedTuple):
-    """What a job of a round did."""
+class MaintenanceJobResult(Struct, frozen=True):
+    """What a job that removes no artifacts has done, or a round of one that does."""
 
-    items: int
+    items: int = 0
     bytes: int = 0
     """As they were stored."""
+    detail: str = ""
 
 
 OTHERS = timedelta(seconds=5)
@@ -138,10 +138,10 @@ class Maintenance:
             until -= OTHERS
         due = _ALL if self._agenda is None else await self._agenda.due()
         tidied = MaintenanceRound(
-            expired=await self._do("expire", due, lambda: _drained(lambda: self._expire(until))),
-            reaped=await self._do("reap", due, lambda: _drained(self._reap)),
+            expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
+            reaped=await self._do("reap", due, lambda: _drain(self._reap)),
             removed=await self._do("sweep", due, self.sweep),
-            purged=await self._do("purge", due, lambda: _drained(self._purge)),
+            purged=await self._do("purge", due, self.purge),
         )
         if tidied.removed or tidied.purged:
             self._traces = True
@@ -159,15 +159,15 @@ class Maintenance:
         await self._note()
         return until if self._crew is None else until - OTHERS
 
-    async def purge(self) -> int:
-        """Forget what is over; answers how many records.
+    async def purge(self) -> MaintenanceJobResult:
+        """Forget the records that are over.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
         return await _drain(self._purge)
 
-    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobCount]]) -> int:
+    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobResult]]) -> int:
         """Do a job whose turn it is, and have it written down if there was something to do."""
         if job not in due:
             return 0
@@ -184,7 +184,7 @@ class Maintenance:
             # Expired artifacts were counted by the transactions that buried them.
             items = 0 if job == "expire" else done.items
             took = time.monotonic() - began
-            noted = NoteRound(job=job, now=self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
+            noted = scheduled_round(job, self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
             await self._retention.note_round(noted)
         return done.items
 
@@ -215,7 +215,7 @@ class Maintenance:
     async def _reap(self) -> int:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
-    async def sweep(self) -> MaintenanceJobCount:
+    async def sweep(self) -> MaintenanceJobResult:
         """Remove what has been dead for the grace; answers how many blobs, and how large they were as stored.
 
         What cannot be removed is passed by.
@@ -229,7 +229,7 @@ class Maintenance:
             # First: what can still be undone has its bytes.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
             retention = self._retention
-            if await _drain(lambda: retention.forget_removed(forget)):
+            if (await _drain(lambda: retention.forget_removed(forget))).items:
                 self._traces = True
         removed = size = 0
         stuck: dict[str, str] = {}
@@ -243,7 +243,7 @@ class Maintenance:
             removed += len(done)
             size += sum(blob.stored_size for blob in done)
         self._tell(stuck)
-        return MaintenanceJobCount(removed, size)
+        return MaintenanceJobResult(removed, size)
 
     async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
         """Whether a blob's bytes are gone, so that its row may go; its row's own bytes go with it."""
@@ -278,12 +278,7 @@ class Maintenance:
         return await self._upkeep.purge_records(purge)
 
 
-async def _drained(step: Callable[[], Awaitable[int]]) -> MaintenanceJobCount:
-    """The same as `_drain`, of what has no size."""
-    return MaintenanceJobCount(await _drain(step))
-
-
-async def _drain(step: Callable[[], Awaitable[int]]) -> int:
+async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
     """Repeat a step until it finds less than a full batch.
 
     Between two batches it rests for as long as the last one took: whoever stores something meanwhile finds the
@@ -295,5 +290,5 @@ async def _drain(step: Callable[[], Awaitable[int]]) -> int:
         done = await step()
         total += done
         if done < BATCH:
-            return total
+            return MaintenanceJobResult(total)
         await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST))

@@ -33,7 +33,7 @@ class SqlRetention(SqlAccess):
     claim_run = changes(runs.apply_claim)
     remove_batch = changes(runs.apply_batch, lambda _: PART)
     end_run = changes(runs.apply_end)
-    note_round = changes(runs.apply_round)
+    note_round = changes(runs.add_round)
     run = asks(reads.run)
     list_runs = asks(reads.list_runs)
     set_job = changes(runs.apply_set_job)

@@ -81,14 +81,9 @@ def _candidates(job: Job, *, look: bool) -> Prepared:
 
 
 _CANDIDATES = {(job, look): _candidates(job, look=look) for job in REMOVING for look in (False, True)}
+_SAMPLE = ("kind", "tool_name", "session", "created_at", "expires_at")
 _SAMPLES = select(
-    artifacts.c.number,
-    blobs.c.size,
-    artifacts.c.kind,
-    artifacts.c.tool_name,
-    artifacts.c.session,
-    artifacts.c.created_at,
-    artifacts.c.expires_at,
+    artifacts.c.number, blobs.c.size.label("bytes"), artifacts.c.namespace, *(artifacts.c[name] for name in _SAMPLE)
 ).join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
 _FIRST_EXPIRED = (
     select(artifacts.c.expires_at)
@@ -146,19 +141,8 @@ def candidates(
 def samples(conn: Connection, namespace: str, numbers: Sequence[int]) -> list[Sample]:
     """Some artifacts of a namespace, as a plan shows them."""
     statement = _SAMPLES.where(artifacts.c.namespace == namespace, artifacts.c.number.in_(numbers))
-    return [
-        Sample(
-            id=ids.render(row.number),
-            namespace=namespace,
-            bytes=row.size,
-            kind=row.kind,
-            tool_name=row.tool_name,
-            session=row.session,
-            created_at=row.created_at,
-            expires_at=row.expires_at,
-        )
-        for row in conn.execute(statement)
-    ]
+    rows = [dict(row) for row in conn.execute(statement).mappings()]
+    return [Sample(id=ids.render(row.pop("number")), **row) for row in rows]
 
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
@@ -228,13 +212,7 @@ _PLAN = (
     .limit(1)
 )
 _SOME_PARTS = (
-    select(
-        plan_parts.c.part,
-        plan_parts.c.namespace,
-        plan_parts.c.first_seq,
-        plan_parts.c.last_seq,
-        plan_parts.c.numbers,
-    )
+    select(*(plan_parts.c[name] for name in PlanPart.__struct_fields__))
     .where(plan_parts.c.plan_id == bindparam("plan"), plan_parts.c.part >= bindparam("first"))
     .order_by(plan_parts.c.part)
     .limit(_LIMIT)
@@ -253,10 +231,7 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
 def parts(conn: Connection, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
     """Parts of a plan."""
     found = conn.execute(_SOME_PARTS, {"plan": plan_id, "first": first, "limit": limit})
-    return [
-        PlanPart(part=row.part, namespace=row.namespace, first_seq=row.first_seq, last_seq=row.last_seq, numbers=row[4])
-        for row in found
-    ]
+    return [PlanPart(**row) for row in found.mappings()]
 
 
 def run(conn: Connection, run_id: str) -> RetentionRun | None:

@@ -236,15 +236,12 @@ class PlanBuilder:
         return self._largest[0][0] if len(self._largest) == _SAMPLES else -1
 
     def _grouped(self, at: int) -> dict[Any, Group]:
-        found: dict[Any, Group] = {}
+        found: dict[Any, list[int]] = {}
         for key, (artifacts, size) in self._sums.items():
-            name: Any = key[at]
-            there = found.get(name)
-            more = Group(str(name or ""), artifacts, size)
-            if there is not None:
-                more = Group(more.name, artifacts + there.artifacts, size + there.bytes)
-            found[name] = more
-        return found
+            both = found.setdefault(key[at], [0, 0])
+            both[0] += artifacts
+            both[1] += size
+        return {name: Group(str(name or ""), *both) for name, both in found.items()}
 
 
 def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:

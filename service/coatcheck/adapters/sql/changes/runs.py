@@ -19,10 +19,10 @@ from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.adapters.sql.types import Many
-from coatcheck.core.audit import SCHEDULE, AuditLine, By, Detail, unpack_numbers
-from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
+from coatcheck.core.audit import AuditLine, By, Detail, unpack_numbers
+from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, RemoveBatch, SetJob
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
-from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, hourly_run
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
 from coatcheck.ports.maintenance import ExpireArtifacts
 
 _LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
@@ -93,16 +93,13 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
     reason = _REASONS[Job(run.job)]
     by = By(run.actor, run.key_id, run.id)
     tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
-    late = [
-        change.now - each.expires_at for each in artifact_rows if each.expires_at is not None and reason == "expired"
-    ]
-    oldest = max((delta.total_seconds() for delta in late), default=0.0)
+    done = _counts(artifact_rows, change.now)
     moved = msgspec.structs.replace(
         run,
         next_part=change.part + 1,
-        artifacts=run.artifacts + len(artifact_rows),
-        bytes=run.bytes + sum(each.size for each in artifact_rows),
-        oldest_overdue=max(run.oldest_overdue, oldest),
+        artifacts=run.artifacts + done["artifacts"],
+        bytes=run.bytes + done["bytes"],
+        oldest_overdue=max(run.oldest_overdue, done["oldest_overdue"] if reason == "expired" else 0.0),
         updated_at=change.now,
     )
     conn.execute(
@@ -110,6 +107,16 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
         run_rows.values_of(moved) | {"worker": change.worker, "lease_until": change.lease_until},
     )
     return moved
+
+
+def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
+    """What became of a run's counts by removing these."""
+    late = [(now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
+    return {
+        "artifacts": len(artifact_rows),
+        "bytes": sum(each.size for each in artifact_rows),
+        "oldest_overdue": max(late, default=0.0),
+    }
 
 
 def _corpses(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
@@ -189,51 +196,13 @@ def add_round(conn: Connection, run: RetentionRun) -> None:
     conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
 
 
-def scheduled(job: str, now: datetime, **counts: float) -> RetentionRun:
-    """A round, or a part of one, as an hour's run."""
-    return msgspec.structs.replace(
-        RetentionRun(
-            id=hourly_run(job, now),
-            job=job,
-            scope=run_rows.EVERYWHERE,
-            actor=SCHEDULE.actor,
-            started_at=now,
-            updated_at=now,
-            outcome=Outcome.FINISHED,
-        ),
-        **counts,
-    )
-
-
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     """Bury what has expired, and count it to its run in the same transaction."""
     artifact_rows = tombstone_expired(conn, change)
     if artifact_rows and change.by.run_id is not None:
-        late = [(change.now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
-        counts = scheduled(
-            "expire",
-            change.now,
-            artifacts=len(artifact_rows),
-            bytes=sum(each.size for each in artifact_rows),
-            oldest_overdue=max(late, default=0.0),
-        )
-        add_round(conn, msgspec.structs.replace(counts, id=change.by.run_id))
+        run = scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
+        add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
     return len(artifact_rows)
-
-
-def apply_round(conn: Connection, change: NoteRound) -> None:
-    """Add a round to its hour."""
-    add_round(
-        conn,
-        scheduled(
-            change.job,
-            change.now,
-            items=change.items,
-            bytes=change.bytes,
-            busy_seconds=change.busy_seconds,
-            oldest_overdue=change.oldest_overdue,
-        ),
-    )
 
 
 _JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
