@@ -58,8 +58,13 @@ def _check_there_and_back(url: str) -> None:
     assert (_ask(url, _OLD), _ask(url, _HEAD)) == (lines, head)  # also the very hashes
     schema.migrate(url)
     _ask(url, _LATER, none=b"")
-    added = _ask(url, _LOG)
-    assert [line["seq"] for line in added] == [1, 2]
+    assert [line["seq"] for line in _ask(url, _LOG)] == [1, 2]
+    _downgrade(url)
+    first, second = _ask(url, _OLD)
+    assert (first, second["previous"], second["action"]) == (lines[0], first["digest"], "hold.placed")
+    assert _ask(url, _HEAD) == [{"id": 1, "seq": 2, "digest": second["digest"]}]
+    schema.migrate(url)
+    assert [(line["seq"], line["action"]) for line in _ask(url, _LOG)] == [(1, "artifact.removed"), (2, "hold.placed")]
     _ask(url, "DELETE FROM audit_log WHERE seq = 1")
     _downgrade(url)
     (line,) = _ask(url, _OLD)

@@ -11,6 +11,8 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from coatcheck.core.artifact import Caller
+
 Detail: TypeAlias = str | int | float | bool | None
 """A value among a line's details."""
 
@@ -24,6 +26,11 @@ class By(Struct, frozen=True):
     """The key that the caller came with."""
     run_id: str | None = None
     """The run that it is part of."""
+
+    @classmethod
+    def of(cls, caller: Caller) -> "By":
+        """A caller's."""
+        return cls(caller.name, caller.key_id)
 
 
 SCHEDULE = By("schedule")

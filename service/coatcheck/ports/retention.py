@@ -1,6 +1,5 @@
 """Plans, runs and the audit log."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -36,8 +35,8 @@ class Retention(Protocol):
         """What meets a job's criteria at this moment and is not held, in the order of the rows, behind one of them."""
         ...
 
-    async def samples(self, namespace: str, /, numbers: Sequence[int]) -> list[Sample]:
-        """Those of these artifacts that are there, as a plan shows them; in any order."""
+    async def sample(self, namespace: str, /, number: int) -> Sample | None:
+        """An artifact as a plan shows it; None when it is not there any more."""
         ...
 
     async def first_expired(self, namespace: str, /, moment: datetime) -> datetime | None:

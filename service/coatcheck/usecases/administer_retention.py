@@ -70,7 +70,7 @@ class AdministerRetention:
         kept = await self.retention.kept_plan(digest, self.clock.now())
         if kept is not None and not (is_everywhere(caller) or kept.plan.scope.namespace == caller.namespace):
             raise no_such_plan()
-        return await self.running.apply(digest, confirm=confirm, by=_by(caller), wait=min(wait, MOST_WAIT))
+        return await self.running.apply(digest, confirm=confirm, by=By.of(caller), wait=min(wait, MOST_WAIT))
 
     async def run(self, caller: Caller, run_id: str) -> RetentionRun:
         """A run.
@@ -118,7 +118,7 @@ class AdministerRetention:
             CoatcheckError: `forbidden`, `invalid_request`.
         """
         require_everywhere(caller)
-        return await self.job_schedule.change(name, paused=paused, interval=interval, by=_by(caller))
+        return await self.job_schedule.change(name, paused=paused, interval=interval, by=By.of(caller))
 
     async def undo(self, caller: Caller, namespace: str | None, numbers: Sequence[int], ttl: int | None) -> UndoResult:
         """Bring back artifacts by their IDs.
@@ -129,7 +129,7 @@ class AdministerRetention:
         if not 1 <= len(numbers) <= LIMIT:
             raise CoatcheckError(Code.INVALID_REQUEST, f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
         named = administered(caller, namespace)
-        return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=_by(caller))
+        return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=By.of(caller))
 
     async def undo_run(self, caller: Caller, run_id: str, *, after: int, ttl: int | None) -> tuple[UndoResult, int]:
         """Bring back what a run has removed, a part of it; answers also where to go on.
@@ -138,7 +138,7 @@ class AdministerRetention:
             CoatcheckError: `run_not_found`.
         """
         await self.run(caller, run_id)
-        return await self.undoing.run(run_id, after=after, ttl=ttl, by=_by(caller))
+        return await self.undoing.run(run_id, after=after, ttl=ttl, by=By.of(caller))
 
     async def audit(
         self,
@@ -159,10 +159,6 @@ class AdministerRetention:
         return await self.retention.find_audit_lines(
             before=before, limit=limit, namespace=own, run_id=run_id, action=action
         )
-
-
-def _by(caller: Caller) -> By:
-    return By(caller.name, caller.key_id)
 
 
 def _allowed(caller: Caller, scope: JobScope) -> JobScope:

@@ -130,15 +130,8 @@ class PlanRetention:
         return total
 
     async def _samples(self, drafting: PlanBuilder) -> list[Sample]:
-        by_namespace: dict[str, list[int]] = {}
-        for namespace, number in drafting.largest:
-            by_namespace.setdefault(namespace, []).append(number)
-        found = [
-            sample
-            for namespace, numbers in by_namespace.items()
-            for sample in await self.retention.samples(namespace, numbers)
-        ]
-        return sorted(found, key=lambda sample: (-sample.bytes, sample.namespace, sample.id))
+        found = [await self.retention.sample(namespace, number) for namespace, number in drafting.largest]
+        return [sample for sample in found if sample is not None]
 
     async def _keep(self, plan_id: str, waiting: list[PlanPart]) -> None:
         if waiting:

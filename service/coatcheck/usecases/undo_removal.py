@@ -8,6 +8,7 @@ takes; afterwards there is the artifact, and nothing is left to be undone.
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -52,14 +53,15 @@ class UndoFailure(Struct, frozen=True):
     detail: str
 
 
+@dataclass(frozen=True)
 class UndoRemoval:
     """The verb."""
 
-    def __init__(self, retention: Retention, deps: IngestDeps, open_content: OpenContent, *, grace: timedelta) -> None:
-        self._retention = retention
-        self._deps = deps
-        self._open = open_content
-        self._grace = grace
+    retention: Retention
+    deps: IngestDeps
+    open_content: OpenContent
+    _: KW_ONLY
+    grace: timedelta
 
     async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> UndoResult:
         """Bring back artifacts by their IDs, at most LIMIT.
@@ -74,7 +76,7 @@ class UndoRemoval:
             CoatcheckError: `storage_unavailable`, `storage_full`. What one artifact cannot is said of it.
         """
         since = self._since()
-        found = [(number, await self._retention.removed_artifact(namespace, number, since)) for number in numbers]
+        found = [(number, await self.retention.removed_artifact(namespace, number, since)) for number in numbers]
         return await self._all(namespace, found, ttl, by)
 
     async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
@@ -83,13 +85,13 @@ class UndoRemoval:
         Raises:
             CoatcheckError: as for artifacts.
         """
-        found = await self._retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
+        found = await self.retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
         more = len(found) > LIMIT
         undone = await self._all("", [(removed.number, removed) for removed in found[:LIMIT]], ttl, by)
         return replace(undone, more=more), found[LIMIT - 1].seq if more else 0
 
     def _since(self) -> datetime:
-        return self._deps.clock.now() - self._grace
+        return self.deps.clock.now() - self.grace
 
     async def _all(
         self, namespace: str, found: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
@@ -119,7 +121,7 @@ class UndoRemoval:
 
     async def _expect_there(self, namespace: str, number: int) -> bool:
         """False where an artifact without a known removal is there, as one that was brought back before; else raise."""
-        found = await self._deps.catalog.find(namespace, number, self._deps.clock.now())
+        found = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
         if isinstance(found, FoundArtifact):
             return False
         raise self._too_late()
@@ -129,7 +131,7 @@ class UndoRemoval:
         artifact = removed.artifact
         if artifact is None:
             raise self._too_late()
-        now = self._deps.clock.now()
+        now = self.deps.clock.now()
         over = artifact.expires_at is not None and artifact.expires_at <= now
         if over and ttl is None:
             raise CoatcheckError(
@@ -164,7 +166,7 @@ class UndoRemoval:
 
     async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
         async def restored() -> IngestResult:
-            answer = await self._retention.restore_artifact(change)
+            answer = await self.retention.restore_artifact(change)
             if isinstance(answer, UploadFenced):
                 raise fenced()
             if answer is None:
@@ -179,10 +181,10 @@ class UndoRemoval:
 
     async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
         """Store a blob's content again, durably; what differs from what was stored is refused."""
-        content = await self._open.of_blob(namespace, blob)
-        intake = PayloadEncoder(self._deps.tokenizer)
+        content = await self.open_content.of_blob(namespace, blob)
+        intake = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)
-        reception = await stack.enter_async_context(UploadSession(self._deps, caller, intake, limited=False))
+        reception = await stack.enter_async_context(UploadSession(self.deps, caller, intake, limited=False))
         last = max(0, (content.size - 1) // BLOCK * BLOCK)
         for at in range(0, last, BLOCK):
             await reception.take(await content.read(at, at + BLOCK))
@@ -194,7 +196,7 @@ class UndoRemoval:
         return reception
 
     def _too_late(self) -> CoatcheckError:
-        seconds = f"{self._grace.total_seconds():,.0f} s"
+        seconds = f"{self.grace.total_seconds():,.0f} s"
         return CoatcheckError(
             Code.ARTIFACT_GONE,
             f"It cannot be brought back: nothing of this ID was removed within the last {seconds}, or its bytes have "

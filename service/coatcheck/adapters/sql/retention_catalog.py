@@ -18,7 +18,7 @@ class SqlRetention(SqlAccess):
     """Plans, runs, what was removed, the schedule and the audit log. What each method does: see `ports/retention`."""
 
     candidates = asks_namespace(reads.candidates)
-    samples = asks_namespace(reads.samples)
+    sample = asks_namespace(reads.sample)
     first_expired = asks_namespace(reads.first_expired)
     held_back = asks_namespace(reads.held_back)
     oldest_read = asks_namespace(reads.oldest_read)

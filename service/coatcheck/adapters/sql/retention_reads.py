@@ -3,7 +3,6 @@
 Questions about many rows are asked in pages by row number, so that none of them keeps a connection for long.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -81,10 +80,14 @@ def _candidates(job: Job, *, look: bool) -> Prepared:
 
 
 _CANDIDATES = {(job, look): _candidates(job, look=look) for job in REMOVING for look in (False, True)}
-_SAMPLE = ("kind", "tool_name", "session", "created_at", "expires_at")
-_SAMPLES = select(
-    artifacts.c.number, blobs.c.size.label("bytes"), artifacts.c.namespace, *(artifacts.c[name] for name in _SAMPLE)
-).join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+_SAMPLE = (
+    select(
+        blobs.c.size.label("bytes"),
+        *(artifacts.c[name] for name in ("namespace", "kind", "tool_name", "session", "created_at", "expires_at")),
+    )
+    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == bindparam("number", type_=BigInteger()))
+)
 _FIRST_EXPIRED = (
     select(artifacts.c.expires_at)
     .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.expires_at <= bindparam("moment", type_=UtcDateTime))
@@ -138,11 +141,10 @@ def candidates(
     return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
 
 
-def samples(conn: Connection, namespace: str, numbers: Sequence[int]) -> list[Sample]:
-    """Some artifacts of a namespace, as a plan shows them."""
-    statement = _SAMPLES.where(artifacts.c.namespace == namespace, artifacts.c.number.in_(numbers))
-    rows = [dict(row) for row in conn.execute(statement).mappings()]
-    return [Sample(id=ids.render(row.pop("number")), **row) for row in rows]
+def sample(conn: Connection, namespace: str, number: int) -> Sample | None:
+    """An artifact of a namespace, as a plan shows it."""
+    row = conn.execute(_SAMPLE, {"namespace": namespace, "number": number}).mappings().first()
+    return None if row is None else Sample(id=ids.render(number), **row)
 
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:

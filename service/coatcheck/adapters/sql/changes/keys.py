@@ -98,10 +98,8 @@ def _tell(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
         details["session_prefix"] = info.session_prefix
     at = info.revoked_at or info.created_at
     namespace = None if info.namespace == EVERYWHERE else info.namespace
-    hand = By(by.name, by.key_id)
-    append(conn, AuditLine(at=at, action=action, by=hand, namespace=namespace, details=details))
+    append(conn, AuditLine(at=at, action=action, by=By.of(by), namespace=namespace, details=details))
 
 
 def _tell_of_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
-    by = By(change.by.name, change.by.key_id)
-    append(conn, AuditLine(at=change.now, action=action, by=by, namespace=change.name))
+    append(conn, AuditLine(at=change.now, action=action, by=By.of(change.by), namespace=change.name))
