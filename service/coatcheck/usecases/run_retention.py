@@ -1,6 +1,6 @@
 """Apply a plan: check that it still describes what is there, begin a run, and carry it out part by part.
 
-Crash story: a part is one transaction, which buries its artifacts, writes the audit's line and moves the run on. A run
+Crash story: a part is one transaction, which removes its artifacts, writes the audit's line and moves the run on. A run
 whose worker is gone is taken up by any process once its lease has passed, at the part where it was left; a worker that
 was only slow finds its part done. Nothing outside of the plan is ever removed: a part names its artifacts.
 """

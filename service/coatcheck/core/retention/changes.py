@@ -62,7 +62,7 @@ class ClaimRun(Struct, frozen=True, kw_only=True):
 
 
 class RemoveBatch(Struct, frozen=True, kw_only=True):
-    """Carry out one part of a run: bury those of its artifacts that meet the plan's criteria now and are not held.
+    """Carry out one part of a run: remove those of its artifacts that meet the plan's criteria now and are not held.
 
     The run's counts and its place move in the same transaction, so that each part is carried out once, whoever tries.
     Answers the run as it is then; None when there is no such run.

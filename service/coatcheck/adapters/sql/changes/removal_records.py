@@ -1,6 +1,6 @@
 """What an undo needs of the artifacts that a transaction removes: their rows, views and surveys, as they were.
 
-Kept only until the sweep may take the bytes. It buries nothing itself and brings nothing back.
+Kept only until the sweep may take the bytes. It removes nothing itself and brings nothing back.
 """
 
 from collections.abc import Sequence

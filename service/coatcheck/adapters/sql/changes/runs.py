@@ -1,6 +1,6 @@
 """Runs as rows: begun, carried on part by part, ended; and the schedule's rounds summed up by the hour.
 
-A part moves the run's place in the transaction that buries its artifacts. So whoever carries a run on, after a crash or
+A part moves the run on in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
 beside another, does each part once; and what was counted is what was removed.
 """
 
@@ -14,7 +14,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
 from coatcheck.adapters.sql.changes.retention_conditions import belongs, values_of
-from coatcheck.adapters.sql.changes.tombstone import CORPSE, ArtifactRow, Removal, tombstone, tombstone_expired
+from coatcheck.adapters.sql.changes.tombstone import (
+    ARTIFACT_ROW,
+    ArtifactRow,
+    Removal,
+    read_rows,
+    tombstone,
+    tombstone_expired,
+)
 from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
@@ -44,8 +51,11 @@ _THESE = (
     among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
 )
 # By their rows, as everybody locks them.
-_CORPSES = {
-    job: select(*CORPSE).where(*_THESE, *belongs(job), holds.is_not_held()).order_by(artifacts.c.seq).with_for_update()
+_MEMBERS = {
+    job: select(*ARTIFACT_ROW)
+    .where(*_THESE, *belongs(job), holds.is_not_held())
+    .order_by(artifacts.c.seq)
+    .with_for_update()
     for job in REMOVING
 }
 _REASONS: Final[dict[Job, Reason]] = {
@@ -89,11 +99,11 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
     run = run_rows.run_of(found)
     if run.outcome is not Outcome.RUNNING or run.next_part != change.part or change.part >= run.parts:
         return run
-    artifact_rows = _corpses(conn, run, change)
+    gone = _members(conn, run, change)
     reason = _REASONS[Job(run.job)]
     by = By(run.actor, run.key_id, run.id)
-    tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
-    done = _counts(artifact_rows, change.now)
+    tombstone(conn, gone, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    done = _counts(gone, change.now)
     moved = msgspec.structs.replace(
         run,
         next_part=change.part + 1,
@@ -109,17 +119,17 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
     return moved
 
 
-def _counts(artifact_rows: list[ArtifactRow], now: datetime) -> dict[str, Any]:
+def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
     """What became of a run's counts by removing these."""
-    late = [(now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
+    late = [(now - each.expires_at).total_seconds() for each in gone if each.expires_at is not None]
     return {
-        "artifacts": len(artifact_rows),
-        "bytes": sum(each.size for each in artifact_rows),
+        "artifacts": len(gone),
+        "bytes": sum(each.size for each in gone),
         "oldest_overdue": max(late, default=0.0),
     }
 
 
-def _corpses(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
+def _members(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
     part = conn.execute(_PART, {"plan": run.plan_id, "part": change.part}).first()
     if part is None:
         return []
@@ -130,7 +140,7 @@ def _corpses(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[A
         "now": change.now,
         **values_of(criteria),
     }
-    return [ArtifactRow._make(row) for row in conn.execute(_CORPSES[criteria.job], values)]
+    return read_rows(conn, _MEMBERS[criteria.job], values)
 
 
 def apply_end(conn: Connection, change: EndRun) -> RetentionRun | None:
@@ -197,12 +207,12 @@ def add_round(conn: Connection, run: RetentionRun) -> None:
 
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
-    """Bury what has expired, and count it to its run in the same transaction."""
-    artifact_rows = tombstone_expired(conn, change)
-    if artifact_rows and change.by.run_id is not None:
-        run = scheduled_round("expire", change.now, **_counts(artifact_rows, change.now))
+    """Remove what has expired, and count it to its run in the same transaction."""
+    gone = tombstone_expired(conn, change)
+    if gone and change.by.run_id is not None:
+        run = scheduled_round("expire", change.now, **_counts(gone, change.now))
         add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
-    return len(artifact_rows)
+    return len(gone)
 
 
 _JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()

@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Row,
     Text,
     and_,
     bindparam,
@@ -62,7 +61,7 @@ def _pointers() -> list[ColumnElement[bool]]:
 
 
 class ArtifactRow(NamedTuple):
-    """What is needed of an artifact to bury it: columns of its row."""
+    """What is needed of an artifact to put a tombstone in its place: columns of its row."""
 
     seq: int
     namespace: str
@@ -77,19 +76,19 @@ class ArtifactRow(NamedTuple):
 
 
 _SIZE = select(blobs.c.size).where(blobs.c.seq == artifacts.c.blob_seq).correlate(artifacts).scalar_subquery()
-CORPSE: list[ColumnElement[Any]] = [
+ARTIFACT_ROW: list[ColumnElement[Any]] = [
     _SIZE.label(name) if name == "size" else artifacts.c[name] for name in ArtifactRow._fields
 ]
-"""The columns of a Corpse."""
+"""The columns of an ArtifactRow."""
 
 
 _ONE = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update()
 )
 _OF_SESSION = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(
         artifacts.c.namespace == bindparam("namespace"),
         artifacts.c.session == bindparam("session"),
@@ -116,7 +115,7 @@ _LOCK_ARTIFACTS = Prepared(
     .with_for_update()
 )
 _EXPIRED = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
     .order_by(artifacts.c.expires_at)
     .limit(bindparam("limit"))
@@ -174,9 +173,9 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
 
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
-    """Bury one artifact."""
+    """Remove one artifact."""
     key = {"namespace": change.namespace, "number": change.number}
-    rows = _artifact_rows(conn.execute(_ONE, key).all())
+    rows = read_rows(conn, _ONE, key)
     if not rows:
         return tombstone_of(conn, change.namespace, change.number, change.now)
     (row,) = rows
@@ -190,19 +189,19 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
 
 
 def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
-    """Bury live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
+    """Remove live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
     held = holds.holds_on(conn, change.namespace, change.session, change.now)
     if held is not None:
         return held
     of = {"namespace": change.namespace, "session": change.session, "now": change.now, "limit": change.limit}
-    rows = _artifact_rows(conn.execute(_OF_SESSION, of).all())
+    rows = read_rows(conn, _OF_SESSION, of)
     session_usage.drop(conn, change.namespace, change.session)
     return tombstone(conn, rows, Removal("session_deleted", change.now, change.tombstone_until, change.by))
 
 
 def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[ArtifactRow]:
-    """Bury what has expired, the longest overdue first."""
-    rows = _artifact_rows(conn.execute(_EXPIRED, {"now": change.now, "limit": change.limit}).all())
+    """Remove what has expired, the longest overdue first."""
+    rows = read_rows(conn, _EXPIRED, {"now": change.now, "limit": change.limit})
     lives = change.tombstone_lives
     tombstone(conn, rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
     return rows
@@ -211,7 +210,7 @@ def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[Artifac
 def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
     """The tombstone at a number where no artifact was found, while it lasts.
 
-    Raises Unsettled when there is an artifact after all: another replica has put one there since.
+    Raises TransactionConflict when there is an artifact after all: another replica has put one there since.
     """
     rows = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).all()
     if any(row.reason is None for row in rows):
@@ -238,7 +237,8 @@ def lock_row(conn: Connection, seq: int) -> bool:
 def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     """Take artifacts away whose rows are ours, with their views; answers which blobs the views had, to be released.
 
-    Raises Unsettled when a hold covers one of them after all: whoever chose them has not looked, or before it came.
+    Raises TransactionConflict when a hold covers one of them after all: whoever chose them has not looked, or looked
+    before it came.
     """
     holds.stand_by_now(conn)
     left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
@@ -250,8 +250,9 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     return left
 
 
-def _artifact_rows(rows: Sequence[Row[Any]]) -> list[ArtifactRow]:
-    return [ArtifactRow._make(row) for row in rows]
+def read_rows(conn: Connection, statement: Any, values: Mapping[str, object]) -> list[ArtifactRow]:  # noqa: ANN401 - a select
+    """The rows of a statement that selects the columns ARTIFACT_ROW."""
+    return [ArtifactRow._make(row) for row in conn.execute(statement, values)]
 
 
 class Removal(NamedTuple):
@@ -265,14 +266,14 @@ class Removal(NamedTuple):
     """How long the tombstones of some namespaces stand instead."""
 
 
-def tombstone(conn: Connection, artifact_rows: Sequence[ArtifactRow], removal: Removal) -> int:
+def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -> int:
     """Put tombstones in the place of artifacts whose rows this transaction holds; returns how many.
 
     What an undo needs is kept, and the audit log says what was removed, by whom and why.
     """
-    if not artifact_rows:
+    if not rows:
         return 0
-    now, seqs = removal.now, [row.seq for row in artifact_rows]
+    now, seqs = removal.now, [row.seq for row in rows]
     conn.execute(
         _ADD_TOMBSTONE[conn.dialect.name],
         [
@@ -287,15 +288,15 @@ def tombstone(conn: Connection, artifact_rows: Sequence[ArtifactRow], removal: R
                 "session": row.session,
                 "until": now + removal.lives[row.namespace] if row.namespace in removal.lives else removal.until,
             }
-            for row in artifact_rows
+            for row in rows
         ],
     )
     removal_records.keep(conn, seqs, removal.reason, now, removal.by.run_id)
     left = remove(conn, seqs, now)
-    release(conn, [*left, *(row.blob_seq for row in artifact_rows)], now)
-    for row in artifact_rows:
+    release(conn, [*left, *(row.blob_seq for row in rows)], now)
+    for row in rows:
         note_removal(conn, row.namespace, removal, row.number, row.size)
-    return len(artifact_rows)
+    return len(rows)
 
 
 def note_removal(conn: Connection, namespace: str, removal: Removal, number: int, size: int) -> None:
