@@ -64,6 +64,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Seconds that an artifact is kept when the caller names no time; a unit may follow: `30d`, `12h`."""
     tombstone_ttl: int = 30 * 86400
     """Seconds for which a deleted or expired artifact is still answered with "gone, because"."""
+    audit_ttl: int = 90 * 86400
+    """Seconds that a line of the audit log is kept; a unit may follow: `365d`."""
     payload_limit: int = 1024**3
     """Largest payload in bytes after decoding; a unit may follow: `64mib`, `1gib`."""
     redaction: str = "off"
@@ -206,6 +208,7 @@ def _check(s: Settings) -> None:
         "inline_tokens": (0, 100_000),
         "ttl": (1, 10**10),
         "tombstone_ttl": (0, 10**10),
+        "audit_ttl": (86400, 10**10),
         "payload_limit": (1, 64 * 1024**3),
         "json_limit": (1024, 1024**3),
         "inline_bytes": (0, 1024**2),

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 from coatcheck.ports.clock import Clock
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.audit_log import AuditLog
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.ingest_deps import IngestDeps
 from coatcheck.usecases.job_schedule import JobSchedule
@@ -26,6 +25,5 @@ def no_retention(clock: Clock, deps: IngestDeps, content: OpenContent) -> Admini
         planning=planning,
         running=RunRetention(nothing, clock, planning, str, me="nobody", tombstone_life=minute),
         undoing=UndoRemoval(nothing, deps, content, grace=minute),
-        trail=AuditLog(nothing),
         job_schedule=JobSchedule(nothing, clock, default=60),
     )

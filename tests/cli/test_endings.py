@@ -44,8 +44,6 @@ ASKING = [
     ("key", "list"),
     ("key", "revoke", "00000000000"),
     ("audit", "list"),
-    ("audit", "verify"),
-    ("audit", "head"),
     ("retention", "plan", "expire"),
     ("retention", "apply", "0"),
     ("retention", "runs"),

@@ -50,6 +50,7 @@ BOUNDS = {
     "inline_tokens": (0, 100_000),
     "ttl": (1, 10**10),
     "tombstone_ttl": (0, 10**10),
+    "audit_ttl": (86400, 10**10),
     "payload_limit": (1, 64 * 1024**3),
     "json_limit": (1024, 1024**3),
     "inline_bytes": (0, 1024**2),

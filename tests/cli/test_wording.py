@@ -1,8 +1,6 @@
 """What commands say: one is one, a field is called by its option, and nothing is claimed that is not known."""
 
-import contextlib
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,8 @@ import pytest
 
 from cli.terminal import Ended, call
 from coatcheck.cli.command_setup import size_of
-from coatcheck.cli.retention_text import plan_text, status_text, undone_text, verified_text
+from coatcheck.cli.retention_text import plan_text, status_text, undone_text
 from support.service import Service, serving
-
-NO_HEAD = "0" * 64
 
 
 @pytest.fixture
@@ -78,45 +74,6 @@ def test_the_hint_for_undoing_a_run_of_expire_brings_back_what_it_removed(place:
     assert (refused.code, "say how long it shall live now, with --ttl (seconds" in refused.text) == (1, True)
     assert ask(place, *hint.split()).text == "Brought back 1 artifact.\n"
     assert place.content(artifact) == b"soon over\n"
-
-
-def test_a_verification_says_of_the_audit_only_what_it_knows(tmp_path: Path) -> None:
-    with serving(tmp_path / "data") as place:
-        assert ask(place, "audit", "verify").text.startswith("The audit is whole: it has no lines yet.\n")
-        for n in range(3):
-            held = loaded(place, "hold", "add", "--all", "--reason", f"case {n}")["id"]
-            if n == 0:
-                one = ask(place, "audit", "verify").text.partition(".\n")[0]
-                assert (one.startswith("The audit is whole: 1 line, 2"), " to " in one) == (True, False)
-            assert ask(place, "hold", "release", held).code == 0
-        assert ask(place, "audit", "verify").text.startswith("The audit is whole: 6 lines, 2")
-        not_kept = "line {} is not the one whose hash was kept: the chain was rewritten."
-        for line in (1, 6):
-            forged = ask(place, "audit", "verify", "--head", f"{line}:{NO_HEAD}")
-            assert (forged.code, forged.text.splitlines()) == (
-                1,
-                [
-                    f"THE AUDIT IS NOT WHOLE (not_kept): {not_kept.format(line)}",
-                    "Any line, from the first on, may have been replaced. Before anything else, copy the database.",
-                ],
-            )
-        cut = ask(place, "audit", "verify", "--head", f"9:{NO_HEAD}").text
-        assert "NOT WHOLE, from line 7 on (truncated)" in cut
-        assert "\nLines 1 to 6 are as they were written. " in cut
-    known = {1: "No line is known to be as it was written. ", 2: "Line 1 is as it was written. "}
-    for gone in (2, 1):
-        with contextlib.closing(sqlite3.connect(tmp_path / "data" / "coatcheck.db")) as conn, conn:
-            conn.execute("DELETE FROM audit WHERE seq = ?", (gone,))
-        with serving(tmp_path / "data") as place:
-            ended = ask(place, "audit", "verify")
-        assert (ended.code, f"NOT WHOLE, from line {gone} on (missing)" in ended.text) == (1, True)
-        assert f"\n{known[gone]}Before anything else, copy the database.\n" in ended.text
-
-
-def test_a_head_that_does_not_fit_leaves_every_line_in_doubt() -> None:
-    breach = {"line": 5, "what": "head", "detail": "the head row does not fit the last line, 5"}
-    said = verified_text({"whole": False, "lines": 5, "breach": breach})
-    assert said.startswith("THE AUDIT IS NOT WHOLE (head): the head row does not fit the last line, 5.\nAny line, ")
 
 
 def test_a_job_that_only_looks_is_not_said_to_remove_nothing_of_what_it_looked_for(place: Service) -> None:

@@ -4,12 +4,11 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Protocol, cast
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller, DeclaredMetadata, Gone
-from coatcheck.core.audit import SealedAuditLine
+from coatcheck.core.audit import AuditLine
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
 from coatcheck.ports.catalog import ArtifactFilter
@@ -148,7 +147,7 @@ async def test_namespaces_are_listed_in_parts_or_one_alone(catalog: Everything) 
 class WithLines(Protocol):
     """A catalogue as the audit's readers see it."""
 
-    async def audit_lines(self, *, after: int, limit: int) -> list[SealedAuditLine]: ...
+    async def find_audit_lines(self, *, limit: int) -> list[AuditLine]: ...
 
 
 async def test_each_change_that_changes_something_has_its_line_in_the_audit_and_none_has_a_digest(
@@ -161,8 +160,8 @@ async def test_each_change_that_changes_something_has_its_line_in_the_audit_and_
         await catalog.switch_namespace(switching("acme", disabled=True))
     await catalog.switch_namespace(switching("acme", disabled=False))
     await catalog.make_key(making("k2", "*", scopes=("admin",)))
-    lines = await cast("WithLines", catalog).audit_lines(after=0, limit=99)
-    assert {(line.actor, line.key_id) for line in lines} == {("tester", "0123456789A")}
+    lines = (await cast("WithLines", catalog).find_audit_lines(limit=99))[::-1]
+    assert {(line.by.actor, line.by.key_id) for line in lines} == {("tester", "0123456789A")}
     assert [(line.action, line.namespace, line.at) for line in lines] == [
         ("namespace.created", "acme", START),
         ("key.created", "acme", START),
@@ -171,8 +170,7 @@ async def test_each_change_that_changes_something_has_its_line_in_the_audit_and_
         ("namespace.enabled", "acme", LATER),
         ("key.created", None, START),
     ]
-    details = [msgspec.json.decode(line.details) for line in lines]
-    assert details[1] == {"key": "k1", "name": "key k1", "scopes": "read", "session_prefix": "user-1/"}
+    assert lines[1].details == {"key": "k1", "name": "key k1", "scopes": "read", "session_prefix": "user-1/"}
     assert change.digest.decode() not in str(lines)
 
 

@@ -12,11 +12,10 @@ from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
-from coatcheck.core.audit import By, unpack_numbers
+from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, JobScope, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
-from coatcheck.usecases.audit_log import AuditLog
 from coatcheck.usecases.circuit_breaker import CircuitBreaker
 from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.fallback_buffer import FallbackBuffer
@@ -28,7 +27,7 @@ from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.maintenance import Maintenance
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.reads import ReadLog
-from coatcheck.usecases.run_retention import MaintenanceJobResult, RunRetention
+from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from contract.conftest import CATALOGS
 from contract.sample_changes import START, Everything
@@ -36,6 +35,7 @@ from usecases.service_harness import stream
 
 GRACE = timedelta(seconds=600)
 LIFE = timedelta(days=30)
+AUDIT_LIFE = timedelta(days=90)
 ALICE = By("alice", "k1")
 
 
@@ -90,13 +90,15 @@ class RetentionHarness:
             ReadLog(),
             tombstone_life=LIFE,
             grace=GRACE,
+            audit_life=AUDIT_LIFE,
             job_schedule=self.job_schedule,
             retention=catalog,
         )
-        self.plan_retention = PlanRetention(catalog, self.clock, self.new_id, grace=GRACE, settled=self.tidy.settled)
+        self.plan_retention = PlanRetention(
+            catalog, self.clock, self.new_id, grace=GRACE, audit_life=AUDIT_LIFE, settled=self.tidy.settled
+        )
         self.runs = self.worker("first")
         self.undo = UndoRemoval(catalog, self.places, self.open_content, grace=GRACE)
-        self.trail = AuditLog(catalog)
         self.forget = Forget(catalog, self.clock, LIFE)
         self.forget_session = ForgetSession(catalog, self.clock, LIFE)
 
@@ -105,11 +107,6 @@ class RetentionHarness:
 
     def worker(self, name: str) -> RunRetention:
         """Another process's way to carry out runs."""
-
-        async def sweep() -> MaintenanceJobResult:
-            swept = await self.tidy.sweep()
-            return MaintenanceJobResult(items=swept.items, bytes=swept.bytes)
-
         return RunRetention(
             self.catalog,
             self.clock,
@@ -117,7 +114,7 @@ class RetentionHarness:
             self.new_id,
             me=name,
             tombstone_life=LIFE,
-            chores={Job.SWEEP: sweep},
+            chores={Job.SWEEP: self.tidy.sweep},
         )
 
     async def put(self, payload: bytes, *, namespace: str = "acme", **said: Any) -> int:  # noqa: ANN401 - of an Offer
@@ -152,8 +149,11 @@ class RetentionHarness:
 
     async def removed_lines(self) -> list[int]:
         """Every removal that the audit tells of."""
-        lines = await self.catalog.audit_lines(after=0, limit=10_000)
-        return [n for line in lines if line.action == "artifact.removed" for n in unpack_numbers(line.numbers)]
+        return [n for line in await self.audit(action="artifact.removed") for n in line.numbers]
+
+    async def audit(self, *, action: str | None = None, run_id: str | None = None) -> list[AuditLine]:
+        """Lines of the audit log, the latest first."""
+        return await self.catalog.find_audit_lines(limit=10_000, action=action, run_id=run_id)
 
     async def bytes_of(self, number: int, namespace: str = "acme") -> bytes:
         """An artifact's payload, read anew."""

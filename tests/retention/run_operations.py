@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
-from coatcheck.adapters.sql.tables import artifacts, audit
+from coatcheck.adapters.sql.tables import artifacts, audit_log
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
@@ -163,7 +163,8 @@ async def _copied(world: "World", space: str, blob: Blob) -> tuple[Blob, bytes |
 
 
 _ROWS = select(artifacts.c.namespace, artifacts.c.number, artifacts.c.created_at)
-_LINES = select(audit.c.seq, audit.c.action, audit.c.namespace, audit.c.numbers).order_by(audit.c.seq)
+_LINE = audit_log.c
+_LINES = select(_LINE.seq, _LINE.action, _LINE.namespace, _LINE.numbers).order_by(_LINE.seq)
 
 
 async def _rows(world: "World") -> frozenset[Row]:
@@ -176,7 +177,7 @@ async def compare_audit(world: "World", what: str) -> None:
 
     def question(conn: Connection) -> tuple[frozenset[Row], list[Any]]:
         rows = frozenset((row[0], row[1], row[2]) for row in conn.execute(_ROWS))
-        return rows, list(conn.execute(_LINES.where(audit.c.seq > (kept.audit_seq or 0))))
+        return rows, list(conn.execute(_LINES.where(_LINE.seq > (kept.audit_seq or 0))))
 
     rows, lines = await world.opened.ask(question)
     if kept.audit_seq is not None:

@@ -50,7 +50,6 @@ from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold
 from coatcheck.ports.maintenance import EvictArtifacts, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, ReserveMore
-from coatcheck.usecases.audit_log import AuditLog
 from contract.sample_changes import START, Everything, fresh_blob_id, number_of, store, view
 from retention import run_operations
 from support.postgres_shared import databases
@@ -517,9 +516,6 @@ async def run(database: str, first: int, count: int, *, show: bool = False) -> C
                 did += await sequence(opened, seed)
                 if show and (seed + 1) % 250 == 0:
                     sys.stderr.write(f"{database}: {seed + 1} sequences\n")
-            verified = await AuditLog(opened.catalog).verify()
-            assert verified.breach is None, verified
-            did["lines of the audit, verified"] = verified.lines
     return did
 
 

@@ -79,14 +79,15 @@ def columns(url: str) -> list[object]:
     return [sorted(row[0] for row in databases().cluster.run(part, url=url)) for part in parts]
 
 
-def test_a_downgrade_by_one_revision_arrives_at_what_the_revision_before_made(migrated: str, empty: str) -> None:
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_a_downgrade_arrives_at_what_that_revision_made(migrated: str, empty: str, revision: str) -> None:
     def downgrade(conn: Connection) -> None:
         config = schema._config()
         config.attributes["connection"] = conn
-        command.downgrade(config, "0001")
+        command.downgrade(config, revision)
 
     schema._with_connection(migrated, downgrade)
-    schema.migrate(empty, "0001")
+    schema.migrate(empty, revision)
     assert columns(migrated) == columns(empty)
     schema.migrate(migrated)
     assert differences(migrated) == []

@@ -156,7 +156,8 @@ async def test_replicas_agree_on_the_time_and_no_sweep_believes_a_clock_that_is_
     ahead = replicas[1]
     assert await ahead.expire_artifacts(ExpireArtifacts(now=wrong, tombstone_until=wrong + DAY, limit=9)) == 0
     assert await ahead.reap_uploads(ReapUploads(now=wrong, limit=9)) == 0
-    assert await ahead.purge_records(PurgeRecords(now=wrong, limit=9)) == 0
+    purge = PurgeRecords(now=wrong, limit=9, audit_life=timedelta(minutes=30))
+    assert await ahead.purge_records(purge) == 0
     assert await ahead.dead_blobs(wrong, 9) == []
     assert isinstance(await ahead.find("acme", number_of(soon), true), FoundArtifact)
 

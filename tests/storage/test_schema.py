@@ -61,14 +61,15 @@ def test_a_downgrade_leaves_no_table_behind(database: Path) -> None:
     engine.dispose()
 
 
-def test_a_downgrade_by_one_revision_arrives_at_what_the_revision_before_made(database: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_a_downgrade_arrives_at_what_that_revision_made(database: Path, tmp_path: Path, revision: str) -> None:
     other = tmp_path / "other.db"
-    schema.migrate(sqlite_url(other), "0001")
+    schema.migrate(sqlite_url(other), revision)
     engine = writing_engine(sqlite_url(database))
     with engine.connect() as conn:
         config = schema._config()
         config.attributes["connection"] = conn
-        command.downgrade(config, "0001")
+        command.downgrade(config, revision)
     engine.dispose()
     assert ddl(database) == ddl(other)
     schema.migrate(sqlite_url(database))

@@ -94,8 +94,6 @@ ASKS: dict[str, Asks] = {
         Ask("POST", f"{ADMIN}retention/undo", json={"run": p.run}),
     ],
     "listUsage": _named("GET", f"{ADMIN}usage"),
-    "getAuditHead": lambda _: [Ask("GET", f"{ADMIN}audit/head")],
-    "verifyAudit": lambda _: [Ask("GET", f"{ADMIN}audit/verify")],
     "changeJob": lambda _: [Ask("PATCH", f"{ADMIN}retention/jobs/expire", json={"paused": True})],
     "getRetentionStatus": lambda _: [Ask("GET", f"{ADMIN}retention/status")],
 }

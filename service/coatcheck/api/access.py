@@ -65,8 +65,6 @@ NEEDED: Final[dict[str, str | None]] = {
     "GET /v1/admin/retention/status": ADMIN,
     "PATCH /v1/admin/retention/jobs/{name}": ADMIN,
     "GET /v1/admin/audit": ADMIN,
-    "GET /v1/admin/audit/verify": ADMIN,
-    "GET /v1/admin/audit/head": ADMIN,
     "GET /metrics": ADMIN,  # unless the settings open it
     "GET /v1/tools": None,
     "GET /v1/openapi.json": None,

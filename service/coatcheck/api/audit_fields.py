@@ -1,19 +1,17 @@
-"""What requests and answers about the audit say: their fields, with their bounds."""
+"""Requests and answers about the audit log: their fields, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from coatcheck.api.retention_fields import MAX_SEQ, Limit, Name, OneNamespace
 from coatcheck.core import ids
-from coatcheck.core.audit import Head, SealedAuditLine, unpack_numbers
-from coatcheck.usecases.audit_log import AuditVerification
+from coatcheck.core.audit import AuditLine
 
 
 class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of the audit's lines."""
+    """Query of the audit log."""
 
     namespace: OneNamespace | None = None
     run: Annotated[Name, Meta(description="Only lines of this run.")] | None = None
@@ -28,16 +26,8 @@ class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-class VerifyAuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of a verification."""
-
-    head: (
-        Annotated[str, Meta(description="A head that was kept elsewhere: the audit must have gone on from it.")] | None
-    ) = None
-
-
 class LineView(Struct, frozen=True, kw_only=True):
-    """A line of the audit, with all that its hash covers."""
+    """A line of the audit log."""
 
     seq: int
     at: datetime
@@ -51,93 +41,33 @@ class LineView(Struct, frozen=True, kw_only=True):
     bytes: int
     artifacts: Annotated[tuple[str, ...], Meta(description="Their IDs, all of them.")]
     details: dict[str, Any]
-    previous: str
-    hash: str
 
 
 class LinesView(Struct, frozen=True, kw_only=True):
-    """A page of the audit, the latest first."""
+    """A page of the audit log, the latest first."""
 
     items: tuple[LineView, ...]
     next: int | None
 
 
-class HeadView(Struct, frozen=True, kw_only=True):
-    """Where the audit ends."""
-
-    head: Annotated[str, Meta(description="The number of the last line, a colon, its hash.")]
-
-
-class BreachView(Struct, frozen=True, kw_only=True):
-    """Where the audit is not what was written."""
-
-    line: int
-    what: Annotated[
-        str,
-        Meta(description="`changed`, `missing`, `inserted`, `unlinked`, `truncated`, `head` or `not_kept`."),
-    ]
-    detail: str
-
-
-class VerifiedAuditView(Struct, frozen=True, kw_only=True):
-    """What a verification found."""
-
-    whole: bool
-    lines: Annotated[int, Meta(description="That follow each other as they were written, from the first on.")]
-    head: str
-    first_at: datetime | None
-    last_at: datetime | None
-    breach: BreachView | None
-    compared_with: str | None
-
-
-def line_view(entry: SealedAuditLine) -> LineView:
-    """A line of the audit."""
+def line_view(line: AuditLine) -> LineView:
+    """A line of the audit log."""
     return LineView(
-        seq=entry.seq,
-        at=entry.at,
-        action=entry.action,
-        actor=entry.actor,
-        key_id=entry.key_id,
-        namespace=entry.namespace,
-        reason=entry.reason,
-        run=entry.run_id,
-        count=entry.artifacts,
-        bytes=entry.size,
-        artifacts=tuple(map(ids.render, unpack_numbers(entry.numbers))),
-        details=_details(entry.details),
-        previous=entry.previous.hex(),
-        hash=entry.digest.hex(),
+        seq=line.seq,
+        at=line.at,
+        action=line.action,
+        actor=line.by.actor,
+        key_id=line.by.key_id,
+        namespace=line.namespace,
+        reason=line.reason,
+        run=line.by.run_id,
+        count=len(line.numbers),
+        bytes=line.size,
+        artifacts=tuple(map(ids.render, line.numbers)),
+        details=line.details,
     )
 
 
-def _details(text: str) -> dict[str, Any]:
-    """What a line says besides; of one that was tampered with, perhaps nothing."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return {}
-
-
-def lines_view(found: list[SealedAuditLine], limit: int) -> LinesView:
-    """A page of the audit."""
+def lines_view(found: list[AuditLine], limit: int) -> LinesView:
+    """A page of the audit log."""
     return LinesView(items=tuple(map(line_view, found)), next=found[-1].seq if len(found) == limit else None)
-
-
-def verified_view(verified: AuditVerification) -> VerifiedAuditView:
-    """What a verification found."""
-    breach = verified.breach
-    return VerifiedAuditView(
-        whole=breach is None,
-        lines=verified.lines,
-        head=str(verified.head),
-        first_at=verified.first_at,
-        last_at=verified.last_at,
-        breach=None if breach is None else BreachView(line=breach.seq, what=breach.what, detail=breach.detail),
-        compared_with=None if verified.kept is None else str(verified.kept),
-    )
-
-
-def head_view(head: Head) -> HeadView:
-    """Where the audit ends."""
-    return HeadView(head=str(head))

@@ -93,31 +93,9 @@ LIST_AUDIT: Final = Doc(
     tag=TAG,
     summary="The audit's lines",
     description=(
-        "The latest first. Every removal is in exactly one line, with all its artifacts. A line's hash is SHA-256 over "
-        "its fields and the hash before it, as docs/decisions/0031 spells them out."
+        "The latest first. Every removal is in exactly one line, with all its artifacts. A line is kept for 90 days, "
+        "or for as long as COATCHECK_AUDIT_TTL says."
     ),
     query=audit_fields.AuditQuery,
     answers=(DocumentedAnswer(status=200, description="A page.", model=audit_fields.LinesView),),
-)
-VERIFY_AUDIT: Final = Doc(
-    operation_id="verifyAudit",
-    tag=TAG,
-    summary="Verify the audit",
-    description=(
-        "Follows the chain from its first line to its head. A line that was changed, removed, inserted or moved shows, "
-        "and a missing end does. Who may change every row of the database can write a new chain, which only a head "
-        "that was kept elsewhere shows: give it as `head`. Needs a key of `*`."
-    ),
-    query=audit_fields.VerifyAuditQuery,
-    answers=(
-        DocumentedAnswer(status=200, description="Whole, or where it is not.", model=audit_fields.VerifiedAuditView),
-    ),
-)
-AUDIT_HEAD: Final = Doc(
-    operation_id="getAuditHead",
-    tag=TAG,
-    summary="The audit's head",
-    description="To be kept where who administers the database cannot write. Needs a key of `*`.",
-    answers=(DocumentedAnswer(status=200, description="The head.", model=audit_fields.HeadView),),
-    problems=(Code.INTEGRITY,),
 )

@@ -1,4 +1,4 @@
-"""Retention, put together: plan, run, undo, the audit; and runs that were interrupted, taken up again."""
+"""Retention, put together: plan, run, undo, the audit log; and runs that were interrupted, taken up again."""
 
 import asyncio
 import secrets
@@ -13,13 +13,12 @@ from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.audit_log import AuditLog
 from coatcheck.usecases.ingest_deps import IngestDeps
 from coatcheck.usecases.job_schedule import JobSchedule
-from coatcheck.usecases.maintenance import Maintenance
+from coatcheck.usecases.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.policies import Policies
-from coatcheck.usecases.run_retention import Chores, MaintenanceJobResult, RunRetention
+from coatcheck.usecases.run_retention import Chores, RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from coatcheck.usecases.verify_store import VerifyStore
 
@@ -35,7 +34,8 @@ def retention_desk(
     """Everything that administers retention."""
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
-    plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, settled=tidy.settled)
+    audit_life = timedelta(seconds=settings.audit_ttl)
+    plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, audit_life=audit_life, settled=tidy.settled)
     run = RunRetention(
         store.catalog,
         store.clock,
@@ -55,7 +55,6 @@ def retention_desk(
         planning=plan,
         running=run,
         undoing=undo,
-        trail=AuditLog(store.catalog),
         job_schedule=job_schedule,
     )
 
@@ -94,13 +93,6 @@ def _chores(store: Store, tidy: Maintenance) -> Chores:
         texts=store.catalog,
     )
 
-    async def sweep() -> MaintenanceJobResult:
-        swept = await tidy.sweep()
-        return MaintenanceJobResult(items=swept.items, bytes=swept.bytes)
-
-    async def purge() -> MaintenanceJobResult:
-        return MaintenanceJobResult(items=await tidy.purge())
-
     async def check(*, digests: bool) -> MaintenanceJobResult:
         audited = await audit(digests=digests)
         wrong = [f for f in audited.findings if not f.repaired]
@@ -110,8 +102,8 @@ def _chores(store: Store, tidy: Maintenance) -> Chores:
         return MaintenanceJobResult(items=len(wrong), bytes=audited.content, detail=f"{said}{first}"[:1000])
 
     return {
-        Job.SWEEP: sweep,
-        Job.PURGE: purge,
+        Job.SWEEP: tidy.sweep,
+        Job.PURGE: tidy.purge,
         Job.STORAGE: lambda: check(digests=False),
         Job.VERIFY: lambda: check(digests=True),
     }

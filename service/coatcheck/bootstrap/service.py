@@ -257,6 +257,7 @@ def _tidier(
         tombstone_life=timedelta(seconds=settings.tombstone_ttl),
         lives=policies.tombstone_lives,
         grace=timedelta(seconds=settings.grace_seconds),
+        audit_life=timedelta(seconds=settings.audit_ttl),
         note=note,
         leader=None if is_embedded(settings) else LeaderLease(secrets.token_hex(8), settings.sweep_seconds),
         job_schedule=job_schedule,

@@ -1,13 +1,13 @@
-"""`coatcheck audit`: list what was done, verify that nobody has changed it, print its head to keep elsewhere."""
+"""`coatcheck audit`: list what was done."""
 
 import json
 from typing import Any, Final
 
 import click
 
-from coatcheck.cli.exits import Exit, echo
+from coatcheck.cli.exits import echo
 from coatcheck.cli.http_client import ask, connect, service_options
-from coatcheck.cli.retention_text import line_text, verified_text
+from coatcheck.cli.retention_text import line_text
 
 _AUDIT: Final = "/v1/admin/audit"
 _PAGE: Final = 200
@@ -15,7 +15,7 @@ _PAGE: Final = 200
 
 @click.group()
 def audit() -> None:
-    """Who removed or changed what, when and why; and whether that record is whole."""
+    """Who removed or changed what, when and why."""
 
 
 @audit.command("list")
@@ -43,25 +43,3 @@ def list_(limit: int, service: str | None, key: str | None, as_json: bool, **whe
         echo(line_text(line))
     if not found:
         echo("No such lines.", err=True)
-
-
-@audit.command()
-@click.option("--head", help="A head that was kept elsewhere; the audit must have gone on from it.")
-@service_options
-def verify(head: str | None, service: str | None, key: str | None, as_json: bool) -> None:
-    """Verify every line. Exit code 1: the record is not whole."""
-    params = {} if head is None else {"head": head}
-    with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_AUDIT}/verify", params=params), client, whole=bool, lines=int, breach=object)
-    echo(json.dumps(found, indent=2) if as_json else verified_text(found))
-    if not found["whole"]:
-        raise SystemExit(Exit.NOTHING)
-
-
-@audit.command()
-@service_options
-def head(service: str | None, key: str | None, as_json: bool) -> None:
-    """Print where the audit ends, to be kept where who administers the database cannot write."""
-    with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_AUDIT}/head"), client, head=str)
-    echo(json.dumps(found, indent=2) if as_json else found["head"])

@@ -79,13 +79,15 @@ class MarkBlobCorrupt(Struct, frozen=True, kw_only=True):
 
 
 class PurgeRecords(Struct, frozen=True, kw_only=True):
-    """Drop up to `limit` tombstones, as many idempotency keys and sessions' accounts whose time is over.
+    """Drop up to `limit` tombstones whose time is over, as many idempotency keys, sessions' accounts and audit lines.
 
     Answers how many in all.
     """
 
     now: datetime
     limit: int
+    audit_life: timedelta | None = None
+    """How long audit lines are kept; None keeps them."""
 
 
 class TakeLease(Struct, frozen=True, kw_only=True):

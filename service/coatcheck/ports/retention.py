@@ -1,10 +1,9 @@
-"""Plans, runs and the audit."""
+"""Plans, runs and the audit log."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
-from coatcheck.core.audit import Head, SealedAuditLine
+from coatcheck.core.audit import AuditLine
 from coatcheck.core.retention.changes import (
     BeginRun,
     ClaimRun,
@@ -15,7 +14,6 @@ from coatcheck.core.retention.changes import (
     KeptPlan,
     LiveTotals,
     MarkJob,
-    NoteRound,
     OpenPlan,
     RemoveBatch,
     RemovedArtifact,
@@ -29,53 +27,56 @@ from coatcheck.ports.artifacts import IngestResult, UploadFenced
 
 
 class Retention(Protocol):
-    """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit."""
+    """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit log."""
 
     async def candidates(
-        self, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
+        self, namespace: str, /, criteria: Criteria, now: datetime, *, after: int, limit: int
     ) -> list[RetentionCandidate]:
         """What meets a job's criteria at this moment and is not held, in the order of the rows, behind one of them."""
         ...
 
-    async def samples(self, namespace: str, numbers: Sequence[int]) -> list[Sample]:
-        """Those of these artifacts that are there, as a plan shows them; in any order."""
+    async def sample(self, namespace: str, /, number: int) -> Sample | None:
+        """An artifact as a plan shows it; None when it is not there any more."""
         ...
 
-    async def first_expired(self, namespace: str, moment: datetime) -> datetime | None:
+    async def first_expired(self, namespace: str, /, moment: datetime) -> datetime | None:
         """When the first artifact of a namespace that has expired by a moment did; None when none has."""
         ...
 
-    async def held_back(self, namespace: str, criteria: Criteria, now: datetime) -> int:
+    async def held_back(self, namespace: str, /, criteria: Criteria, now: datetime) -> int:
         """How many artifacts meet the criteria and are held."""
         ...
 
     async def oldest_read(
-        self, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
+        self, namespace: str, /, moment: datetime, *, after: tuple[datetime, int], limit: int
     ) -> list[tuple[datetime, int, int]]:
         """What may be evicted, least recently read first: moment of the last read, row, bytes of content."""
         ...
 
-    async def live(self, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
+    async def live(self, namespace: str, /, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
         """What there is of a namespace behind a row, as far as `limit` rows; and where to go on, None at the end."""
         ...
 
-    async def items(self, job: Job, before: datetime) -> tuple[int, int]:
-        """What a job that removes no artifacts is about up to a moment: how many, and their stored bytes."""
+    async def items(self, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
+        """What a job that removes no artifacts is about up to a moment: how many, and their stored bytes.
+
+        A purge is about audit lines older than `audit_life`; None: about none of them.
+        """
         ...
 
     async def next_namespace(self, after: str) -> str | None:
         """The next namespace that has artifacts, in the order of names."""
         ...
 
-    async def open_plan(self, change: OpenPlan) -> None:
+    async def open_plan(self, change: OpenPlan, /) -> None:
         """Begin to keep a plan; see OpenPlan."""
         ...
 
-    async def keep_parts(self, change: KeepParts) -> None:
+    async def keep_parts(self, change: KeepParts, /) -> None:
         """Keep parts of it; see KeepParts."""
         ...
 
-    async def close_plan(self, change: ClosePlan) -> None:
+    async def close_plan(self, change: ClosePlan, /) -> None:
         """Have it found; see ClosePlan."""
         ...
 
@@ -87,24 +88,24 @@ class Retention(Protocol):
         """Parts of a plan, from one on."""
         ...
 
-    async def begin_run(self, change: BeginRun) -> RetentionRun:
+    async def begin_run(self, change: BeginRun, /) -> RetentionRun:
         """Begin a run; see BeginRun."""
         ...
 
-    async def claim_run(self, change: ClaimRun) -> RetentionRun | None:
+    async def claim_run(self, change: ClaimRun, /) -> RetentionRun | None:
         """Take up one that was left; see ClaimRun."""
         ...
 
-    async def remove_batch(self, change: RemoveBatch) -> RetentionRun | None:
+    async def remove_batch(self, change: RemoveBatch, /) -> RetentionRun | None:
         """Carry out a part of one; see RemoveBatch."""
         ...
 
-    async def end_run(self, change: EndRun) -> RetentionRun | None:
+    async def end_run(self, change: EndRun, /) -> RetentionRun | None:
         """End one; see EndRun."""
         ...
 
-    async def note_round(self, change: NoteRound) -> None:
-        """Sum up a round of the schedule; see NoteRound."""
+    async def note_round(self, change: RetentionRun, /) -> None:
+        """Add what a round of the schedule did, see `scheduled_round`, to the run of its job and hour."""
         ...
 
     async def run(self, run_id: str) -> RetentionRun | None:
@@ -123,11 +124,11 @@ class Retention(Protocol):
         """Runs that meet all conditions, the latest first; `before` is start and ID of the one to go on behind."""
         ...
 
-    async def set_job(self, change: SetJob) -> JobState:
+    async def set_job(self, change: SetJob, /) -> JobState:
         """Change a job of the schedule; see SetJob."""
         ...
 
-    async def mark_job(self, change: MarkJob) -> None:
+    async def mark_job(self, change: MarkJob, /) -> None:
         """Write down how it ran; see MarkJob."""
         ...
 
@@ -135,7 +136,7 @@ class Retention(Protocol):
         """Jobs that were changed or have run, by name."""
         ...
 
-    async def removed_artifact(self, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
+    async def removed_artifact(self, namespace: str, /, number: int, since: datetime) -> RemovedArtifact | None:
         """The last removal of an artifact after a moment; None when there is none."""
         ...
 
@@ -143,16 +144,12 @@ class Retention(Protocol):
         """What a run has removed after a moment, in the order of removal, behind one."""
         ...
 
-    async def restore_artifact(self, change: RestoreArtifact) -> IngestResult | UploadFenced | None:
+    async def restore_artifact(self, change: RestoreArtifact, /) -> IngestResult | UploadFenced | None:
         """Bring an artifact back; see RestoreArtifact."""
         ...
 
-    async def forget_removed(self, change: ForgetRemoved) -> int:
+    async def forget_removed(self, change: ForgetRemoved, /) -> int:
         """Give up what cannot be undone any more; see ForgetRemoved."""
-        ...
-
-    async def audit_lines(self, *, after: int, limit: int) -> list[SealedAuditLine]:
-        """Lines of the audit in their order, behind one."""
         ...
 
     async def find_audit_lines(
@@ -163,10 +160,6 @@ class Retention(Protocol):
         namespace: str | None = None,
         run_id: str | None = None,
         action: str | None = None,
-    ) -> list[SealedAuditLine]:
+    ) -> list[AuditLine]:
         """Lines that meet all conditions, the latest first. An action stands also for those that begin with it."""
-        ...
-
-    async def audit_head(self) -> Head | None:
-        """Where the audit says that it ends; None when somebody has removed that."""
         ...

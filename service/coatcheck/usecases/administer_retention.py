@@ -1,6 +1,6 @@
-"""Retention as administrators are allowed it: a key of one namespace plans, applies, undoes and reads the audit there.
+"""Retention as administrators may use it: a key of one namespace plans, applies, undoes and reads the audit log there.
 
-What is about the whole store needs a key of `*`: its plans, the schedule, whether the audit is whole.
+What is about the whole store needs a key of `*`: its plans and the schedule.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import By, Head, SealedAuditLine
+from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
 from coatcheck.core.retention import REMOVING, Job, JobScope, JobState, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.telemetry import Accounts, Overdue
-from coatcheck.usecases.audit_log import AuditLog, AuditVerification
 from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention, no_such_plan
@@ -49,7 +48,6 @@ class AdministerRetention:
     planning: PlanRetention
     running: RunRetention
     undoing: UndoRemoval
-    trail: AuditLog
     job_schedule: JobSchedule
 
     async def plan(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
@@ -72,7 +70,7 @@ class AdministerRetention:
         kept = await self.retention.kept_plan(digest, self.clock.now())
         if kept is not None and not (is_everywhere(caller) or kept.plan.scope.namespace == caller.namespace):
             raise no_such_plan()
-        return await self.running.apply(digest, confirm=confirm, by=_by(caller), wait=min(wait, MOST_WAIT))
+        return await self.running.apply(digest, confirm=confirm, by=By.of(caller), wait=min(wait, MOST_WAIT))
 
     async def run(self, caller: Caller, run_id: str) -> RetentionRun:
         """A run.
@@ -120,7 +118,7 @@ class AdministerRetention:
             CoatcheckError: `forbidden`, `invalid_request`.
         """
         require_everywhere(caller)
-        return await self.job_schedule.change(name, paused=paused, interval=interval, by=_by(caller))
+        return await self.job_schedule.change(name, paused=paused, interval=interval, by=By.of(caller))
 
     async def undo(self, caller: Caller, namespace: str | None, numbers: Sequence[int], ttl: int | None) -> UndoResult:
         """Bring back artifacts by their IDs.
@@ -131,7 +129,7 @@ class AdministerRetention:
         if not 1 <= len(numbers) <= LIMIT:
             raise CoatcheckError(Code.INVALID_REQUEST, f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
         named = administered(caller, namespace)
-        return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=_by(caller))
+        return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=By.of(caller))
 
     async def undo_run(self, caller: Caller, run_id: str, *, after: int, ttl: int | None) -> tuple[UndoResult, int]:
         """Bring back what a run has removed, a part of it; answers also where to go on.
@@ -140,7 +138,7 @@ class AdministerRetention:
             CoatcheckError: `run_not_found`.
         """
         await self.run(caller, run_id)
-        return await self.undoing.run(run_id, after=after, ttl=ttl, by=_by(caller))
+        return await self.undoing.run(run_id, after=after, ttl=ttl, by=By.of(caller))
 
     async def audit(
         self,
@@ -151,36 +149,16 @@ class AdministerRetention:
         limit: int,
         run_id: str | None,
         action: str | None,
-    ) -> list[SealedAuditLine]:
+    ) -> list[AuditLine]:
         """Lines of the audit, the latest first: of a namespace, or of all.
 
         Raises:
             CoatcheckError: `forbidden`.
         """
         own = namespace if is_everywhere(caller) else administered(caller, namespace)
-        return await self.trail.lines(before=before, limit=limit, namespace=own, run_id=run_id, action=action)
-
-    async def verify_audit(self, caller: Caller, kept: Head | None) -> AuditVerification:
-        """Whether the audit is whole.
-
-        Raises:
-            CoatcheckError: `forbidden` unless the caller administers the whole store.
-        """
-        require_everywhere(caller)
-        return await self.trail.verify(kept)
-
-    async def audit_head(self, caller: Caller) -> Head:
-        """Where the audit ends, to be kept elsewhere.
-
-        Raises:
-            CoatcheckError: `forbidden` unless the caller administers the whole store; `integrity`.
-        """
-        require_everywhere(caller)
-        return await self.trail.head()
-
-
-def _by(caller: Caller) -> By:
-    return By(caller.name, caller.key_id)
+        return await self.retention.find_audit_lines(
+            before=before, limit=limit, namespace=own, run_id=run_id, action=action
+        )
 
 
 def _allowed(caller: Caller, scope: JobScope) -> JobScope:

@@ -56,7 +56,7 @@ class EmptyNamespace:
         check_namespace(namespace)
         if not await self._decisions.usages(namespace):
             raise CoatcheckError(Code.NAMESPACE_NOT_FOUND, f"Nothing was ever stored in a namespace {namespace!r}.")
-        by = By(caller.name, caller.key_id)
+        by = By.of(caller)
         marked = await self._decisions.mark_namespace(
             MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=True, by=by)
         )

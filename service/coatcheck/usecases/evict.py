@@ -8,6 +8,7 @@ that a crash between the two has evicted for nothing, within the limits of the p
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final, Protocol, TypeVar
 
@@ -60,28 +61,21 @@ class NoQuota:
         return answer
 
 
+@dataclass(frozen=True)
 class Evict:
     """The step."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        policies: Policies,
-        note: Callable[[], Awaitable[None]],
-        *,
-        tombstone_life: timedelta,
-    ) -> None:
-        """Make the step; `note` writes down the reads of this process."""
-        self._catalog = catalog
-        self._clock = clock
-        self._policies = policies
-        self._note = note
-        self._life = tombstone_life
+    catalog: Catalog
+    clock: Clock
+    policies: Policies
+    note: Callable[[], Awaitable[None]]
+    """Writes down the reads of this process."""
+    _: KW_ONLY
+    tombstone_life: timedelta
 
     def room(self, namespace: str) -> QuotaLimits | None:
         """The most that a namespace may hold; None: without a limit."""
-        return self._policies.room(namespace)
+        return self.policies.room(namespace)
 
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
@@ -95,7 +89,7 @@ class Evict:
         for _ in range(_TRIES):
             if not isinstance(answer, QuotaExceeded):
                 return answer
-            if not await self._make(namespace, answer):
+            if answer.hopeless or await self._evict(namespace, answer) is None:
                 break
             answer = await change(self.room(namespace))
         if isinstance(answer, QuotaExceeded):
@@ -104,55 +98,49 @@ class Evict:
 
     async def relieve(self, namespace: str) -> int:
         """Evict what a namespace holds beyond its limits, where its policy says so; answers how many went."""
-        room = self.room(namespace)
-        if room is None:
+        if self.room(namespace) is None:
             return 0
-        usage = await self._catalog.usage_of(namespace)
-        full = QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)
-        return await self._evict(namespace, full) or 0
+        return await self._relieve(await self.catalog.usage_of(namespace))
 
     async def relieve_all(self, decisions: Decisions) -> int:
-        """The same for every namespace: where a limit was lowered, or kept views went over it. Answers how many went.
+        """Evict what namespaces hold beyond their limits; returns how many artifacts went.
+
+        Limits were lowered, or kept views went over them.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round goes on.
         """
         gone, after = 0, ""
-        while self._policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
+        while self.policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
             for usage in page:
-                room = self.room(usage.namespace)
-                if room is not None:
-                    gone += (
-                        await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0))
-                        or 0
-                    )
+                gone += await self._relieve(usage)
             after = page[-1].namespace
         return gone
 
-    async def _make(self, namespace: str, full: QuotaExceeded) -> bool:
-        """Whether trying again makes sense: there is room now, or has become some meanwhile."""
-        if full.hopeless:
-            return False
-        return await self._evict(namespace, full) is not None
+    async def _relieve(self, usage: Usage) -> int:
+        room = self.room(usage.namespace)
+        if room is None:
+            return 0
+        return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)) or 0
 
     async def _evict(self, namespace: str, full: QuotaExceeded) -> int | None:
         """How many went; None when what is needed cannot go, or nothing may."""
-        if not self._policies.evicts(namespace):
+        if not self.policies.evicts(namespace):
             return None
         if not (full.over_bytes or full.over_artifacts):
             return 0
-        await self._note()
+        await self.note()
         gone = 0
         while True:
-            now = self._clock.now()
-            evicted = await self._catalog.evict_artifacts(
+            now = self.clock.now()
+            evicted = await self.catalog.evict_artifacts(
                 EvictArtifacts(
                     namespace=namespace,
                     now=now,
                     room=full.room,
                     bytes=full.bytes,
                     artifacts=full.artifacts,
-                    tombstone_until=now + self._policies.tombstone_life(namespace, self._life),
+                    tombstone_until=now + self.policies.tombstone_life(namespace, self.tombstone_life),
                     limit=BATCH,
                 )
             )

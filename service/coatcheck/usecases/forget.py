@@ -76,7 +76,7 @@ class Forget:
                 number=number,
                 now=now,
                 tombstone_until=now + _life(self._policies, caller, self._life),
-                by=By(caller.name, caller.key_id),
+                by=By.of(caller),
             )
         )
 
@@ -128,7 +128,7 @@ class ForgetSession:
                     now=now,
                     tombstone_until=now + _life(self._policies, caller, self._life),
                     limit=BATCH,
-                    by=By(caller.name, caller.key_id),
+                    by=By.of(caller),
                 )
             )
             if isinstance(done, HoldConflict):

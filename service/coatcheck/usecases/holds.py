@@ -6,6 +6,7 @@ it. Crash story: each verb is one transaction, its line in the audit included.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -29,14 +30,14 @@ class HoldsPage(NamedTuple):
     after: str | None
 
 
+@dataclass(frozen=True)
 class Holds:
     """The verbs."""
 
-    def __init__(self, decisions: Decisions, clock: Clock, random: Callable[[int], bytes]) -> None:
-        """Make them; `random` gives so many bytes that were never given before."""
-        self._decisions = decisions
-        self._clock = clock
-        self._random = random
+    decisions: Decisions
+    clock: Clock
+    random: Callable[[int], bytes]
+    """Gives so many bytes that were never given before."""
 
     async def place(
         self,
@@ -67,11 +68,11 @@ class Holds:
         """
         if until is not None and life is not None:
             raise two_ends()
-        now = self._clock.now()
+        now = self.clock.now()
         until = until if life is None else now + life
         _check(reason, number, session, until, now)
         hold = Hold(
-            id=hold_id(self._random(_ID_BYTES)),
+            id=hold_id(self.random(_ID_BYTES)),
             namespace=administered(caller, namespace),
             session=session,
             number=number,
@@ -80,7 +81,7 @@ class Holds:
             at=now,
             until=until,
         )
-        placed = await self._decisions.place_hold(PlaceHold(hold=hold, by=_by(caller)))
+        placed = await self.decisions.place_hold(PlaceHold(hold=hold, by=By.of(caller)))
         if placed is None:
             raise not_found()
         if isinstance(placed, Gone):
@@ -94,8 +95,8 @@ class Holds:
             CoatcheckError: `hold_not_found`, also for one that is not the caller's to administer; `invalid_request`.
         """
         only = None if is_everywhere(caller) else caller.namespace
-        change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self._clock.now(), by=_by(caller))
-        released = await self._decisions.release_hold(change)
+        change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
+        released = await self.decisions.release_hold(change)
         if released is None:
             raise CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see theirs.")
         return released
@@ -111,7 +112,7 @@ class Holds:
         only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
         if after is not None and not is_hold_id(after):
             raise not_a_cursor()
-        found = await self._decisions.holds(only, after=after or "", limit=limit + 1)
+        found = await self.decisions.holds(only, after=after or "", limit=limit + 1)
         return HoldsPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
 
 
@@ -131,7 +132,3 @@ def two_ends() -> CoatcheckError:
 
 def _invalid(detail: str, field: str) -> CoatcheckError:
     return CoatcheckError(Code.INVALID_REQUEST, detail, field=field)
-
-
-def _by(caller: Caller) -> By:
-    return By(caller.name, caller.key_id)

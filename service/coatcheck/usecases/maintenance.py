@@ -10,14 +10,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.retention import hourly_run
-from coatcheck.core.retention.changes import ForgetRemoved, NoteRound
+from coatcheck.core.retention import hourly_run, scheduled_round
+from coatcheck.core.retention.changes import ForgetRemoved
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
@@ -61,15 +60,16 @@ class MaintenanceRound(Struct, frozen=True):
     removed: int = 0
     """Dead blobs whose bytes and rows are gone."""
     purged: int = 0
-    """Tombstones and idempotency keys that were forgotten."""
+    """Tombstones, idempotency keys, accounts and audit lines that were forgotten."""
 
 
-class MaintenanceJobCount(NamedTuple):
-    """What a job of a round did."""
+class MaintenanceJobResult(Struct, frozen=True):
+    """What a job that removes no artifacts has done, or a round of one that does."""
 
-    items: int
+    items: int = 0
     bytes: int = 0
     """As they were stored."""
+    detail: str = ""
 
 
 OTHERS = timedelta(seconds=5)
@@ -99,6 +99,7 @@ class Maintenance:
         tombstone_life: timedelta,
         lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
         grace: timedelta,
+        audit_life: timedelta | None = None,
         note: NoteReads | None = None,
         leader: LeaderLease | None = None,
         job_schedule: JobSchedule | None = None,
@@ -107,8 +108,8 @@ class Maintenance:
         """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours.
 
         `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
-        Without an agenda everything is due; without `retention` no runs are written down, and nothing is forgotten that
-        an undo would need.
+        Audit lines are kept for `audit_life`; None keeps them all. Without a schedule everything is due; without
+        `retention` no runs are written down, and nothing is forgotten that an undo would need.
         """
         self._agenda = job_schedule
         self._retention = retention
@@ -124,6 +125,7 @@ class Maintenance:
         self._life = tombstone_life
         self._lives = lives
         self._grace = grace
+        self._audit_life = audit_life
 
     async def __call__(self) -> MaintenanceRound:
         """Do everything that is due, in batches, and answer what was done."""
@@ -136,10 +138,10 @@ class Maintenance:
             until -= OTHERS
         due = _ALL if self._agenda is None else await self._agenda.due()
         tidied = MaintenanceRound(
-            expired=await self._do("expire", due, lambda: _drained(lambda: self._expire(until))),
-            reaped=await self._do("reap", due, lambda: _drained(self._reap)),
+            expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
+            reaped=await self._do("reap", due, lambda: _drain(self._reap)),
             removed=await self._do("sweep", due, self.sweep),
-            purged=await self._do("purge", due, lambda: _drained(self._purge)),
+            purged=await self._do("purge", due, self.purge),
         )
         if tidied.removed or tidied.purged:
             self._traces = True
@@ -157,15 +159,15 @@ class Maintenance:
         await self._note()
         return until if self._crew is None else until - OTHERS
 
-    async def purge(self) -> int:
-        """Forget what is over; answers how many records.
+    async def purge(self) -> MaintenanceJobResult:
+        """Forget the records that are over.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
         return await _drain(self._purge)
 
-    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobCount]]) -> int:
+    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobResult]]) -> int:
         """Do a job whose turn it is, and have it written down if there was something to do."""
         if job not in due:
             return 0
@@ -182,7 +184,7 @@ class Maintenance:
             # Expired artifacts were counted by the transactions that buried them.
             items = 0 if job == "expire" else done.items
             took = time.monotonic() - began
-            noted = NoteRound(job=job, now=self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
+            noted = scheduled_round(job, self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
             await self._retention.note_round(noted)
         return done.items
 
@@ -213,7 +215,7 @@ class Maintenance:
     async def _reap(self) -> int:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
-    async def sweep(self) -> MaintenanceJobCount:
+    async def sweep(self) -> MaintenanceJobResult:
         """Remove what has been dead for the grace; answers how many blobs, and how large they were as stored.
 
         What cannot be removed is passed by.
@@ -227,7 +229,7 @@ class Maintenance:
             # First: what can still be undone has its bytes.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
             retention = self._retention
-            if await _drain(lambda: retention.forget_removed(forget)):
+            if (await _drain(lambda: retention.forget_removed(forget))).items:
                 self._traces = True
         removed = size = 0
         stuck: dict[str, str] = {}
@@ -241,7 +243,7 @@ class Maintenance:
             removed += len(done)
             size += sum(blob.stored_size for blob in done)
         self._tell(stuck)
-        return MaintenanceJobCount(removed, size)
+        return MaintenanceJobResult(removed, size)
 
     async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
         """Whether a blob's bytes are gone, so that its row may go; its row's own bytes go with it."""
@@ -272,15 +274,11 @@ class Maintenance:
             log.info("the dead blobs that could not be removed are gone")
 
     async def _purge(self) -> int:
-        return await self._upkeep.purge_records(PurgeRecords(now=self._clock.now(), limit=BATCH))
+        purge = PurgeRecords(now=self._clock.now(), limit=BATCH, audit_life=self._audit_life)
+        return await self._upkeep.purge_records(purge)
 
 
-async def _drained(step: Callable[[], Awaitable[int]]) -> MaintenanceJobCount:
-    """The same as `_drain`, of what has no size."""
-    return MaintenanceJobCount(await _drain(step))
-
-
-async def _drain(step: Callable[[], Awaitable[int]]) -> int:
+async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
     """Repeat a step until it finds less than a full batch.
 
     Between two batches it rests for as long as the last one took: whoever stores something meanwhile finds the
@@ -292,5 +290,5 @@ async def _drain(step: Callable[[], Awaitable[int]]) -> int:
         done = await step()
         total += done
         if done < BATCH:
-            return total
+            return MaintenanceJobResult(total)
         await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST))

@@ -5,6 +5,7 @@ that was never finished is found by nobody and forgotten with the others.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -33,32 +34,21 @@ _AT_ONCE: Final = 64
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@dataclass(frozen=True)
 class PlanRetention:
     """The verb."""
 
-    def __init__(
-        self,
-        retention: Retention,
-        clock: Clock,
-        new_id: Callable[[], str],
-        *,
-        grace: timedelta,
-        settled: Callable[[], Awaitable[datetime]],
-    ) -> None:
-        """Make the verb.
-
-        Args:
-            retention: the catalogue.
-            clock: the time that decides.
-            new_id: makes names that are used once.
-            grace: how long removed bytes are kept.
-            settled: answers a moment up to which every read is in its row, so that what had expired by then stays so.
-        """
-        self._retention = retention
-        self._clock = clock
-        self._new_id = new_id
-        self._grace = grace
-        self._settled = settled
+    retention: Retention
+    clock: Clock
+    new_id: Callable[[], str]
+    """Makes names that are used once."""
+    _: KW_ONLY
+    grace: timedelta
+    """How long removed bytes are kept."""
+    audit_life: timedelta | None = None
+    """How long audit lines are kept; None: a purge removes none."""
+    settled: Callable[[], Awaitable[datetime]]
+    """Returns a moment up to which every read is in its row, so that what had expired by then stays so."""
 
     async def __call__(self, job: Job, scope: JobScope) -> RetentionPlan:
         """Plan it.
@@ -67,31 +57,29 @@ class PlanRetention:
             CoatcheckError: `invalid_request` for a scope that does not fit; `storage_unavailable`.
         """
         check_scope(job, scope)
-        moment = await self._settled() if job is Job.EXPIRE else self._clock.now()
-        plan_id = self._new_id()
+        moment = await self.settled() if job is Job.EXPIRE else self.clock.now()
+        plan_id = self.new_id()
         drafting = PlanBuilder(job, scope, moment)
         criteria = await self._criteria(job, scope, moment)
-        await self._retention.open_plan(
-            OpenPlan(plan_id=plan_id, job=job, scope=scope, criteria=criteria, until=moment + PLAN_LIFE)
+        await self.retention.open_plan(
+            OpenPlan(plan_id=plan_id, scope=scope, criteria=criteria, until=moment + PLAN_LIFE)
         )
         if job in REMOVING:
             live = await self._draft(plan_id, drafting, criteria)
             plan = drafting.plan(live.artifacts, live.bytes, await self._samples(drafting))
         else:
-            items, size = await self._retention.items(job, self._before(job, moment))
+            before = moment - self.grace if job is Job.SWEEP else moment
+            items, size = await self.retention.items(job, before, self.audit_life)
             plan = drafting.plan(0, 0, items=items, item_bytes=size)
-        await self._retention.close_plan(ClosePlan(plan_id=plan_id, plan=plan))
+        await self.retention.close_plan(ClosePlan(plan_id=plan_id, plan=plan))
         return plan
 
     async def live(self, scope: JobScope) -> LiveTotals:
         """What there is where a scope points."""
         total = LiveTotals()
-        async for namespace in self._namespaces(scope):
-            total = _sum(total, await self._live_of(namespace))
+        async for namespace in self._namespaces(scope.namespace):
+            total += await self._live_of(namespace)
         return total
-
-    def _before(self, job: Job, moment: datetime) -> datetime:
-        return moment - self._grace if job is Job.SWEEP else moment
 
     async def _criteria(self, job: Job, scope: JobScope, moment: datetime) -> Criteria:
         if job is not Job.EVICT:
@@ -107,7 +95,7 @@ class PlanRetention:
         artifacts_over = 0 if scope.max_artifacts is None else live.artifacts - scope.max_artifacts
         last = (_NEVER, 0)
         while bytes_over > 0 or artifacts_over > 0:
-            page = await self._retention.oldest_read(namespace, moment, after=last, limit=_PAGE)
+            page = await self.retention.oldest_read(namespace, moment, after=last, limit=_PAGE)
             for read_at, seq, size in page:
                 if bytes_over <= 0 and artifacts_over <= 0:
                     break
@@ -122,16 +110,15 @@ class PlanRetention:
         """Take every candidate, and keep the parts as they fill; answers what there is where they are."""
         total = LiveTotals()
         waiting: list[PlanPart] = []
-        scope = JobScope(namespace=criteria.namespace)
-        async for namespace in self._namespaces(scope):
-            total = _sum(total, await self._live_of(namespace))
-            drafting.held += await self._retention.held_back(namespace, criteria, criteria.moment)
+        async for namespace in self._namespaces(criteria.namespace):
+            total += await self._live_of(namespace)
+            drafting.held += await self.retention.held_back(namespace, criteria, criteria.moment)
             if criteria.job is Job.EXPIRE:
-                first = await self._retention.first_expired(namespace, criteria.moment)
+                first = await self.retention.first_expired(namespace, criteria.moment)
                 drafting.oldest = min(filter(None, (drafting.oldest, first)), default=None)
             after = 0
             while True:
-                page = await self._retention.candidates(namespace, criteria, criteria.moment, after=after, limit=_PAGE)
+                page = await self.retention.candidates(namespace, criteria, criteria.moment, after=after, limit=_PAGE)
                 waiting += drafting.take(namespace, page)
                 if len(waiting) >= _AT_ONCE:
                     await self._keep(plan_id, waiting)
@@ -143,39 +130,25 @@ class PlanRetention:
         return total
 
     async def _samples(self, drafting: PlanBuilder) -> list[Sample]:
-        by_namespace: dict[str, list[int]] = {}
-        for namespace, number in drafting.largest:
-            by_namespace.setdefault(namespace, []).append(number)
-        found = [
-            sample
-            for namespace, numbers in by_namespace.items()
-            for sample in await self._retention.samples(namespace, numbers)
-        ]
-        return sorted(found, key=lambda sample: (-sample.bytes, sample.namespace, sample.id))
+        found = [await self.retention.sample(namespace, number) for namespace, number in drafting.largest]
+        return [sample for sample in found if sample is not None]
 
     async def _keep(self, plan_id: str, waiting: list[PlanPart]) -> None:
         if waiting:
-            await self._retention.keep_parts(KeepParts(plan_id=plan_id, parts=tuple(waiting)))
+            await self.retention.keep_parts(KeepParts(plan_id=plan_id, parts=tuple(waiting)))
             waiting.clear()
 
     async def _live_of(self, namespace: str) -> LiveTotals:
         total, after = LiveTotals(), 0
         while True:
-            live, last = await self._retention.live(namespace, after=after, limit=_COUNTED)
-            total = _sum(total, live)
+            live, last = await self.retention.live(namespace, after=after, limit=_COUNTED)
+            total += live
             if last is None:
                 return total
             after = last
 
-    async def _namespaces(self, scope: JobScope) -> AsyncGenerator[str]:
-        if scope.namespace is not None:
-            yield scope.namespace
-            return
-        namespace = ""
-        while (following := await self._retention.next_namespace(namespace)) is not None:
-            namespace = following
+    async def _namespaces(self, only: str | None) -> AsyncGenerator[str]:
+        namespace = only or await self.retention.next_namespace("")
+        while namespace is not None:
             yield namespace
-
-
-def _sum(one: LiveTotals, other: LiveTotals) -> LiveTotals:
-    return LiveTotals(one.artifacts + other.artifacts, one.bytes + other.bytes)
+            namespace = None if only else await self.retention.next_namespace(namespace)

@@ -104,7 +104,7 @@ class Policies:
         _allow(caller, scope)
         check(scope, policy)
         version = await self._decisions.set_policy(
-            SetPolicy(scope=scope, policy=policy, now=self._clock.now(), by=_by(caller))
+            SetPolicy(scope=scope, policy=policy, now=self._clock.now(), by=By.of(caller))
         )
         await self.refresh()
         return version or 0
@@ -117,7 +117,7 @@ class Policies:
         """
         _allow(caller, scope)
         version = await self._decisions.set_policy(
-            SetPolicy(scope=scope, policy=None, now=self._clock.now(), by=_by(caller))
+            SetPolicy(scope=scope, policy=None, now=self._clock.now(), by=By.of(caller))
         )
         if version is None:
             raise not_found(scope)
@@ -183,7 +183,3 @@ def _allow(caller: Caller, scope: PolicyScope) -> None:
         require_everywhere(caller)
     else:
         administered(caller, scope.namespace)
-
-
-def _by(caller: Caller) -> By:
-    return By(caller.name, caller.key_id)

@@ -1,6 +1,6 @@
 """Apply a plan: check that it still describes what is there, begin a run, and carry it out part by part.
 
-Crash story: a part is one transaction, which buries its artifacts, writes the audit's line and moves the run on. A run
+Crash story: a part is one transaction, which removes its artifacts, writes the audit's line and moves the run on. A run
 whose worker is gone is taken up by any process once its lease has passed, at the part where it was left; a worker that
 was only slow finds its part done. Nothing outside of the plan is ever removed: a part names its artifacts.
 """
@@ -9,17 +9,17 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from msgspec import Struct
-
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, RetentionRun, check_share, check_still, run_id
+from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, RetentionRun, check_share, check_still
 from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
+from coatcheck.usecases.maintenance import MaintenanceJobResult
 from coatcheck.usecases.plan_retention import PlanRetention
 
 log = logging.getLogger(__name__)
@@ -33,58 +33,32 @@ _PARTS: Final = 20
 """Parts that are compared at once with what is there: 10,000 artifacts."""
 _PAGE: Final = 5_000
 
-
-class MaintenanceJobResult(Struct, frozen=True, kw_only=True):
-    """What a job that removes no artifacts has done."""
-
-    items: int
-    bytes: int = 0
-    detail: str = ""
-
-
-Chores = Mapping[Job, Callable[[], Awaitable[MaintenanceJobResult]]]
+Chore = Callable[[], Awaitable[MaintenanceJobResult]]
+Chores = Mapping[Job, Chore]
 Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
 
 
+@dataclass(eq=False)
 class RunRetention:
     """The verbs."""
 
-    def __init__(
-        self,
-        retention: Retention,
-        clock: Clock,
-        plan: PlanRetention,
-        new_id: Callable[[], str],
-        *,
-        me: str,
-        tombstone_life: timedelta,
-        lives: Lives = lambda life: (life, {}),
-        chores: Chores | None = None,
-        alone: bool = False,
-    ) -> None:
-        """Make the verbs.
-
-        Args:
-            retention: the catalogue.
-            clock: the time that decides.
-            plan: tells what there is.
-            new_id: makes names that are used once.
-            me: a name that no other process has.
-            tombstone_life: how long tombstones last.
-            lives: how long they last by the policies: where no namespace is named, and in those that are.
-            chores: do what removes no artifacts.
-            alone: whether no other process has the store, so that a run that was left can be taken up at once.
-        """
-        self._alone = alone
-        self._retention = retention
-        self._clock = clock
-        self._plan = plan
-        self._new_id = new_id
-        self._me = me
-        self._life = tombstone_life
-        self._lives = lives
-        self._chores = chores or {}
-        self._working: dict[str, asyncio.Task[None]] = {}
+    retention: Retention
+    clock: Clock
+    plan: PlanRetention
+    """Tells what there is."""
+    new_id: Callable[[], str]
+    """Makes names that are used once."""
+    _: KW_ONLY
+    me: str
+    """A name that no other process has."""
+    tombstone_life: timedelta
+    lives: Lives = lambda life: (life, {})
+    """How long tombstones last by the policies: where no namespace is named, and in those that are."""
+    chores: Chores = field(default_factory=dict[Job, Chore])
+    """Do what removes no artifacts."""
+    alone: bool = False
+    """Whether no other process has the store, so that a run that was left can be taken up at once."""
+    _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"], init=False)
 
     async def apply(self, digest: str, *, confirm: bool, by: By, wait: float = 0.0) -> RetentionRun:
         """Begin to carry out a plan, or answer the run that is at it; waits so many seconds for its end.
@@ -93,15 +67,15 @@ class RunRetention:
             CoatcheckError: `plan_changed` when there is no such plan any more, or too little of it is left;
                 `confirmation_needed` when it would remove a large part of what there is; `storage_unavailable`.
         """
-        now = self._clock.now()
-        kept = await self._retention.kept_plan(digest, now)
+        now = self.clock.now()
+        kept = await self.retention.kept_plan(digest, now)
         if kept is None:
             raise no_such_plan()
         if kept.plan.job in REMOVING:
             check_still(kept.plan, *await self._still(kept))
-            check_share(kept.plan, (await self._plan.live(kept.plan.scope)).bytes, confirm=confirm)
+            check_share(kept.plan, (await self.plan.live(kept.plan.scope)).bytes, confirm=confirm)
         run = RetentionRun(
-            id=run_id(self._new_id()),
+            id=f"run_{self.new_id()}",
             job=kept.plan.job.value,
             scope=kept.plan.scope,
             actor=by.actor,
@@ -115,7 +89,7 @@ class RunRetention:
             parts=kept.parts,
         )
         lease = _LEASE if kept.plan.job in REMOVING else _CHORE_LEASE
-        begun = await self._retention.begin_run(BeginRun(run=run, worker=self._me, lease_until=now + lease))
+        begun = await self.retention.begin_run(BeginRun(run=run, worker=self.me, lease_until=now + lease))
         if begun.id == run.id:
             self._start(begun)
         return await self._ended(begun, wait)
@@ -126,15 +100,15 @@ class RunRetention:
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
-        if self._alone:
+        if self.alone:
             # Nobody else can be at them: whoever was is gone, whatever its leases say.
-            left = await self._retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
-            self._alone = False
+            left = await self.retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
+            self.alone = False
             return sum([self._take_up(run) for run in left])
         taken = 0
         while True:
-            now = self._clock.now()
-            run = await self._retention.claim_run(ClaimRun(worker=self._me, now=now, lease_until=now + _LEASE))
+            now = self.clock.now()
+            run = await self.retention.claim_run(ClaimRun(worker=self.me, now=now, lease_until=now + _LEASE))
             if run is None:
                 return taken
             taken += self._take_up(run)
@@ -156,7 +130,11 @@ class RunRetention:
         began = time.monotonic()
         job = Job(run.job)
         if job not in REMOVING:
-            await self._do(run, self._chores.get(job), began)
+            chore = self.chores.get(job)
+            if chore is None:
+                await self._end(run, Outcome.FAILED, began, MaintenanceJobResult(detail="This service cannot do it."))
+            else:
+                await self._end(run, Outcome.FINISHED, began, await chore())
             return
         now: RetentionRun | None = run
         while now is not None and now.outcome is Outcome.RUNNING and now.next_part < now.parts:
@@ -164,7 +142,7 @@ class RunRetention:
         if now is None or now.outcome is not Outcome.RUNNING:
             return
         detail = f"{now.left:,} of its artifacts were gone, pinned, held or changed by then." if now.left else ""
-        await self._end(now, Outcome.FINISHED, detail, began)
+        await self._end(now, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
         """Let what is under way go on for so long; the rest is taken up again after its lease."""
@@ -177,13 +155,13 @@ class RunRetention:
             await asyncio.wait(left)
 
     async def _part(self, run: RetentionRun) -> RetentionRun | None:
-        now = self._clock.now()
-        life, own = self._lives(self._life)
-        return await self._retention.remove_batch(
+        now = self.clock.now()
+        life, own = self.lives(self.tombstone_life)
+        return await self.retention.remove_batch(
             RemoveBatch(
                 run_id=run.id,
                 part=run.next_part,
-                worker=self._me,
+                worker=self.me,
                 now=now,
                 lease_until=now + _LEASE,
                 tombstone_until=now + life,
@@ -191,26 +169,15 @@ class RunRetention:
             )
         )
 
-    async def _do(
-        self, run: RetentionRun, chore: Callable[[], Awaitable[MaintenanceJobResult]] | None, began: float
-    ) -> None:
-        if chore is None:
-            await self._end(run, Outcome.FAILED, "This service cannot do it.", began)
-            return
-        done = await chore()
-        await self._end(run, Outcome.FINISHED, done.detail, began, done)
-
-    async def _end(
-        self, run: RetentionRun, outcome: Outcome, detail: str, began: float, done: MaintenanceJobResult | None = None
-    ) -> None:
-        await self._retention.end_run(
+    async def _end(self, run: RetentionRun, outcome: Outcome, began: float, done: MaintenanceJobResult) -> None:
+        await self.retention.end_run(
             EndRun(
                 run_id=run.id,
-                now=self._clock.now(),
+                now=self.clock.now(),
                 outcome=outcome,
-                detail=detail,
-                items=0 if done is None else done.items,
-                bytes=0 if done is None else done.bytes,
+                detail=done.detail,
+                items=done.items,
+                bytes=done.bytes,
                 busy_seconds=time.monotonic() - began,
             )
         )
@@ -228,7 +195,8 @@ class RunRetention:
         except Exception:
             log.exception("run %s failed", run.id)
             try:
-                await self._end(run, Outcome.FAILED, "An error of the service; see its log.", time.monotonic())
+                failure = MaintenanceJobResult(detail="An error of the service; see its log.")
+                await self._end(run, Outcome.FAILED, time.monotonic(), failure)
             except CoatcheckError as error:
                 log.warning("run %s could not be ended: %s", run.id, error.detail)
 
@@ -236,7 +204,7 @@ class RunRetention:
         task = self._working.get(run.id)
         if task is not None and wait > 0:
             await asyncio.wait([task], timeout=wait)
-        return await self._retention.run(run.id) or run
+        return await self.retention.run(run.id) or run
 
     async def _still(self, kept: KeptPlan) -> tuple[int, int]:
         """How many of a plan's artifacts meet its criteria now, and their bytes."""
@@ -245,8 +213,8 @@ class RunRetention:
             members = {number for part in parts for number in unpack_numbers(part.numbers)}
             after, last = parts[0].first_seq - 1, parts[-1].last_seq
             while after < last:
-                page = await self._retention.candidates(
-                    parts[0].namespace, kept.criteria, self._clock.now(), after=after, limit=_PAGE
+                page = await self.retention.candidates(
+                    parts[0].namespace, kept.criteria, self.clock.now(), after=after, limit=_PAGE
                 )
                 there = [each for each in page if each.seq <= last and each.number in members]
                 artifacts += len(there)
@@ -260,7 +228,7 @@ class RunRetention:
         """The parts of a plan, some of one namespace at a time."""
         first = 0
         while first < kept.parts:
-            found = await self._retention.plan_parts(kept.id, first=first, limit=_PARTS)
+            found = await self.retention.plan_parts(kept.id, first=first, limit=_PARTS)
             if not found:
                 return
             group = [part for part in found if part.namespace == found[0].namespace]

@@ -8,13 +8,15 @@ takes; afterwards there is the artifact, and nothing is left to be undone.
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, Caller
+from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.payload_encoder import PayloadEncoder
@@ -52,14 +54,15 @@ class UndoFailure(Struct, frozen=True):
     detail: str
 
 
+@dataclass(frozen=True)
 class UndoRemoval:
     """The verb."""
 
-    def __init__(self, retention: Retention, deps: IngestDeps, open_content: OpenContent, *, grace: timedelta) -> None:
-        self._retention = retention
-        self._deps = deps
-        self._open = open_content
-        self._grace = grace
+    retention: Retention
+    deps: IngestDeps
+    open_content: OpenContent
+    _: KW_ONLY
+    grace: timedelta
 
     async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> UndoResult:
         """Bring back artifacts by their IDs, at most LIMIT.
@@ -74,67 +77,62 @@ class UndoRemoval:
             CoatcheckError: `storage_unavailable`, `storage_full`. What one artifact cannot is said of it.
         """
         since = self._since()
-        found = [(number, await self._retention.removed_artifact(namespace, number, since)) for number in numbers]
-        there: list[str] = []
-        lost: list[UndoFailure] = []
-        for number in (number for number, removed in found if removed is None):
-            if await self._is_live(namespace, number):
-                there.append(ids.render(number))
-            else:
-                lost.append(UndoFailure(ids.render(number), *_too_late(self._grace)))
-        removals = [removed for _, removed in found if removed is not None]
-        return await self._all(removals, lost, there, ttl=ttl, by=by)
+        found = [(number, await self.retention.removed_artifact(namespace, number, since)) for number in numbers]
+        return await self._all(namespace, found, ttl, by)
 
     async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
         """Bring back what a run removed, LIMIT at a time; answers also where to go on.
 
         Raises:
-            CoatcheckError: as for artifacts; `run_not_found`.
+            CoatcheckError: as for artifacts.
         """
-        if await self._retention.run(run_id) is None:
-            raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}.")
-        found = await self._retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
-        undone = await self._all(found[:LIMIT], [], [], ttl=ttl, by=by)
+        found = await self.retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
         more = len(found) > LIMIT
-        last = found[LIMIT - 1].seq if more else 0
-        return UndoResult(restored=undone.restored, there=undone.there, failed=undone.failed, more=more), last
+        undone = await self._all("", [(removed.number, removed) for removed in found[:LIMIT]], ttl, by)
+        return replace(undone, more=more), found[LIMIT - 1].seq if more else 0
 
     def _since(self) -> datetime:
-        return self._deps.clock.now() - self._grace
-
-    async def _is_live(self, namespace: str, number: int) -> bool:
-        """Whether an artifact of which no removal is known is there, as one is that was brought back before."""
-        found = await self._deps.catalog.find(namespace, number, self._deps.clock.now())
-        return isinstance(found, FoundArtifact)
+        return self.deps.clock.now() - self.grace
 
     async def _all(
-        self, found: Sequence[RemovedArtifact], failed: list[UndoFailure], there: list[str], *, ttl: int | None, by: By
+        self, namespace: str, found: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
     ) -> UndoResult:
-        """Bring these back; answers them beside those that are known to have failed and to be there."""
+        """Bring artifacts back by their numbers and removals; the namespace is theirs that have no removal."""
         room = asyncio.Semaphore(_AT_ONCE)
         restored: list[str] = []
+        there: list[str] = []
+        failed: list[UndoFailure] = []
 
-        async def one(removed: RemovedArtifact) -> None:
+        async def one(number: int, removed: RemovedArtifact | None) -> None:
+            name = ids.render(number)
             async with room:
-                name = ids.render(removed.number)
                 try:
-                    answer = await self._one(removed, ttl, by)
+                    back = await (
+                        self._expect_there(namespace, number) if removed is None else self._one(removed, ttl, by)
+                    )
                 except CoatcheckError as error:
                     failed.append(UndoFailure(name, error.code.value, error.detail))
                 else:
-                    (restored if answer.created else there).append(name)
+                    (restored if back else there).append(name)
 
         # Never cut off half-way: the fate of the copies depends on the commit.
-        await asyncio.shield(asyncio.gather(*(one(removed) for removed in found)))
-        return UndoResult(
-            restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(sorted(failed, key=_by_id))
-        )
+        await asyncio.shield(asyncio.gather(*(one(number, removed) for number, removed in found)))
+        failed.sort(key=lambda failure: failure.id)
+        return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed))
 
-    async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> IngestResult:
+    async def _expect_there(self, namespace: str, number: int) -> bool:
+        """False where an artifact without a known removal is there, as one that was brought back before; else raise."""
+        found = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
+        if isinstance(found, FoundArtifact):
+            return False
+        raise self._too_late()
+
+    async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> bool:
+        """Whether an artifact came back; False: it is there already."""
         artifact = removed.artifact
         if artifact is None:
-            raise CoatcheckError(*_too_late(self._grace))
-        now = self._deps.clock.now()
+            raise self._too_late()
+        now = self.deps.clock.now()
         over = artifact.expires_at is not None and artifact.expires_at <= now
         if over and ttl is None:
             raise CoatcheckError(
@@ -144,9 +142,15 @@ class UndoRemoval:
             )
         async with AsyncExitStack() as stack:
             payload = await self._copy(stack, removed.namespace, artifact.blob)
-            views = [(each, await self._copied(stack, removed.namespace, each.blob)) for each in removed.views]
             blob, inline = payload.blob()
-            receptions = [payload, *(copy for _, copy in views if copy is not None)]
+            copies = [payload]
+            views: list[RestoredView] = []
+            for each in removed.views:
+                if each.blob is None:
+                    views.append(RestoredView(each.view.name, None, None))
+                    continue
+                copies.append(await self._copy(stack, removed.namespace, each.blob))
+                views.append(RestoredView(each.view.name, *copies[-1].blob()))
             change = RestoreArtifact(
                 namespace=removed.namespace,
                 number=removed.number,
@@ -155,41 +159,33 @@ class UndoRemoval:
                 ttl=ttl if over else None,
                 blob=blob,
                 inline=inline,
-                views=tuple(
-                    RestoredView(each.view.name, *((None, None) if copy is None else copy.blob()))
-                    for each, copy in views
-                ),
+                views=tuple(views),
                 by=by,
                 since=self._since(),
             )
-            return await self._commit(receptions, change, artifact)
+            return (await self._commit(copies, change)).created
 
-    async def _commit(
-        self, receptions: list[UploadSession], change: RestoreArtifact, artifact: Artifact
-    ) -> IngestResult:
+    async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
         async def restored() -> IngestResult:
-            answer = await self._retention.restore_artifact(change)
+            answer = await self.retention.restore_artifact(change)
             if isinstance(answer, UploadFenced):
                 raise fenced()
             if answer is None:
-                raise CoatcheckError(*_too_late(self._grace), id=artifact.id)
+                raise self._too_late()
             # A copy that was not needed is a dead blob's now, and the sweep's: nobody else removes it.
             return IngestResult(answer.artifact, created=answer.created, blob_used=True)
 
         commit = restored()
-        for reception in receptions:
-            commit = reception.settled(commit)
+        for copy in copies:
+            commit = copy.settled(commit)
         return await commit
-
-    async def _copied(self, stack: AsyncExitStack, namespace: str, blob: Blob | None) -> UploadSession | None:
-        return None if blob is None else await self._copy(stack, namespace, blob)
 
     async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
         """Store a blob's content again, durably; what differs from what was stored is refused."""
-        content = await self._open.of_blob(namespace, blob)
-        intake = PayloadEncoder(self._deps.tokenizer)
+        content = await self.open_content.of_blob(namespace, blob)
+        intake = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)
-        reception = await stack.enter_async_context(UploadSession(self._deps, caller, intake, limited=False))
+        reception = await stack.enter_async_context(UploadSession(self.deps, caller, intake, limited=False))
         last = max(0, (content.size - 1) // BLOCK * BLOCK)
         for at in range(0, last, BLOCK):
             await reception.take(await content.read(at, at + BLOCK))
@@ -201,15 +197,10 @@ class UndoRemoval:
             raise CoatcheckError(Code.INTEGRITY, "The bytes that are there are not those that were stored.")
         return reception
 
-
-def _too_late(grace: timedelta) -> tuple[Code, str]:
-    seconds = f"{grace.total_seconds():,.0f} s"
-    detail = (
-        f"It cannot be brought back: nothing of this ID was removed within the last {seconds}, or its bytes have been "
-        "swept. That time is the grace of the sweep, COATCHECK_GRACE_SECONDS."
-    )
-    return Code.ARTIFACT_GONE, detail
-
-
-def _by_id(failure: UndoFailure) -> str:
-    return failure.id
+    def _too_late(self) -> CoatcheckError:
+        seconds = f"{self.grace.total_seconds():,.0f} s"
+        return CoatcheckError(
+            Code.ARTIFACT_GONE,
+            f"It cannot be brought back: nothing of this ID was removed within the last {seconds}, or its bytes have "
+            "been swept. That time is the grace of the sweep, COATCHECK_GRACE_SECONDS.",
+        )

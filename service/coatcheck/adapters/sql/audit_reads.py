@@ -1,43 +1,45 @@
-"""The audit's lines and its head, as they are stored. It judges nothing: `core/audit` verifies."""
+"""The audit log's lines, as they are stored."""
 
-from typing import Any, Final
+from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, or_, select
 
-from coatcheck.adapters.sql.tables import audit, audit_head
-from coatcheck.core.audit import Head, SealedAuditLine
-
-_ENTRY: Final[list[Any]] = [audit.c[name] for name in SealedAuditLine.__struct_fields__]
-
-
-def audit_lines(conn: Connection, after: int, limit: int) -> list[SealedAuditLine]:
-    """Lines in their order, behind one."""
-    statement: Any = select(*_ENTRY).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
-    return [SealedAuditLine(**row) for row in conn.execute(statement).mappings()]
+from coatcheck.adapters.sql.tables import audit_log
+from coatcheck.core.audit import AuditLine, By, unpack_numbers
 
 
 def find_lines(
     conn: Connection,
-    before: int | None,
+    *,
+    before: int | None = None,
     limit: int,
-    namespace: str | None,
-    run_id: str | None,
-    action: str | None,
-) -> list[SealedAuditLine]:
+    namespace: str | None = None,
+    run_id: str | None = None,
+    action: str | None = None,
+) -> list[AuditLine]:
     """Lines that meet all conditions, the latest first."""
-    statement: Any = select(*_ENTRY).order_by(audit.c.seq.desc()).limit(limit)
+    statement: Any = select(audit_log).order_by(audit_log.c.seq.desc()).limit(limit)
     if before is not None:
-        statement = statement.where(audit.c.seq < before)
+        statement = statement.where(audit_log.c.seq < before)
     if namespace is not None:
-        statement = statement.where(audit.c.namespace == namespace)
+        statement = statement.where(audit_log.c.namespace == namespace)
     if run_id is not None:
-        statement = statement.where(audit.c.run_id == run_id)
+        statement = statement.where(audit_log.c.run_id == run_id)
     if action is not None:
-        statement = statement.where(or_(audit.c.action == action, audit.c.action.startswith(f"{action}.")))
-    return [SealedAuditLine(**row) for row in conn.execute(statement).mappings()]
+        statement = statement.where(or_(audit_log.c.action == action, audit_log.c.action.startswith(f"{action}.")))
+    return [_line(row) for row in conn.execute(statement)]
 
 
-def head(conn: Connection) -> Head | None:
-    """Where the chain says that it ends."""
-    row = conn.execute(select(audit_head.c.seq, audit_head.c.digest)).first()
-    return None if row is None else Head(row.seq, row.digest)
+def _line(row: Any) -> AuditLine:  # noqa: ANN401 - a row of `audit_log`
+    return AuditLine(
+        seq=row.seq,
+        at=row.at,
+        action=row.action,
+        by=By(row.actor, row.key_id, row.run_id),
+        namespace=row.namespace,
+        reason=row.reason,
+        size=row.size,
+        numbers=unpack_numbers(row.numbers),
+        details=msgspec.json.decode(row.details),
+    )

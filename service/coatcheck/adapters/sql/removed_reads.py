@@ -62,7 +62,7 @@ def removed_artifact(conn: Connection, namespace: str, number: int, since: datet
     return None if row is None else _removed(conn, row)
 
 
-def removed_by_run(conn: Connection, run_id: str, since: datetime, after: int, limit: int) -> list[RemovedArtifact]:
+def removed_by_run(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
     """What a run has removed and can be undone, behind a row of it."""
     found = conn.execute(_OF_RUN, {"run": run_id, "since": since, "after": after, "limit": limit}).all()
     return [_removed(conn, row) for row in found]

@@ -3,8 +3,7 @@
 Questions about many rows are asked in pages by row number, so that none of them keeps a connection for long.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -22,13 +21,14 @@ from sqlalchemy import (
 )
 
 from coatcheck.adapters.sql import run_rows
-from coatcheck.adapters.sql.changes import holds
+from coatcheck.adapters.sql.changes import audit, holds
 from coatcheck.adapters.sql.changes.retention_conditions import belongs, values_of
 from coatcheck.adapters.sql.changes.tombstone import is_live
 from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import (
     artifacts,
+    audit_log,
     blobs,
     idempotency_keys,
     jobs,
@@ -80,15 +80,14 @@ def _candidates(job: Job, *, look: bool) -> Prepared:
 
 
 _CANDIDATES = {(job, look): _candidates(job, look=look) for job in REMOVING for look in (False, True)}
-_SAMPLES = select(
-    artifacts.c.number,
-    blobs.c.size,
-    artifacts.c.kind,
-    artifacts.c.tool_name,
-    artifacts.c.session,
-    artifacts.c.created_at,
-    artifacts.c.expires_at,
-).join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+_SAMPLE = (
+    select(
+        blobs.c.size.label("bytes"),
+        *(artifacts.c[name] for name in ("namespace", "kind", "tool_name", "session", "created_at", "expires_at")),
+    )
+    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == bindparam("number", type_=BigInteger()))
+)
 _FIRST_EXPIRED = (
     select(artifacts.c.expires_at)
     .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.expires_at <= bindparam("moment", type_=UtcDateTime))
@@ -132,7 +131,7 @@ _LIVE = Prepared(
 
 
 def candidates(
-    conn: Connection, namespace: str, criteria: Criteria, now: datetime, after: int, limit: int
+    conn: Connection, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
 ) -> list[RetentionCandidate]:
     """Artifacts of a namespace that a job would remove, behind a row."""
     values = {"namespace": namespace, "after": after, "limit": limit, "now": now, **values_of(criteria)}
@@ -142,22 +141,10 @@ def candidates(
     return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
 
 
-def samples(conn: Connection, namespace: str, numbers: Sequence[int]) -> list[Sample]:
-    """Some artifacts of a namespace, as a plan shows them."""
-    statement = _SAMPLES.where(artifacts.c.namespace == namespace, artifacts.c.number.in_(numbers))
-    return [
-        Sample(
-            id=ids.render(row.number),
-            namespace=namespace,
-            bytes=row.size,
-            kind=row.kind,
-            tool_name=row.tool_name,
-            session=row.session,
-            created_at=row.created_at,
-            expires_at=row.expires_at,
-        )
-        for row in conn.execute(statement)
-    ]
+def sample(conn: Connection, namespace: str, number: int) -> Sample | None:
+    """An artifact of a namespace, as a plan shows it."""
+    row = conn.execute(_SAMPLE, {"namespace": namespace, "number": number}).mappings().first()
+    return None if row is None else Sample(id=ids.render(number), **row)
 
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
@@ -166,7 +153,7 @@ def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetim
     return found
 
 
-def held(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
+def held_back(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
     """How many it would remove were they not held."""
     if conn.execute(_ANY_HOLD).first() is None:
         return 0
@@ -177,7 +164,7 @@ def held(conn: Connection, namespace: str, criteria: Criteria, now: datetime) ->
 
 
 def oldest_read(
-    conn: Connection, namespace: str, moment: datetime, after: tuple[datetime, int], limit: int
+    conn: Connection, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
 ) -> list[tuple[datetime, int, int]]:
     """What may be evicted, least recently read first: moment of the last read, row, bytes."""
     values = {
@@ -191,7 +178,7 @@ def oldest_read(
     return [(row[0], row[1], row[2]) for row in _OLDEST_READ.rows(conn, values)]
 
 
-def live(conn: Connection, namespace: str, after: int, limit: int) -> tuple[LiveTotals, int | None]:
+def live(conn: Connection, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
     """What there is of a namespace behind a row, as far as `limit` rows, and where to go on."""
     count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
     return LiveTotals(count, int(size)), (last if count == limit else None)
@@ -202,13 +189,16 @@ _DEAD = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).wh
 )
 _OLD_TOMBSTONES = select(func.count()).select_from(tombstones).where(tombstones.c.until <= by_now(_NOW))
 _OLD_KEYS = select(func.count()).select_from(idempotency_keys).where(idempotency_keys.c.expires_at <= by_now(_NOW))
+_OLD_LINES = select(func.count()).select_from(audit_log).where(audit.IS_OLD)
 _ALL = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).where(blobs.c.dead_at.is_(None))
 
 
-def items(conn: Connection, job: Job, before: datetime) -> tuple[int, int]:
+def items(conn: Connection, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
     """What a job that removes no artifacts is about: how many, and their stored bytes."""
     if job is Job.PURGE:
-        records = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
+        records: int = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
+        if audit_life is not None:
+            records += conn.execute(_OLD_LINES, {"now": before, "before": before - audit_life}).scalar_one()
         return records, 0
     row = conn.execute(_DEAD, {"now": before}).one() if job is Job.SWEEP else conn.execute(_ALL).one()
     return row[0], int(row[1])
@@ -224,13 +214,7 @@ _PLAN = (
     .limit(1)
 )
 _SOME_PARTS = (
-    select(
-        plan_parts.c.part,
-        plan_parts.c.namespace,
-        plan_parts.c.first_seq,
-        plan_parts.c.last_seq,
-        plan_parts.c.numbers,
-    )
+    select(*(plan_parts.c[name] for name in PlanPart.__struct_fields__))
     .where(plan_parts.c.plan_id == bindparam("plan"), plan_parts.c.part >= bindparam("first"))
     .order_by(plan_parts.c.part)
     .limit(_LIMIT)
@@ -246,13 +230,10 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
     return KeptPlan(id=row.id, plan=plan, criteria=msgspec.json.decode(row.criteria, type=Criteria), parts=row[3])
 
 
-def parts(conn: Connection, plan_id: str, first: int, limit: int) -> list[PlanPart]:
+def parts(conn: Connection, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
     """Parts of a plan."""
     found = conn.execute(_SOME_PARTS, {"plan": plan_id, "first": first, "limit": limit})
-    return [
-        PlanPart(part=row.part, namespace=row.namespace, first_seq=row.first_seq, last_seq=row.last_seq, numbers=row[4])
-        for row in found
-    ]
+    return [PlanPart(**row) for row in found.mappings()]
 
 
 def run(conn: Connection, run_id: str) -> RetentionRun | None:
@@ -263,11 +244,12 @@ def run(conn: Connection, run_id: str) -> RetentionRun | None:
 
 def list_runs(
     conn: Connection,
-    before: tuple[datetime, str] | None,
+    *,
+    before: tuple[datetime, str] | None = None,
     limit: int,
-    job: str | None,
-    outcome: Outcome | None,
-    namespace: str | None,
+    job: str | None = None,
+    outcome: Outcome | None = None,
+    namespace: str | None = None,
 ) -> list[RetentionRun]:
     """Runs, the latest first."""
     statement = select(*run_rows.COLUMNS).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)

@@ -9,7 +9,6 @@ from coatcheck.adapters.sql.tables import runs
 from coatcheck.core.retention.jobs import JobScope
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 
-EVERYWHERE = JobScope()
 _OTHERS = {"worker", "lease_until"}
 COLUMNS: list[ColumnElement[Any]] = [column for column in runs.c if column.name not in _OTHERS]
 """What `run_of` reads."""

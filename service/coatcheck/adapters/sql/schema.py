@@ -26,7 +26,7 @@ from coatcheck.adapters.sql.postgres_faults import known_postgres_fault
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.core.errors import CoatcheckError, Code
 
-REVISION = "0002"
+REVISION = "0003"
 """The revision that this release works with. A test holds it to the newest migration."""
 
 T = TypeVar("T")

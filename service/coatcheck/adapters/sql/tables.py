@@ -279,11 +279,11 @@ usage = Table(  # changed in the transactions that change what it counts; the ro
     Column("deleting_at", UtcDateTime),  # since when everything in it is being deleted
 )
 
-# What was done: a chain of lines that is only ever added to, and where it ends. See `core/audit`.
-audit = Table(
-    "audit",
+# What was done: lines that are only added, and pruned by age.
+audit_log = Table(
+    "audit_log",
     metadata,
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # without a gap
+    Column("seq", RowNumber, Identity(), primary_key=True),
     Column("at", UtcDateTime, nullable=False),
     Column("action", Text, nullable=False),
     Column("actor", Text, nullable=False),
@@ -294,24 +294,15 @@ audit = Table(
     Column("artifacts", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),  # bytes of content
     Column("details", Text, nullable=False),  # JSON
-    Column("previous", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
     Column("numbers", LargeBinary, nullable=False),  # packed; the last, because it may be long
 )
-Index("ix_audit_namespace_seq", audit.c.namespace, audit.c.seq)
+Index("ix_audit_log_at", audit_log.c.at)
+Index("ix_audit_log_namespace_seq", audit_log.c.namespace, audit_log.c.seq)
 Index(
-    "ix_audit_run_id",
-    audit.c.run_id,
-    sqlite_where=audit.c.run_id.is_not(None),
-    postgresql_where=audit.c.run_id.is_not(None),
-)
-
-audit_head = Table(  # one row
-    "audit_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
+    "ix_audit_log_run_id",
+    audit_log.c.run_id,
+    sqlite_where=audit_log.c.run_id.is_not(None),
+    postgresql_where=audit_log.c.run_id.is_not(None),
 )
 
 # Who may ask. Rows of both are never removed, so that the audit's names keep their meaning.
@@ -408,7 +399,7 @@ plan_parts = Table(  # what a plan covers: a part is one transaction of the run 
     Column("namespace", Text, nullable=False),
     Column("first_seq", BigInteger, nullable=False),
     Column("last_seq", BigInteger, nullable=False),
-    Column("numbers", LargeBinary, nullable=False),  # packed as in the audit
+    Column("numbers", LargeBinary, nullable=False),  # packed as in the audit log
 )
 
 runs = Table(

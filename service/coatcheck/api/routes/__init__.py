@@ -27,7 +27,6 @@ from coatcheck.api.routes.admin_keys import (
 )
 from coatcheck.api.routes.admin_retention import (
     apply_retention,
-    audit_head,
     change_job,
     get_run,
     list_audit,
@@ -35,7 +34,6 @@ from coatcheck.api.routes.admin_retention import (
     plan_retention,
     retention_status,
     undo_removal,
-    verify_audit,
 )
 from coatcheck.api.routes.artifacts import (
     delete_artifact,
@@ -106,8 +104,6 @@ ROUTES: Final[list[HTTPRouteHandler]] = [
     retention_status,
     change_job,
     list_audit,
-    verify_audit,
-    audit_head,
     live,
     ready,
     metrics,

@@ -18,7 +18,6 @@ from coatcheck.api.services import RouteContext
 from coatcheck.api.small_body import small_body
 from coatcheck.api.views import answer
 from coatcheck.core import ids
-from coatcheck.core.audit import Head
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import Outcome
 
@@ -113,18 +112,3 @@ async def list_audit(request: Request[Any, Any, Any], desk: NamedDependency[Rout
         action=asked.action,
     )
     return answer(audit_fields.lines_view(found, asked.limit))
-
-
-@get("/v1/admin/audit/verify", opt={"doc": docs.VERIFY_AUDIT})
-async def verify_audit(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Verify the audit."""
-    asked = read_query(request.scope, audit_fields.VerifyAuditQuery)
-    kept = None if asked.head is None else Head.parse(asked.head)
-    return answer(audit_fields.verified_view(await desk.services.retention.verify_audit(caller(request.scope), kept)))
-
-
-@get("/v1/admin/audit/head", opt={"doc": docs.AUDIT_HEAD})
-async def audit_head(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """The audit's head."""
-    read_query(request.scope, EmptyQuery)
-    return answer(audit_fields.head_view(await desk.services.retention.audit_head(caller(request.scope))))

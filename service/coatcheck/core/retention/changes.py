@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.audit import By
-from coatcheck.core.retention.jobs import Criteria, Job, JobScope
+from coatcheck.core.retention.jobs import Criteria, JobScope
 from coatcheck.core.retention.plan import PlanPart, RetentionPlan
 from coatcheck.core.retention.runs import Outcome, RetentionRun
 from coatcheck.core.views import View
@@ -17,7 +17,6 @@ class OpenPlan(Struct, frozen=True, kw_only=True):
     """Begin to keep a plan: nobody finds it yet."""
 
     plan_id: str
-    job: Job
     scope: JobScope
     criteria: Criteria
     until: datetime
@@ -63,7 +62,7 @@ class ClaimRun(Struct, frozen=True, kw_only=True):
 
 
 class RemoveBatch(Struct, frozen=True, kw_only=True):
-    """Carry out one part of a run: bury those of its artifacts that meet the plan's criteria now and are not held.
+    """Carry out one part of a run: remove those of its artifacts that meet the plan's criteria now and are not held.
 
     The run's counts and its place move in the same transaction, so that each part is carried out once, whoever tries.
     Answers the run as it is then; None when there is no such run.
@@ -88,17 +87,6 @@ class EndRun(Struct, frozen=True, kw_only=True):
     bytes: int = 0
     items: int = 0
     busy_seconds: float = 0.0
-
-
-class NoteRound(Struct, frozen=True, kw_only=True):
-    """Add what a round of the schedule did to the run of its job and hour."""
-
-    job: str
-    now: datetime
-    items: int = 0
-    bytes: int = 0
-    busy_seconds: float = 0.0
-    oldest_overdue: float = 0.0
 
 
 class SetJob(Struct, frozen=True, kw_only=True):
@@ -187,3 +175,7 @@ class LiveTotals(Struct, frozen=True):
     artifacts: int = 0
     bytes: int = 0
     """Of content."""
+
+    def __add__(self, other: "LiveTotals") -> "LiveTotals":
+        """Both together."""
+        return LiveTotals(self.artifacts + other.artifacts, self.bytes + other.bytes)

@@ -28,7 +28,7 @@ class Job(StrEnum):
     SWEEP = "sweep"
     """Remove the bytes of what was removed, once the grace has passed."""
     PURGE = "purge"
-    """Forget tombstones and idempotency keys whose time is over."""
+    """Forget tombstones, idempotency keys and audit lines whose time is over."""
     STORAGE = "storage"
     """Compare the store with the catalogue; reports, and removes nothing."""
     VERIFY = "verify"
@@ -118,7 +118,7 @@ def described(job: Job, scope: JobScope) -> str:
         Job.NAMESPACE: f"every artifact {where}",
         Job.LOST: f"artifacts {where} whose bytes were found missing or damaged",
         Job.SWEEP: "bytes of removed artifacts whose grace has passed; nothing readable is removed",
-        Job.PURGE: "tombstones and idempotency keys whose time is over; nothing readable is removed",
+        Job.PURGE: "tombstones, idempotency keys and audit lines whose time is over; no payload is removed",
         Job.STORAGE: "compares names and sizes of all stored bytes with the catalogue; removes nothing",
         Job.VERIFY: "reads all stored bytes and compares their digests; removes nothing",
     }

@@ -8,6 +8,7 @@ import hashlib
 import heapq
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -172,7 +173,7 @@ class PlanBuilder:
     @property
     def largest(self) -> list[tuple[str, int]]:
         """Namespace and number of the largest few, the largest first."""
-        return [(namespace, number) for _, _, namespace, number in sorted(self._largest, reverse=True)]
+        return [(namespace, number) for _, _, namespace, number in self._largest]
 
     def plan(
         self, live_artifacts: int, live_bytes: int, samples: Sequence[Sample] = (), items: int = 0, item_bytes: int = 0
@@ -215,36 +216,24 @@ class PlanBuilder:
     def _count(self, found: Sequence[RetentionCandidate]) -> None:
         """Add to the sums: a dictionary look-up for each, because there may be a million."""
         sums = self._sums
-        least = self._largest[0][0] if len(self._largest) == _SAMPLES else -1
         for candidate in found:
-            size = candidate[2]
             key: tuple[str, str | None, str | None, int] = candidate[3:]
             both = sums.get(key)
             if both is None:
                 both = sums.setdefault(key if len(sums) < _MOST_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
             both[0] += 1
-            both[1] += size
-            if size > least:
-                least = self._remember(candidate)
-
-    def _remember(self, candidate: RetentionCandidate) -> int:
-        entry = (candidate.size, -candidate.seq, self._namespace, candidate.number)
-        if len(self._largest) < _SAMPLES:
-            heapq.heappush(self._largest, entry)
-        else:
-            heapq.heappushpop(self._largest, entry)
-        return self._largest[0][0] if len(self._largest) == _SAMPLES else -1
+            both[1] += candidate[2]
+        largest = heapq.nlargest(_SAMPLES, found, key=itemgetter(2))  # of equal ones the first
+        new = [(candidate.size, -candidate.seq, self._namespace, candidate.number) for candidate in largest]
+        self._largest = sorted([*self._largest, *new], reverse=True)[:_SAMPLES]
 
     def _grouped(self, at: int) -> dict[Any, Group]:
-        found: dict[Any, Group] = {}
+        found: dict[Any, list[int]] = {}
         for key, (artifacts, size) in self._sums.items():
-            name: Any = key[at]
-            there = found.get(name)
-            more = Group(str(name or ""), artifacts, size)
-            if there is not None:
-                more = Group(more.name, artifacts + there.artifacts, size + there.bytes)
-            found[name] = more
-        return found
+            both = found.setdefault(key[at], [0, 0])
+            both[0] += artifacts
+            both[1] += size
+        return {name: Group(str(name or ""), *both) for name, both in found.items()}
 
 
 def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:

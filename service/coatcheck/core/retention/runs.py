@@ -8,7 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from coatcheck.core.audit import SCHEDULE
 from coatcheck.core.retention.jobs import JobScope
 
 
@@ -61,13 +63,6 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
         return max(0, self.planned - self.artifacts)
 
 
-class RunBatch(Struct, frozen=True, kw_only=True):
-    """What one transaction of a run has done, and how the run stands after it."""
-
-    run: RetentionRun
-    artifacts: int
-
-
 class JobState(Struct, frozen=True, kw_only=True):
     """A job of the schedule, as an administrator has set it and as it went last."""
 
@@ -83,11 +78,20 @@ class JobState(Struct, frozen=True, kw_only=True):
     last_detail: str | None = None
 
 
-def run_id(unique: str) -> str:
-    """The ID of a run that applies a plan."""
-    return f"run_{unique}"
-
-
 def hourly_run(job: str, now: datetime) -> str:
     """The ID of the run that sums up the rounds of a job within an hour, whichever process makes them."""
     return f"run_{job}_{now:%Y%m%d%H}"
+
+
+def scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
+    """A round of the schedule, or a part of one, as the run of its hour; `counts` are fields of the run."""
+    run = RetentionRun(
+        id=hourly_run(job, now),
+        job=job,
+        scope=JobScope(),
+        actor=SCHEDULE.actor,
+        started_at=now,
+        updated_at=now,
+        outcome=Outcome.FINISHED,
+    )
+    return replace(run, **counts)

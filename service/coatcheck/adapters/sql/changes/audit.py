@@ -1,31 +1,35 @@
-"""The audit's lines: handed over while a transaction is under way, sealed and written at its very end.
+"""The audit log's lines: handed over while a transaction is under way, written at its very end, pruned by age.
 
-There is one chain for the whole store, and its head is one row: whoever has locked it keeps every other replica from
-committing a line. So it is locked last, behind every other lock of the transaction, and nobody waits in a circle.
-Lines are never changed and never removed. What is rolled back was never written.
+What is rolled back was never written. A line is never changed.
 """
 
-import logging
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+import msgspec
+from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
 
+from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.prepared_statements import Prepared
-from coatcheck.adapters.sql.tables import audit, audit_head
-from coatcheck.core.audit import AuditLine, Head, SealedAuditLine, head_of, merged, seal
-
-log = logging.getLogger(__name__)
+from coatcheck.adapters.sql.tables import audit_log
+from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core.audit import AuditLine, merged, pack_numbers
 
 _WAITING: Final = "coatcheck.audit"
-_HEAD_ID: Final = 1
-_HEAD = Prepared(
-    select(audit_head.c.seq, audit_head.c.digest).where(audit_head.c.id == bindparam("id")).with_for_update()
+_ADD = Prepared(insert(audit_log), columns=[column.name for column in audit_log.c if not column.primary_key])
+_NOW, _BEFORE = bindparam("now", type_=UtcDateTime), bindparam("before", type_=UtcDateTime)
+IS_OLD = audit_log.c.at < by_now(_NOW) - (_NOW - _BEFORE)
+"""Whether a line is older than from `:before` to `:now`, counted back from no later than the database's own clock."""
+_OLD = (
+    select(audit_log.c.seq)
+    .where(IS_OLD)
+    .order_by(audit_log.c.at)
+    .limit(bindparam("limit", type_=BigInteger()))
+    .with_for_update(skip_locked=True)
 )
-_MOVE = update(audit_head).where(audit_head.c.id == _HEAD_ID)
-_LAST = select(func.coalesce(func.max(audit.c.seq), 0))
-_COLUMNS = [column.name for column in audit.c]
-_ADD = Prepared(insert(audit), columns=_COLUMNS)
+# A common table expression that locks is evaluated once; PostgreSQL may evaluate a sub-select again for each row.
+_PRUNE = delete(audit_log).where(audit_log.c.seq.in_(select(_OLD.cte("old")))).returning(audit_log.c.seq)
 
 
 def append(conn: Connection, line: AuditLine) -> None:
@@ -39,11 +43,11 @@ def begin(conn: Connection) -> None:
 
 
 def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> None:
-    """Seal and write the lines that were handed over, those of one hand, reason and run as one. The last thing to do.
+    """Write the lines that were handed over, those of one hand, reason and run as one. The last thing to do.
 
     Args:
         conn: in the transaction.
-        enter: shows row-level security who asks; the chain is everybody's.
+        enter: shows row-level security who asks; the lines may be of several namespaces.
     """
     waiting = _lines(conn)
     if not waiting:
@@ -51,30 +55,22 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
     lines = merged(waiting)
     waiting.clear()
     enter(conn, None)
-    head = _take_head(conn)
-    entries: list[SealedAuditLine] = []
-    for line in lines:
-        entries.append(seal(head, line))
-        head = head_of(entries[-1])
-    _ADD.many(conn, [_row(entry) for entry in entries])
-    conn.execute(_MOVE, {"seq": head.seq, "digest": head.digest})
+    _ADD.many(conn, [_row(line) for line in lines])
 
 
-def _take_head(conn: Connection) -> Head:
-    found = _HEAD.rows(conn, {"id": _HEAD_ID})
-    if found:
-        return Head(*found[0])
-    # Somebody has removed it. The chain must go on all the same: it begins again behind the last line, and what is
-    # missing between the two shows when the chain is verified.
-    last: int = conn.execute(_LAST).scalar_one()
-    log.error("the head of the audit was removed; run `coatcheck audit verify`. The audit goes on at line %d", last + 1)
-    head = Head(last)
-    conn.execute(insert(audit_head), {"id": _HEAD_ID, "seq": head.seq, "digest": head.digest})
-    return head
+def prune(conn: Connection, now: datetime, life: timedelta, limit: int) -> int:
+    """Delete up to `limit` lines that are older than `life`, the oldest first; returns how many."""
+    return len(conn.execute(_PRUNE, {"now": now, "before": now - life, "limit": limit}).all())
 
 
-def _row(entry: SealedAuditLine) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in _COLUMNS}
+def _row(line: AuditLine) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(line),
+        **msgspec.structs.asdict(line.by),
+        "artifacts": len(line.numbers),
+        "numbers": pack_numbers(line.numbers),
+        "details": msgspec.json.encode(line.details, order="sorted").decode(),
+    }
 
 
 def _lines(conn: Connection) -> list[AuditLine]:

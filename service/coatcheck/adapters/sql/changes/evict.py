@@ -12,7 +12,15 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, bindpa
 
 from coatcheck.adapters.sql.changes import session_usage
 from coatcheck.adapters.sql.changes.holds import is_not_held
-from coatcheck.adapters.sql.changes.tombstone import CORPSE, NOW, ArtifactRow, Removal, is_live, tombstone
+from coatcheck.adapters.sql.changes.tombstone import (
+    ARTIFACT_ROW,
+    NOW,
+    ArtifactRow,
+    Removal,
+    is_live,
+    read_rows,
+    tombstone,
+)
 from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
 from coatcheck.adapters.sql.changes.usage import seen
 from coatcheck.adapters.sql.dialect import among
@@ -60,7 +68,7 @@ _USERS = [
 ]
 _SIZES = select(blobs.c.seq, blobs.c.stored_size).where(among(blobs.c.seq, _SEQS))
 _TAKE = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(among(artifacts.c.seq, _SEQS), artifacts.c.pinned.is_(False), is_not_held())
     .order_by(artifacts.c.seq)
     .with_for_update(of=artifacts)
@@ -69,7 +77,7 @@ _ONE_AT_A_TIME = select(func.pg_advisory_xact_lock(0x65766963, func.hashtext(_NA
 _FIRST_READ = select(func.min(artifacts.c.read_at)).where(artifacts.c.namespace == _NAMESPACE)
 _MARKED = select(usage.c.deleting_at).where(usage.c.namespace == _NAMESPACE)
 _ALL = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(artifacts.c.namespace == _NAMESPACE, is_not_held())
     .order_by(artifacts.c.seq)
     .limit(bindparam("limit"))
@@ -132,30 +140,26 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
     if not enough or not chosen:
         return EvictionResult(0, enough)
     now_going = chosen[: change.limit]
-    gone = _bury_those(conn, change, [candidate.seq for candidate in now_going])
+    gone = _remove_those(conn, change, [candidate.seq for candidate in now_going])
     return EvictionResult(gone, len(now_going) == len(chosen))
 
 
-def _bury_those(conn: Connection, change: EvictArtifacts, seqs: list[int]) -> int:
-    found = [ArtifactRow._make(row) for row in conn.execute(_TAKE, {"seqs": seqs, "now": change.now})]
+def _remove_those(conn: Connection, change: EvictArtifacts, seqs: list[int]) -> int:
+    found = read_rows(conn, _TAKE, {"seqs": seqs, "now": change.now})
     if len(found) != len(seqs):
         raise TransactionConflict  # one was pinned, or has gone, since it was chosen
-    return _bury_all(conn, found, "evicted", change)
+    return _remove_all(conn, found, "evicted", change)
 
 
-def _bury_all(
-    conn: Connection, artifact_rows: list[ArtifactRow], reason: Reason, change: EvictArtifacts | DeleteNamespace
+def _remove_all(
+    conn: Connection, rows: list[ArtifactRow], reason: Reason, change: EvictArtifacts | DeleteNamespace
 ) -> int:
-    """Bury them; those that have expired as what they are."""
-    expired = [
-        artifact_row
-        for artifact_row in artifact_rows
-        if artifact_row.expires_at is not None and artifact_row.expires_at <= change.now
-    ]
-    others = [artifact_row for artifact_row in artifact_rows if artifact_row not in expired]
+    """Remove them; those that have expired as what they are."""
+    expired = [row for row in rows if row.expires_at is not None and row.expires_at <= change.now]
+    others = [row for row in rows if row not in expired]
     tombstone(conn, expired, Removal("expired", change.now, change.tombstone_until, change.by))
     tombstone(conn, others, Removal(reason, change.now, change.tombstone_until, change.by))
-    return len(artifact_rows)
+    return len(rows)
 
 
 def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iterator[_Candidate]:
@@ -176,13 +180,13 @@ def _candidate(row: Any) -> _Candidate:  # noqa: ANN401 - a row of _CANDIDATE
 
 
 def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
-    """Bury a batch of a namespace that is marked; where it is not marked any more, nothing."""
+    """Remove a batch of a namespace that is marked; where it is not marked any more, nothing."""
     at = {"namespace": change.namespace, "now": change.now}
     if conn.execute(_MARKED, at).scalar() is None:
         return 0
-    found = [ArtifactRow._make(row) for row in conn.execute(_ALL, at | {"limit": change.limit})]
+    found = read_rows(conn, _ALL, at | {"limit": change.limit})
     if len(found) < change.limit:
         session_usage.drop_all(conn, change.namespace)
     else:
         session_usage.drop_some(conn, change.namespace, change.limit)
-    return _bury_all(conn, found, "namespace_deleted", change)
+    return _remove_all(conn, found, "namespace_deleted", change)

@@ -1,11 +1,11 @@
-"""Rows whose time is over: dead blobs that were swept, tombstones, idempotency keys; and blobs to trust no more."""
+"""Rows whose time is over: swept blobs, tombstones, idempotency keys, audit lines; and blobs to trust no more."""
 
 import logging
 from datetime import timedelta
 
 from sqlalchemy import Connection, Text, bindparam, delete, func, select, tuple_, update
 
-from coatcheck.adapters.sql.changes import session_usage
+from coatcheck.adapters.sql.changes import audit, session_usage
 from coatcheck.adapters.sql.changes.tombstone import NOW, is_unused, is_used
 from coatcheck.adapters.sql.dialect import among, by_now
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
@@ -85,7 +85,7 @@ def apply_condemn(conn: Connection, change: MarkBlobCorrupt) -> bool:
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
-    """Drop tombstones, idempotency keys and sessions' accounts that are over.
+    """Drop tombstones, idempotency keys, sessions' accounts and audit lines that are over.
 
     And, uncounted, marks that nobody asks for any more.
     """
@@ -93,4 +93,7 @@ def apply_purge(conn: Connection, change: PurgeRecords) -> int:
         conn.execute(_DROP_MARKS)
     limits = {"now": change.now, "limit": change.limit}
     dropped = sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
-    return dropped + session_usage.drop_old(conn, change.now, change.limit)
+    dropped += session_usage.drop_old(conn, change.now, change.limit)
+    if change.audit_life is not None:
+        dropped += audit.prune(conn, change.now, change.audit_life, change.limit)
+    return dropped

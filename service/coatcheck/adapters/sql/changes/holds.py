@@ -75,7 +75,7 @@ def stand_by(conn: Connection) -> None:
 def stand_by_now(conn: Connection) -> None:
     """The same in a transaction that may have locks already, and so must not wait.
 
-    Raises Unsettled while a hold is being placed.
+    Raises TransactionConflict while a hold is being placed.
     """
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
         if not _SHARE_NOW.rows(conn, {})[0][0]:
@@ -198,9 +198,7 @@ def _line(hold: Hold, action: str, by: By, at: datetime) -> AuditLine:
     return AuditLine(
         at=at,
         action=action,
-        actor=by.actor,
-        key_id=by.key_id,
-        run_id=by.run_id,
+        by=by,
         namespace=hold.namespace,
         reason=hold.reason,
         details=details,

@@ -10,7 +10,7 @@ from coatcheck.adapters.sql.changes.audit import append
 from coatcheck.adapters.sql.key_rows import KEY_COLUMNS, info_of, namespace_of, scopes_column
 from coatcheck.adapters.sql.tables import keys, namespaces
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import AuditLine, Detail
+from coatcheck.core.audit import AuditLine, By, Detail
 from coatcheck.core.keys import EVERYWHERE, KeyInfo, NamespaceInfo
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
@@ -98,9 +98,8 @@ def _tell(conn: Connection, action: str, info: KeyInfo, by: Caller) -> None:
         details["session_prefix"] = info.session_prefix
     at = info.revoked_at or info.created_at
     namespace = None if info.namespace == EVERYWHERE else info.namespace
-    append(conn, AuditLine(at=at, action=action, actor=by.name, key_id=by.key_id, namespace=namespace, details=details))
+    append(conn, AuditLine(at=at, action=action, by=By.of(by), namespace=namespace, details=details))
 
 
 def _tell_of_namespace(conn: Connection, action: str, change: MakeNamespace | SwitchNamespace) -> None:
-    by = change.by
-    append(conn, AuditLine(at=change.now, action=action, actor=by.name, key_id=by.key_id, namespace=change.name))
+    append(conn, AuditLine(at=change.now, action=action, by=By.of(change.by), namespace=change.name))

@@ -33,14 +33,11 @@ def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
     if (before is not None) == change.deleting:
         return False
     conn.execute(_MARK, {"space": change.namespace, "mark": change.now if change.deleting else None})
-    by = change.by
     line = AuditLine(
         at=change.now,
         action="namespace.deletion_begun" if change.deleting else "namespace.deletion_ended",
-        actor=by.actor,
-        key_id=by.key_id,
+        by=change.by,
         namespace=change.namespace,
-        run_id=by.run_id,
     )
     audit.append(conn, line)
     return True

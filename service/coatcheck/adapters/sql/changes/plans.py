@@ -1,7 +1,5 @@
 """Plans as rows: opened, filled part by part, closed with their digest, and forgotten when they are over."""
 
-from datetime import datetime
-
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
@@ -34,7 +32,7 @@ def apply_open(conn: Connection, change: OpenPlan) -> None:
             "id": change.plan_id,
             "digest": b"",
             "namespace": change.scope.namespace,
-            "job": change.job.value,
+            "job": change.criteria.job.value,
             "scope": msgspec.json.encode(change.scope).decode(),
             "criteria": msgspec.json.encode(change.criteria).decode(),
             "summary": "{}",
@@ -47,17 +45,7 @@ def apply_parts(conn: Connection, change: KeepParts) -> None:
     """Keep parts of a plan."""
     conn.execute(
         insert(plan_parts),
-        [
-            {
-                "plan_id": change.plan_id,
-                "part": part.part,
-                "namespace": part.namespace,
-                "first_seq": part.first_seq,
-                "last_seq": part.last_seq,
-                "numbers": part.numbers,
-            }
-            for part in change.parts
-        ],
+        [{"plan_id": change.plan_id, **msgspec.structs.asdict(part)} for part in change.parts],
     )
 
 
@@ -74,11 +62,6 @@ def apply_close(conn: Connection, change: ClosePlan) -> None:
 
 
 def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
-    """Give up what cannot be undone any more, and plans that are over."""
-    drop_plans(conn, change.now)
+    """Give up what cannot be undone any more, and plans that are over, unless a run is at them."""
+    conn.execute(_DROP, {"now": change.now})
     return removal_records.forget(conn, change.before, change.limit)
-
-
-def drop_plans(conn: Connection, now: datetime) -> None:
-    """Forget plans that are over, unless a run is at them."""
-    conn.execute(_DROP, {"now": now})

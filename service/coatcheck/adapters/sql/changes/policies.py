@@ -61,9 +61,7 @@ def _line(change: SetPolicy, version: int, before: PolicyVersion | None) -> Audi
     return AuditLine(
         at=change.now,
         action="policy.removed" if change.policy is None else "policy.set",
-        actor=change.by.actor,
-        key_id=change.by.key_id,
-        run_id=change.by.run_id,
+        by=change.by,
         namespace=None if scope.namespace == EVERYWHERE else scope.namespace,
         details=details,
     )

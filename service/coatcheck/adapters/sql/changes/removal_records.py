@@ -1,6 +1,6 @@
 """What an undo needs of the artifacts that a transaction removes: their rows, views and surveys, as they were.
 
-Kept only until the sweep may take the bytes. It buries nothing itself and brings nothing back.
+Kept only until the sweep may take the bytes. It removes nothing itself and brings nothing back.
 """
 
 from collections.abc import Sequence
@@ -15,29 +15,31 @@ from coatcheck.adapters.sql.tables import artifacts, removed, removed_surveys, r
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
-_COPIED = [column.name for column in artifacts.c if not column.primary_key]
+COPIED = [column.name for column in artifacts.c if not column.primary_key]
+"""Columns of an artifact's row that are kept."""
 # One statement, and nothing of the rows comes out of the database.
 _KEEP = Prepared(
     insert(removed)
     .from_select(
-        ["removed_at", "reason", "run_id", "artifact_seq", *_COPIED],
+        ["removed_at", "reason", "run_id", "artifact_seq", *COPIED],
         select(
             bindparam("now", type_=UtcDateTime),
             bindparam("why", type_=Text()),
             bindparam("run", type_=Text()),
             artifacts.c.seq,
-            *(artifacts.c[name] for name in _COPIED),
+            *(artifacts.c[name] for name in COPIED),
         )
         .where(among(artifacts.c.seq, _SEQS))
         .order_by(artifacts.c.seq),
     )
     .returning(removed.c.seq, removed.c.artifact_seq)
 )
-_OF_VIEW = [column.name for column in views.c if column.name != "artifact_seq"]
+OF_VIEW = [column.name for column in views.c if column.name != "artifact_seq"]
+"""Columns of a view's row that are kept."""
 _VIEWS = Prepared(
-    select(views.c.artifact_seq, *(views.c[name] for name in _OF_VIEW)).where(among(views.c.artifact_seq, _SEQS))
+    select(views.c.artifact_seq, *(views.c[name] for name in OF_VIEW)).where(among(views.c.artifact_seq, _SEQS))
 )
-_KEEP_VIEW = Prepared(insert(removed_views), columns=["removed_seq", *_OF_VIEW])
+_KEEP_VIEW = Prepared(insert(removed_views), columns=["removed_seq", *OF_VIEW])
 # Only beside the rows of removals that this transaction has made: another artifact may have had the same row before.
 _KEEP_SURVEYS = Prepared(
     insert(removed_surveys).from_select(
@@ -64,9 +66,7 @@ def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_
     kept = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
     places = {artifact_seq: seq for seq, artifact_seq in kept}
     found = _VIEWS.rows(conn, {"seqs": list(seqs)})
-    _KEEP_VIEW.many(
-        conn, [{"removed_seq": places[row[0]]} | dict(zip(_OF_VIEW, row[1:], strict=True)) for row in found]
-    )
+    _KEEP_VIEW.many(conn, [{"removed_seq": places[row[0]]} | dict(zip(OF_VIEW, row[1:], strict=True)) for row in found])
     _KEEP_SURVEYS.run(conn, {"seqs": list(places.values())})
 
 

@@ -8,11 +8,13 @@ import math
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes import audit, usage
 from coatcheck.adapters.sql.changes.dedupe import NewBytes, bury_ours, settle, take_intent
+from coatcheck.adapters.sql.changes.removal_records import COPIED, OF_VIEW
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.tables import (
     artifacts,
@@ -41,8 +43,6 @@ _REMOVED = (
     )
     .with_for_update()
 )
-_COPIED = [column.name for column in artifacts.c if not column.primary_key]
-_OF_VIEW = [column.name for column in views.c if column.name != "artifact_seq"]
 _VIEWS = select(removed_views).where(removed_views.c.removed_seq == bindparam("row"))
 _BRING_SURVEY = insert(surveys).from_select(
     ["artifact_seq", "namespace", "data"],
@@ -74,7 +74,7 @@ def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | U
     for ours in copies:
         if not settled[ours.blob.id].used:
             bury_ours(conn, ours)
-    values = {name: found[name] for name in _COPIED} | _life(change, found)
+    values = {name: found[name] for name in COPIED} | _life(change, found)
     values["blob_seq"] = settled[change.blob.id].seq
     seq: int = conn.execute(_ADD, values).scalar_one()
     usage.count(conn, change.namespace, artifacts=1)
@@ -114,21 +114,16 @@ def _bring_views(conn: Connection, change: RestoreArtifact, seq: int, places: di
         if copy is None:
             continue  # its bytes were not to be had; it is extracted again when it is asked for
         blob_seq = None if copy.blob is None else places[copy.blob.id]
-        conn.execute(
-            insert(views), {name: row[name] for name in _OF_VIEW} | {"artifact_seq": seq, "blob_seq": blob_seq}
-        )
+        conn.execute(insert(views), {name: row[name] for name in OF_VIEW} | {"artifact_seq": seq, "blob_seq": blob_seq})
 
 
 def _tell(conn: Connection, change: RestoreArtifact, artifact: Artifact, run_id: str | None) -> None:
-    by = change.by
     line = AuditLine(
         at=change.now,
         action="artifact.restored",
-        actor=by.actor,
-        key_id=by.key_id,
+        by=msgspec.structs.replace(change.by, run_id=run_id),
         namespace=change.namespace,
         reason="undo",
-        run_id=run_id,
         size=artifact.measure.size,
         numbers=(change.number,),
     )

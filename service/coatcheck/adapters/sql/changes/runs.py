@@ -1,6 +1,6 @@
 """Runs as rows: begun, carried on part by part, ended; and the schedule's rounds summed up by the hour.
 
-A part moves the run's place in the transaction that buries its artifacts. So whoever carries a run on, after a crash or
+A part moves the run on in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
 beside another, does each part once; and what was counted is what was removed.
 """
 
@@ -14,15 +14,22 @@ from sqlalchemy.dialects import postgresql, sqlite
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
 from coatcheck.adapters.sql.changes.retention_conditions import belongs, values_of
-from coatcheck.adapters.sql.changes.tombstone import CORPSE, ArtifactRow, Removal, tombstone, tombstone_expired
+from coatcheck.adapters.sql.changes.tombstone import (
+    ARTIFACT_ROW,
+    ArtifactRow,
+    Removal,
+    read_rows,
+    tombstone,
+    tombstone_expired,
+)
 from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.adapters.sql.types import Many
-from coatcheck.core.audit import SCHEDULE, AuditLine, By, Detail, unpack_numbers
-from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
+from coatcheck.core.audit import AuditLine, By, Detail, unpack_numbers
+from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, RemoveBatch, SetJob
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
-from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, hourly_run
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
 from coatcheck.ports.maintenance import ExpireArtifacts
 
 _LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
@@ -44,8 +51,11 @@ _THESE = (
     among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
 )
 # By their rows, as everybody locks them.
-_CORPSES = {
-    job: select(*CORPSE).where(*_THESE, *belongs(job), holds.is_not_held()).order_by(artifacts.c.seq).with_for_update()
+_MEMBERS = {
+    job: select(*ARTIFACT_ROW)
+    .where(*_THESE, *belongs(job), holds.is_not_held())
+    .order_by(artifacts.c.seq)
+    .with_for_update()
     for job in REMOVING
 }
 _REASONS: Final[dict[Job, Reason]] = {
@@ -89,20 +99,17 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
     run = run_rows.run_of(found)
     if run.outcome is not Outcome.RUNNING or run.next_part != change.part or change.part >= run.parts:
         return run
-    artifact_rows = _corpses(conn, run, change)
+    gone = _members(conn, run, change)
     reason = _REASONS[Job(run.job)]
     by = By(run.actor, run.key_id, run.id)
-    tombstone(conn, artifact_rows, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
-    late = [
-        change.now - each.expires_at for each in artifact_rows if each.expires_at is not None and reason == "expired"
-    ]
-    oldest = max((delta.total_seconds() for delta in late), default=0.0)
+    tombstone(conn, gone, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    done = _counts(gone, change.now)
     moved = msgspec.structs.replace(
         run,
         next_part=change.part + 1,
-        artifacts=run.artifacts + len(artifact_rows),
-        bytes=run.bytes + sum(each.size for each in artifact_rows),
-        oldest_overdue=max(run.oldest_overdue, oldest),
+        artifacts=run.artifacts + done["artifacts"],
+        bytes=run.bytes + done["bytes"],
+        oldest_overdue=max(run.oldest_overdue, done["oldest_overdue"] if reason == "expired" else 0.0),
         updated_at=change.now,
     )
     conn.execute(
@@ -112,7 +119,17 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
     return moved
 
 
-def _corpses(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
+def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
+    """What became of a run's counts by removing these."""
+    late = [(now - each.expires_at).total_seconds() for each in gone if each.expires_at is not None]
+    return {
+        "artifacts": len(gone),
+        "bytes": sum(each.size for each in gone),
+        "oldest_overdue": max(late, default=0.0),
+    }
+
+
+def _members(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
     part = conn.execute(_PART, {"plan": run.plan_id, "part": change.part}).first()
     if part is None:
         return []
@@ -123,7 +140,7 @@ def _corpses(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[A
         "now": change.now,
         **values_of(criteria),
     }
-    return [ArtifactRow._make(row) for row in conn.execute(_CORPSES[criteria.job], values)]
+    return read_rows(conn, _MEMBERS[criteria.job], values)
 
 
 def apply_end(conn: Connection, change: EndRun) -> RetentionRun | None:
@@ -154,11 +171,9 @@ def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, detail
     line = AuditLine(
         at=at,
         action=action,
-        actor=run.actor,
-        key_id=run.key_id,
+        by=By(run.actor, run.key_id, run.id),
         namespace=run.scope.namespace,
         reason=run.job,
-        run_id=run.id,
         details=details if run.scope.session is None else {**details, "session": run.scope.session},
     )
     audit.append(conn, line)
@@ -191,51 +206,13 @@ def add_round(conn: Connection, run: RetentionRun) -> None:
     conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
 
 
-def scheduled(job: str, now: datetime, **counts: float) -> RetentionRun:
-    """A round, or a part of one, as an hour's run."""
-    return msgspec.structs.replace(
-        RetentionRun(
-            id=hourly_run(job, now),
-            job=job,
-            scope=run_rows.EVERYWHERE,
-            actor=SCHEDULE.actor,
-            started_at=now,
-            updated_at=now,
-            outcome=Outcome.FINISHED,
-        ),
-        **counts,
-    )
-
-
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
-    """Bury what has expired, and count it to its run in the same transaction."""
-    artifact_rows = tombstone_expired(conn, change)
-    if artifact_rows and change.by.run_id is not None:
-        late = [(change.now - each.expires_at).total_seconds() for each in artifact_rows if each.expires_at is not None]
-        counts = scheduled(
-            "expire",
-            change.now,
-            artifacts=len(artifact_rows),
-            bytes=sum(each.size for each in artifact_rows),
-            oldest_overdue=max(late, default=0.0),
-        )
-        add_round(conn, msgspec.structs.replace(counts, id=change.by.run_id))
-    return len(artifact_rows)
-
-
-def apply_round(conn: Connection, change: NoteRound) -> None:
-    """Add a round to its hour."""
-    add_round(
-        conn,
-        scheduled(
-            change.job,
-            change.now,
-            items=change.items,
-            bytes=change.bytes,
-            busy_seconds=change.busy_seconds,
-            oldest_overdue=change.oldest_overdue,
-        ),
-    )
+    """Remove what has expired, and count it to its run in the same transaction."""
+    gone = tombstone_expired(conn, change)
+    if gone and change.by.run_id is not None:
+        run = scheduled_round("expire", change.now, **_counts(gone, change.now))
+        add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
+    return len(gone)
 
 
 _JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
@@ -251,8 +228,7 @@ def apply_set_job(conn: Connection, change: SetJob) -> JobState:
     line = AuditLine(
         at=change.now,
         action="job.changed",
-        actor=change.by.actor,
-        key_id=change.by.key_id,
+        by=change.by,
         reason=change.name,
         details={"paused": paused, "interval": interval},
     )

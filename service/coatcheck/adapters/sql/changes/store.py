@@ -264,7 +264,7 @@ def _revived(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult 
 def _note_expiry(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> None:
     """Say in the audit that what had expired here was removed before its sweep came: the same is stored again."""
     size: int = conn.execute(_SIZE, {"seq": place.blob_seq}).scalar() or 0
-    note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), [place.number], size)
+    note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), place.number, size)
 
 
 def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:

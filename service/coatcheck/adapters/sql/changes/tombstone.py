@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Row,
     Text,
     and_,
     bindparam,
@@ -62,7 +61,7 @@ def _pointers() -> list[ColumnElement[bool]]:
 
 
 class ArtifactRow(NamedTuple):
-    """What is needed of an artifact to bury it: columns of its row."""
+    """What is needed of an artifact to put a tombstone in its place: columns of its row."""
 
     seq: int
     namespace: str
@@ -77,19 +76,19 @@ class ArtifactRow(NamedTuple):
 
 
 _SIZE = select(blobs.c.size).where(blobs.c.seq == artifacts.c.blob_seq).correlate(artifacts).scalar_subquery()
-CORPSE: list[ColumnElement[Any]] = [
+ARTIFACT_ROW: list[ColumnElement[Any]] = [
     _SIZE.label(name) if name == "size" else artifacts.c[name] for name in ArtifactRow._fields
 ]
-"""The columns of a Corpse."""
+"""The columns of an ArtifactRow."""
 
 
 _ONE = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
     .with_for_update()
 )
 _OF_SESSION = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(
         artifacts.c.namespace == bindparam("namespace"),
         artifacts.c.session == bindparam("session"),
@@ -116,7 +115,7 @@ _LOCK_ARTIFACTS = Prepared(
     .with_for_update()
 )
 _EXPIRED = (
-    select(*CORPSE)
+    select(*ARTIFACT_ROW)
     .where(artifacts.c.expires_at <= by_now(NOW), holds.is_not_held())
     .order_by(artifacts.c.expires_at)
     .limit(bindparam("limit"))
@@ -174,53 +173,44 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
 
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
-    """Bury one artifact."""
+    """Remove one artifact."""
     key = {"namespace": change.namespace, "number": change.number}
-    row = conn.execute(_ONE, key).first()
-    if row is None:
+    rows = read_rows(conn, _ONE, key)
+    if not rows:
         return tombstone_of(conn, change.namespace, change.number, change.now)
-    artifact_row = ArtifactRow._make(row)
-    if artifact_row.expires_at is not None and artifact_row.expires_at <= change.now:
-        return gone(
-            artifact_row.number, "expired", artifact_row.expires_at, artifact_row.tool_name, artifact_row.session
-        )
-    held = holds.holds_of(conn, artifact_row.seq, change.now)
+    (row,) = rows
+    if row.expires_at is not None and row.expires_at <= change.now:
+        return gone(row.number, "expired", row.expires_at, row.tool_name, row.session)
+    held = holds.holds_of(conn, row.seq, change.now)
     if held is not None:
         return held
-    tombstone(conn, [artifact_row], Removal("deleted", change.now, change.tombstone_until, change.by))
+    tombstone(conn, rows, Removal("deleted", change.now, change.tombstone_until, change.by))
     return True
 
 
 def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
-    """Bury live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
+    """Remove live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
     held = holds.holds_on(conn, change.namespace, change.session, change.now)
     if held is not None:
         return held
-    rows = conn.execute(
-        _OF_SESSION,
-        {
-            "namespace": change.namespace,
-            "session": change.session,
-            "now": change.now,
-            "limit": change.limit,
-        },
-    ).all()
+    of = {"namespace": change.namespace, "session": change.session, "now": change.now, "limit": change.limit}
+    rows = read_rows(conn, _OF_SESSION, of)
     session_usage.drop(conn, change.namespace, change.session)
-    return tombstone(conn, _made(rows), Removal("session_deleted", change.now, change.tombstone_until, change.by))
+    return tombstone(conn, rows, Removal("session_deleted", change.now, change.tombstone_until, change.by))
 
 
 def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[ArtifactRow]:
-    """Bury what has expired, the longest overdue first."""
-    artifact_rows = _made(conn.execute(_EXPIRED, {"now": change.now, "limit": change.limit}).all())
+    """Remove what has expired, the longest overdue first."""
+    rows = read_rows(conn, _EXPIRED, {"now": change.now, "limit": change.limit})
     lives = change.tombstone_lives
-    tombstone(conn, artifact_rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
-    return artifact_rows
+    tombstone(conn, rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
+    return rows
 
 
 def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
     """The tombstone at a number where no artifact was found, while it lasts.
 
-    Raises Unsettled when there is an artifact after all: another replica has put one there since.
+    Raises TransactionConflict when there is an artifact after all: another replica has put one there since.
     """
     rows = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).all()
     if any(row.reason is None for row in rows):
@@ -247,7 +237,8 @@ def lock_row(conn: Connection, seq: int) -> bool:
 def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     """Take artifacts away whose rows are ours, with their views; answers which blobs the views had, to be released.
 
-    Raises Unsettled when a hold covers one of them after all: whoever chose them has not looked, or before it came.
+    Raises TransactionConflict when a hold covers one of them after all: whoever chose them has not looked, or looked
+    before it came.
     """
     holds.stand_by_now(conn)
     left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
@@ -259,8 +250,9 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
     return left
 
 
-def _made(rows: Sequence[Row[Any]]) -> list[ArtifactRow]:
-    return [ArtifactRow._make(row) for row in rows]
+def read_rows(conn: Connection, statement: Any, values: Mapping[str, object]) -> list[ArtifactRow]:  # noqa: ANN401 - a select
+    """The rows of a statement that selects the columns ARTIFACT_ROW."""
+    return [ArtifactRow._make(row) for row in conn.execute(statement, values)]
 
 
 class Removal(NamedTuple):
@@ -274,68 +266,48 @@ class Removal(NamedTuple):
     """How long the tombstones of some namespaces stand instead."""
 
 
-def tombstone(conn: Connection, artifact_rows: list[ArtifactRow], death: Removal) -> int:
-    """Put tombstones in the place of artifacts whose rows this transaction holds; answers how many.
+def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -> int:
+    """Put tombstones in the place of artifacts whose rows this transaction holds; returns how many.
 
-    What an undo needs is kept, and the audit says what was removed, by whom and why.
+    What an undo needs is kept, and the audit log says what was removed, by whom and why.
     """
-    if not artifact_rows:
+    if not rows:
         return 0
-    now, seqs = death.now, [artifact_row.seq for artifact_row in artifact_rows]
+    now, seqs = removal.now, [row.seq for row in rows]
     conn.execute(
         _ADD_TOMBSTONE[conn.dialect.name],
         [
             {
-                "namespace": artifact_row.namespace,
-                "number": artifact_row.number,
-                "identity": artifact_row.identity,
-                "reason": death.reason,
+                "namespace": row.namespace,
+                "number": row.number,
+                "identity": row.identity,
+                "reason": removal.reason,
                 # A sweep that comes late must not change the answer that every route gave since it expired.
-                "at": artifact_row.expires_at if death.reason == "expired" else now,
-                "tool_name": artifact_row.tool_name,
-                "session": artifact_row.session,
-                "until": now + death.lives[artifact_row.namespace]
-                if artifact_row.namespace in death.lives
-                else death.until,
+                "at": row.expires_at if removal.reason == "expired" else now,
+                "tool_name": row.tool_name,
+                "session": row.session,
+                "until": now + removal.lives[row.namespace] if row.namespace in removal.lives else removal.until,
             }
-            for artifact_row in artifact_rows
+            for row in rows
         ],
     )
-    removal_records.keep(conn, seqs, death.reason, now, death.by.run_id)
+    removal_records.keep(conn, seqs, removal.reason, now, removal.by.run_id)
     left = remove(conn, seqs, now)
-    release(conn, [*left, *(artifact_row.blob_seq for artifact_row in artifact_rows)], now)
-    _write_down(conn, artifact_rows, death)
-    return len(artifact_rows)
+    release(conn, [*left, *(row.blob_seq for row in rows)], now)
+    for row in rows:
+        note_removal(conn, row.namespace, removal, row.number, row.size)
+    return len(rows)
 
 
-def _write_down(conn: Connection, artifact_rows: list[ArtifactRow], death: Removal) -> None:
-    by_namespace: dict[str, list[ArtifactRow]] = {}
-    for artifact_row in artifact_rows:
-        by_namespace.setdefault(artifact_row.namespace, []).append(artifact_row)
-    for namespace, those in by_namespace.items():
-        note_removal(
-            conn,
-            namespace,
-            death,
-            [artifact_row.number for artifact_row in those],
-            sum(artifact_row.size for artifact_row in those),
-        )
-
-
-def note_removal(conn: Connection, namespace: str, death: Removal, numbers: Sequence[int], size: int) -> None:
-    """Have the audit say that artifacts were removed, of so many bytes of content together."""
-    by = death.by
-    audit.append(
-        conn,
-        AuditLine(
-            at=death.now,
-            action="artifact.removed",
-            actor=by.actor,
-            key_id=by.key_id,
-            namespace=namespace,
-            reason=death.reason,
-            run_id=by.run_id,
-            size=size,
-            numbers=tuple(numbers),
-        ),
+def note_removal(conn: Connection, namespace: str, removal: Removal, number: int, size: int) -> None:
+    """Have the audit log say that an artifact of so many bytes of content was removed."""
+    line = AuditLine(
+        at=removal.now,
+        action="artifact.removed",
+        by=removal.by,
+        namespace=namespace,
+        reason=removal.reason,
+        size=size,
+        numbers=(number,),
     )
+    audit.append(conn, line)
