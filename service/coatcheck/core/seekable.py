@@ -26,6 +26,7 @@ _DESCRIPTOR = 4
 """Where a frame header has its flags."""
 _CHECKSUM = 0x04
 """The flag of a content checksum (RFC 8878, section 3.1.1.1.1)."""
+_LEVEL = 1
 _RAW_LEVEL = -131072
 """The lowest level: blocks are stored as they are, at 5 GB/s against 3 GB/s for level 1 on random bytes."""
 _DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_BYTES.bit_length() - 1}
@@ -48,13 +49,13 @@ class FrameEncoder:
         index: after `finish`, the index of the whole.
     """
 
-    def __init__(self, *, level: int = 1) -> None:
+    def __init__(self) -> None:
         self.size = 0
         self.newlines = 0
         self.chars = 0
         self.stored_size = 0
         self.index: FrameIndex | None = None
-        self._compressor = _compressor(level)
+        self._compressor = _compressor(_LEVEL)
         self._frame = bytearray()
         self._stored = array("I")
         self._newlines = array("I")

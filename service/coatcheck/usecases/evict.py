@@ -102,17 +102,10 @@ class Evict:
             raise quota_exceeded(namespace, answer)
         return answer
 
-    async def relieve(self, namespace: str) -> int:
-        """Evict what a namespace holds beyond its limits, where its policy says so; answers how many went."""
-        room = self.room(namespace)
-        if room is None:
-            return 0
-        usage = await self._catalog.usage_of(namespace)
-        full = QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)
-        return await self._evict(namespace, full) or 0
-
     async def relieve_all(self, decisions: Decisions) -> int:
-        """The same for every namespace: where a limit was lowered, or kept views went over it. Answers how many went.
+        """Evict what namespaces hold beyond their limits, where their policies say so; returns how many artifacts went.
+
+        A namespace is over a limit when the limit was lowered, or when kept views went over it.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round goes on.
