@@ -5,12 +5,11 @@ from typing import Any, Final
 
 import click
 
-from coatcheck.cli.exits import Exit, echo
-from coatcheck.cli.http_client import ask, connect, service_options
+from coatcheck.cli.exits import Exit, echo, echo_items
+from coatcheck.cli.http_client import PAGE, ask, connect, service_options
 from coatcheck.cli.retention_text import line_text, verified_text
 
 _AUDIT: Final = "/v1/admin/audit"
-_PAGE: Final = 200
 
 
 @click.group()
@@ -30,19 +29,13 @@ def list_(limit: int, service: str | None, key: str | None, as_json: bool, **whe
     found: list[dict[str, Any]] = []
     with connect(service, key) as client:
         while len(found) < limit:
-            asked = params | {"limit": min(_PAGE, limit - len(found))}
+            asked = params | {"limit": min(PAGE, limit - len(found))}
             page = ask(lambda: client.get(_AUDIT, params=asked), client, items=list, next=object)  # noqa: B023 - asked at once
             found += page["items"]
             if page["next"] is None:
                 break
             params["before"] = page["next"]
-    if as_json:
-        echo(json.dumps({"items": found}, indent=2))
-        return
-    for line in found:
-        echo(line_text(line))
-    if not found:
-        echo("No such lines.", err=True)
+    echo_items(found, line_text, "No such lines.", as_json=as_json)
 
 
 @audit.command()
