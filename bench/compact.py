@@ -20,7 +20,6 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.text.count import count_exact
 from support.service import Service, serving
 
-MIB = 1024**2
 ROUNDS = 3
 
 

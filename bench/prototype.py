@@ -17,8 +17,9 @@ from typing import Any, cast
 
 import asyncpg
 import uvicorn
-import zstandard
 from litestar import Litestar, Request, post
+
+from coatcheck.core.compression import zstd
 
 Row = tuple[bytes, int, bytes]
 Insert = Callable[[Row], Awaitable[None]]
@@ -96,7 +97,7 @@ async def store(request: Request[Any, Any, Any]) -> dict[str, str]:
     """Store a body."""
     data = await request.body()
     sha = hashlib.sha256(data).digest()
-    await request.app.state.insert((sha, len(data), zstandard.ZstdCompressor(1).compress(data)))
+    await request.app.state.insert((sha, len(data), zstd.compress(data, 1)))
     return {"id": sha.hex()}
 
 

@@ -6,6 +6,7 @@ chain says nothing about what became of them until then.
 
 import hashlib
 import json
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -101,7 +102,7 @@ def _chain(audit: sa.Table) -> tuple[int, bytes]:
     while (
         page := conn.execute(sa.select(log).where(log.c.seq > after).order_by(log.c.seq).limit(_PAGE)).mappings().all()
     ):
-        rows = []
+        rows: list[dict[str, Any]] = []
         for line in page:
             seq += 1
             digest = _digest(seq, line, previous)

@@ -5,19 +5,19 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
+from coatcheck.api.codings import STEP, Decoder, gzip_decoder, zstd_decoder
+from coatcheck.core.compression import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
 WINDOW = 8 * 1024 * 1024
-MAKE: dict[str, Callable[[], Decoder]] = {"gzip": GzipDecoder, "zstd": lambda: ZstdDecoder(WINDOW)}
+MAKE: dict[str, Callable[[], Decoder]] = {"gzip": gzip_decoder, "zstd": lambda: zstd_decoder(WINDOW)}
 
 
 def pack(coding: str, data: bytes, level: int = 3) -> bytes:
-    return gzip.compress(data, level) if coding == "gzip" else zstandard.compress(data, level)
+    return gzip.compress(data, level) if coding == "gzip" else zstd.compress(data, level)
 
 
 def unpack(coding: str, data: bytes, cuts: list[int], most: int = STEP) -> tuple[bytes, int]:
@@ -77,7 +77,7 @@ def test_a_bomb_expands_by_a_megabyte_a_step_at_most(coding: str) -> None:
     assert (len(decoded), largest <= STEP) == (64_000_000, True)
 
 
-def test_four_bytes_of_zstd_are_never_more_than_a_block() -> None:
+def test_four_bytes_of_zstd_that_stand_for_a_block_do_not_exceed_a_step() -> None:
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + (b"\x02\x00\x10" + b"a") * 500 + b"\x01\x00\x00"
     decoded, largest = unpack("zstd", frame, [])
     assert (len(decoded), largest) == (500 * 131072, STEP)
@@ -99,9 +99,8 @@ def test_trailing_garbage_is_corrupt(coding: str, garbage: bytes) -> None:
 @pytest.mark.parametrize("coding", MAKE)
 def test_a_flipped_bit_is_never_taken_for_the_payload(coding: str) -> None:
     payload = sample(2, 2000)
-    packed = (
-        gzip.compress(payload) if coding == "gzip" else zstandard.ZstdCompressor(write_checksum=True).compress(payload)
-    )
+    checked: dict[int, int] = {zstd.CompressionParameter.checksum_flag: True}
+    packed = gzip.compress(payload) if coding == "gzip" else zstd.compress(payload, options=checked)
     rng = random.Random(3)
     for _ in range(200):
         at = rng.randrange(len(packed))
@@ -128,9 +127,7 @@ def test_skippable_frames_are_passed_over() -> None:
 
 @pytest.mark.parametrize(("log", "taken"), [(20, True), (23, True), (24, False), (27, False)])
 def test_windows_over_8_mib_are_refused_before_they_are_allocated(log: int, *, taken: bool) -> None:
-    parameters = zstandard.ZstdCompressionParameters(window_log=log)
-    compressor = zstandard.ZstdCompressor(compression_params=parameters)
-    streaming = compressor.compressobj()
+    streaming = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: log})
     packed = streaming.compress(b"a" * 100_000) + streaming.flush()
     if taken:
         assert unpack("zstd", packed, [])[0] == b"a" * 100_000
@@ -138,7 +135,7 @@ def test_windows_over_8_mib_are_refused_before_they_are_allocated(log: int, *, t
         assert code_of("zstd", packed) is Code.DECOMPRESSION_LIMIT
 
 
-EMPTY = {"gzip": gzip.compress(b"", mtime=0), "zstd": zstandard.compress(b""), "skippable": b"\x50\x2a\x4d\x18\0\0\0\0"}
+EMPTY = {"gzip": gzip.compress(b"", mtime=0), "zstd": zstd.compress(b""), "skippable": b"\x50\x2a\x4d\x18\0\0\0\0"}
 
 
 @pytest.mark.parametrize("what", EMPTY)
@@ -161,7 +158,23 @@ def test_members_that_hold_a_line_each_may_be_any_number(coding: str) -> None:
     assert decoded == line * 20_000
 
 
-def test_blocks_that_hold_nothing_are_refused() -> None:
-    frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 5000 + b"\x01\0\0"
-    assert code_of("zstd", frame) is Code.DECOMPRESSION_LIMIT
-    assert unpack("zstd", b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 50 + b"\x01\0\0", [])[0] == b""
+def test_blocks_that_hold_nothing_are_nothing_and_never_end_a_frame_by_themselves() -> None:
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 5000
+    assert unpack("zstd", frame + b"\x01\0\0", [])[0] == b""
+    assert code_of("zstd", frame) is Code.CORRUPT_ENCODING
+
+
+@pytest.mark.parametrize("coding", MAKE)
+@pytest.mark.parametrize("most", [1, 1000, 200_000])
+def test_a_step_gives_no_more_than_it_was_asked_for(coding: str, most: int) -> None:
+    decoded, largest = unpack(coding, pack(coding, b"\0" * (40 * most)) * 2, [], most)
+    assert (len(decoded), largest) == (80 * most, most)
+
+
+def test_a_header_that_promises_an_exbibyte_in_one_segment_is_refused() -> None:
+    header = b"\x28\xb5\x2f\xfd\xe0" + (1 << 60).to_bytes(8, "little")
+    assert code_of("zstd", header + b"\x02\x00\x10a" * 100) is Code.DECOMPRESSION_LIMIT
+
+
+def test_a_frame_that_needs_a_dictionary_is_corrupt() -> None:
+    assert code_of("zstd", b"\x28\xb5\x2f\xfd\x21\x07\x01\x09\0\0a") is Code.CORRUPT_ENCODING

@@ -1,18 +1,19 @@
 """Every method of the client against a running service."""
 
+import asyncio
 import inspect
 import io
 import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type, cast
 
 import msgspec
 import pytest
 
-from coatcheck.client import AsyncClient, Client, ServiceError, results
+from coatcheck.client import AsyncClient, Client, Receipt, Retries, ServiceError, results
 from support.service import Service
 
 LOG = "".join(f"{n:05d} step {n * 7919 % 1000} took {n % 97} ms\n" for n in range(4000))
@@ -196,11 +197,56 @@ def test_both_clients_have_the_same_methods() -> None:
     def public(of: type) -> dict[str, list[str]]:
         return {
             name: list(inspect.signature(member).parameters)
-            for name, member in vars(of).items()
-            if callable(member) and not name.startswith("_")
+            for name, member in inspect.getmembers(of, inspect.isfunction)
+            if not name.startswith("_")
         }
 
     assert public(Client) == public(AsyncClient)
+    assert {"put", "put_file", "put_stream", "stream", "read", "delete", "close"} <= public(Client).keys()
+
+
+def test_each_method_is_documented_and_blocks_or_is_awaited() -> None:
+    for name, member in inspect.getmembers(Client, inspect.isfunction):
+        there = getattr(AsyncClient, name, member)
+        assert inspect.getdoc(member) == inspect.getdoc(there) or name == "__init__"
+        if not name.startswith("_") and name != "stream":
+            assert inspect.getdoc(member), name
+            assert (inspect.iscoroutinefunction(member), inspect.iscoroutinefunction(there)) == (False, True), name
+
+
+async def test_type_checkers_know_which_client_is_awaited(service: Service) -> None:
+    with Client(service.url) as here:
+        receipt = here.put("one line", session="typed")
+        assert_type(receipt, Receipt)
+        assert_type(here.describe(receipt.id or ""), results.Described)
+        assert_type(here.delete(receipt.id or ""), None)
+        with pytest.raises(TypeError):
+            here.describe()  # pyright: ignore[reportCallIssue]
+    async with AsyncClient(service.url) as there:
+        asked: Coroutine[Any, Any, Receipt] = there.put("one line", session="typed")
+        assert_type(await asked, Receipt)
+        assert_type(await there.delete_session("typed"), int)
+        with pytest.raises(TypeError):
+            await there.read("art_1", 3)  # pyright: ignore[reportCallIssue]
+
+
+async def test_a_client_that_blocks_works_beside_a_running_event_loop_and_refuses_what_needs_it(
+    service: Service,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        await asyncio.sleep(0)
+        yield b"two"
+
+    with Client(service.url, session="beside", retries=Retries(attempts=1)) as client:
+        receipt = client.put_stream(io.BytesIO(LOG.encode()))
+        arriving = client.stream(receipt.id or "")
+        assert LOG.encode().startswith(next(arriving))
+        del arriving  # given up in the middle
+        assert client.content(receipt.id or "") == LOG.encode()
+        with pytest.raises(RuntimeError, match="AsyncClient"):
+            client.put_stream(cast("Any", pieces()))
+        assert client.delete_session("beside") == 1
 
 
 def test_results_have_the_members_of_the_openapi_document(service: Service) -> None:
@@ -235,5 +281,6 @@ def test_importing_it_loads_nothing_of_the_server() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert {name for name in loaded if name.partition(".")[0] in FOREIGN} == set()
+    assert "asyncio" not in loaded
     ours = {name for name in loaded if name.startswith("coatcheck")}
     assert {name for name in ours if name != "coatcheck" and not name.startswith("coatcheck.client")} == set()

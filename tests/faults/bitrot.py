@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
-
+from coatcheck.core.compression import zstd
 from coatcheck.core.frames import FrameIndex
 from faults import combos
 from faults.caller import Answer, Broken, Caller
@@ -98,8 +97,8 @@ def harmless(shelf: Shelf, stored: bytes, at: int, bit: int) -> str | None:
 def _decoded(frame: bytes) -> bytes | None:
     """What a plain decoder, which verifies the checksum, makes of a frame: padding and slack in its coding differ."""
     try:
-        return zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
-    except zstandard.ZstdError:
+        return zstd.decompress(frame)
+    except zstd.ZstdError:
         return None
 
 

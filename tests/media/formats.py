@@ -12,7 +12,7 @@ import zlib
 from contextlib import closing
 from typing import Final
 
-import zstandard
+from coatcheck.core.compression import zstd
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
@@ -211,7 +211,7 @@ FORMATS: Final[dict[str, tuple[bytes, str, tuple[str, ...]]]] = {
     "tar.gz": (gzip.compress(tarred(FILES), mtime=0), "application/gzip", ("gzip data",)),
     "tar.xz": (lzma.compress(tarred(FILES)), "application/x-xz", ("xz data",)),
     "tar.bz2": (bz2.compress(tarred(FILES)), "application/x-bzip2", ("bzip2 data",)),
-    "tar.zst": (zstandard.ZstdCompressor().compress(tarred(FILES)), "application/zstd", ("Zstandard data",)),
+    "tar.zst": (zstd.compress(tarred(FILES)), "application/zstd", ("Zstandard data",)),
     "gz": (gzip.compress(b"words\n" * 99, mtime=0), "application/gzip", ("gzip data",)),
     "ar": (ar(), "application/x-archive", ("ar archive",)),
     "elf": (elf(), "application/x-elf", ("ELF file",)),

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveMessage
 
-from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
+from coatcheck.api.codings import STEP, Decoder, gzip_decoder, zstd_decoder
 from coatcheck.api.digests import Digests, parse_digests
 from coatcheck.api.headers import field
 from coatcheck.api.limits import RequestLimits
@@ -212,7 +212,7 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
     expansion = Expansion(limits, allowance_of(scope))
     reader: ByteStream = Wire(receive, content_length(scope), digests, expansion, limits)
     for coding in reversed(codings):
-        decoder = GzipDecoder() if coding == "gzip" else ZstdDecoder(limits.zstd_window)
+        decoder = gzip_decoder() if coding == "gzip" else zstd_decoder(limits.zstd_window)
         reader = DecodedStream(reader, decoder, expansion)
     return RequestBody(reader, digests)
 

@@ -1,151 +1,207 @@
 """Content codings of a request body: gzip and zstd, decoded in bounded steps.
 
-A step produces about a megabyte at most, whatever the input; whoever reads on asks for the next, so a limit on the
-decoded size stops a bomb within one step. Members and frames may follow one another; anything else behind them is
-refused, and so is a stream that ends early, and one that consists of many members or frames with next to nothing in
-them: they cost work and produce no output that a limit could stop. Knows nothing of requests.
+A step produces no more than its caller asks for, whatever the input, so a limit on the decoded size stops a bomb within
+one step. Members and frames may follow one another; anything else behind them is refused, and so is a stream that ends
+early, and one that consists of many members or frames with next to nothing in them: they cost work and produce no
+output that a limit could stop. Knows nothing of requests.
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Final, Protocol
 
-import zstandard
-
-from coatcheck.api.zstd_blocks import BLOCK_MAX, BlockAllowance, ZstdBlocks, corrupt
+from coatcheck.core.compression import zstd
+from coatcheck.core.errors import CoatcheckError, Code
 
 STEP: Final = 1024 * 1024
-"""Bytes that one step of decoding produces at most."""
+"""Bytes that one step of decoding is asked for at most."""
 _SLICE: Final = 16 * 1024
-"""Input that zlib sees at once: it copies what a member's end leaves over, which must not grow with the input."""
+"""Input that a library sees at once: it copies what a member's end leaves over, which must not grow with the input."""
 _FREE: Final = 1000
 """Members or frames that a stream may have whatever it holds ..."""
 _EACH: Final = 64
 """... and bytes of output for which it may have another."""
+_SKIPPABLE: Final = range(0x50, 0x60)
+"""First bytes of skippable frames (RFC 8878, section 3.1.2)."""
 
 
-class Decoder(Protocol):
-    """One coded stream. `feed` only when `step` has answered nothing."""
+class Member(Protocol):
+    """One gzip member or zstd frame."""
 
     @property
-    def pending(self) -> int:
-        """Bytes that were fed and not decoded yet."""
+    def ended(self) -> bool:
+        """Whether all of it is decoded."""
         ...
 
-    def feed(self, data: bytes) -> None:
-        """Hand over the next coded bytes."""
+    @property
+    def content(self) -> bool:
+        """Whether it is a kind of member that can hold content."""
         ...
 
-    def step(self, most: int) -> bytes:
-        """Up to about `most` decoded bytes (at least two zstd blocks, 256 KiB); none when more input is needed.
+    def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
+        """Up to `most` decoded bytes, and how many bytes of `data` were taken for them.
+
+        Fewer than none are taken where the member ends and what was taken before is not all of it.
 
         Raises:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`.
         """
         ...
 
-    def finish(self) -> None:
-        """The input has ended. Raises `corrupt_encoding` when the stream has not."""
-        ...
 
+class GzipMember:
+    """RFC 1952."""
 
-class GzipDecoder:
-    """RFC 1952, any number of members that hold something."""
+    content = True
 
     def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=31)
+        self._inflate = zlib.decompressobj(wbits=31)
+        self._started = False
+
+    @property
+    def ended(self) -> bool:
+        """See Member."""
+        return self._inflate.eof
+
+    def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
+        """See Member."""
+        try:
+            piece = self._inflate.decompress(data, most)
+        except zlib.error as e:
+            raise _corrupt("gzip", "a damaged member" if self._started else "bytes that are no member") from e
+        self._started = self._started or bool(data)
+        left = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
+        return piece, len(data) - len(left)
+
+
+class ZstdFrame:
+    """RFC 8878, without dictionaries. `max_window`, in bytes, is a power of two: memory for it is taken at once."""
+
+    def __init__(self, max_window: int) -> None:
+        self._max_window = max_window
+        options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: max_window.bit_length() - 1}
+        self._decompressor = zstd.ZstdDecompressor(options=options)
+        self._first: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """See Member."""
+        return self._decompressor.eof
+
+    @property
+    def content(self) -> bool:
+        """See Member."""
+        return self._first not in _SKIPPABLE
+
+    def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
+        """See Member."""
+        given = data if self._decompressor.needs_input else data[:0]
+        piece = self._decompress(given, most)
+        if self._first is None and given:
+            self._first = given[0]
+        return piece, len(given) - len(self._decompressor.unused_data)
+
+    def _decompress(self, data: memoryview, most: int) -> bytes:
+        try:
+            return self._decompressor.decompress(data, most)
+        except zstd.ZstdError as e:
+            if "too much memory" not in str(e):  # as libzstd says of a window over the limit
+                raise _corrupt("zstd", "a damaged frame" if self._first else "bytes that are no frame") from e
+            raise CoatcheckError(
+                Code.DECOMPRESSION_LIMIT,
+                f"The zstd frame needs a window over {self._max_window:,} bytes; no larger one is accepted "
+                "(RFC 9659). Compress without --long or --ultra.",
+                limit=self._max_window,
+            ) from e
+
+
+class Decoder:
+    """One coded stream of any number of members that hold something."""
+
+    def __init__(self, coding: str, members: str, begin: Callable[[], Member]) -> None:
+        """`members`: what the coding calls them; `begin` makes a decoder of one."""
+        self._coding = coding
+        self._members = members
+        self._begin = begin
+        self._member = begin()
         self._input = memoryview(b"")
         self._at = 0
-        self._started = False
-        self._members = BlockAllowance("gzip", "members", free=_FREE, each=_EACH)
+        self._content = False
+        self._allowed = _FREE
+        self._rest = 0
 
     @property
     def pending(self) -> int:
-        """See Decoder."""
+        """Bytes that were fed and not decoded yet, apart from a few that a library holds."""
         return len(self._input) - self._at
 
     def feed(self, data: bytes) -> None:
-        """See Decoder."""
+        """Hand over the next coded bytes, when `step` has returned nothing."""
         self._input = memoryview(bytes(self._input[self._at :]) + data if self.pending else data)
         self._at = 0
 
     def step(self, most: int) -> bytes:
-        """See Decoder."""
+        """Up to `most` decoded bytes; none when more input is needed.
+
+        Raises:
+            CoatcheckError: `corrupt_encoding`, `decompression_limit`.
+        """
         pieces: list[bytes] = []
         room = most
         while room > 0:
-            if self._member.eof:
+            if self._member.ended:
                 if not self.pending:
                     break
                 self._next_member()
-            piece = self._decompress(room)
+            piece, taken = self._member.take(self._input[self._at : self._at + _SLICE], room)
+            self._at += taken
             if piece:
                 pieces.append(piece)
                 room -= len(piece)
-                self._members.produced(len(piece))
+                self._produced(len(piece))
             elif not self.pending:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def finish(self) -> None:
+        """The input has ended.
+
+        Raises:
+            CoatcheckError: `corrupt_encoding` when the stream has not.
+        """
+        if not self._member.ended or not (self._content or self._member.content):
+            raise _corrupt(self._coding, "it ends in the middle")
+
     def _next_member(self) -> None:
-        self._members.one()
-        self._member = zlib.decompressobj(wbits=31)
-        self._started = False
+        self._content = self._content or self._member.content
+        self._member = self._begin()
+        self._allowed -= 1
+        if self._allowed < 0:
+            raise CoatcheckError(
+                Code.DECOMPRESSION_LIMIT,
+                f"The {self._coding} stream has too many {self._members} for what they hold. Compress the body in one "
+                "piece, or send it without Content-Encoding.",
+                coding=self._coding,
+            )
 
-    def _decompress(self, most: int) -> bytes:
-        given = self._input[self._at : self._at + _SLICE]
-        try:
-            piece = self._member.decompress(given, most)
-        except zlib.error as e:
-            raise corrupt("gzip", "a damaged member" if self._started else "bytes that are no member") from e
-        self._started = self._started or bool(given)
-        left = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-        self._at += len(given) - len(left)
-        return piece
-
-    def finish(self) -> None:
-        """See Decoder."""
-        if not self._member.eof:
-            raise corrupt("gzip", "it ends in the middle")
+    def _produced(self, size: int) -> None:
+        more, self._rest = divmod(self._rest + size, _EACH)
+        self._allowed += more
 
 
-class ZstdDecoder:
-    """RFC 8878, any number of frames that hold something, without dictionaries."""
+def gzip_decoder() -> Decoder:
+    """Decodes gzip."""
+    return Decoder("gzip", "members", GzipMember)
 
-    def __init__(self, max_window: int) -> None:
-        self._context = zstandard.ZstdDecompressor(max_window_size=max_window)
-        self._frame = self._context.decompressobj()
-        self._frames = BlockAllowance("zstd", "frames", free=_FREE, each=_EACH)
-        self._blocks = ZstdBlocks(max_window, self._frames)
 
-    @property
-    def pending(self) -> int:
-        """See Decoder."""
-        return self._blocks.pending
+def zstd_decoder(max_window: int) -> Decoder:
+    """Decodes zstd with windows of up to `max_window` bytes, a power of two."""
+    return Decoder("zstd", "frames", lambda: ZstdFrame(max_window))
 
-    def feed(self, data: bytes) -> None:
-        """See Decoder."""
-        self._blocks.feed(data)
 
-    def step(self, most: int) -> bytes:
-        """See Decoder."""
-        most = max(most, 2 * BLOCK_MAX)
-        pieces: list[bytes] = []
-        size = 0
-        while size + BLOCK_MAX <= most and (taken := self._blocks.take(most - size)) is not None:
-            piece, ends = taken
-            try:
-                decoded = self._frame.decompress(piece)
-            except zstandard.ZstdError as e:
-                raise corrupt("zstd", "a damaged frame") from e
-            if ends:
-                self._frame = self._context.decompressobj()
-            if decoded:
-                pieces.append(decoded)
-                size += len(decoded)
-                self._blocks.produced(len(decoded))
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def finish(self) -> None:
-        """See Decoder."""
-        if not self._blocks.complete:
-            raise corrupt("zstd", "it ends in the middle")
+def _corrupt(coding: str, what: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.CORRUPT_ENCODING,
+        f"The body is not valid {coding}: {what}. Nothing was stored; check Content-Encoding and send it again.",
+        coding=coding,
+    )

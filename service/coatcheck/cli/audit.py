@@ -1,16 +1,14 @@
 """`coatcheck audit`: list what was done."""
 
-import json
 from typing import Any, Final
 
 import click
 
-from coatcheck.cli.exits import echo
-from coatcheck.cli.http_client import ask, connect, service_options
+from coatcheck.cli.exits import echo_items
+from coatcheck.cli.http_client import PAGE, ask, connect, service_options
 from coatcheck.cli.retention_text import line_text
 
 _AUDIT: Final = "/v1/admin/audit"
-_PAGE: Final = 200
 
 
 @click.group()
@@ -30,16 +28,10 @@ def list_(limit: int, service: str | None, key: str | None, as_json: bool, **whe
     found: list[dict[str, Any]] = []
     with connect(service, key) as client:
         while len(found) < limit:
-            asked = params | {"limit": min(_PAGE, limit - len(found))}
+            asked = params | {"limit": min(PAGE, limit - len(found))}
             page = ask(lambda: client.get(_AUDIT, params=asked), client, items=list, next=object)  # noqa: B023 - asked at once
             found += page["items"]
             if page["next"] is None:
                 break
             params["before"] = page["next"]
-    if as_json:
-        echo(json.dumps({"items": found}, indent=2))
-        return
-    for line in found:
-        echo(line_text(line))
-    if not found:
-        echo("No such lines.", err=True)
+    echo_items(found, line_text, "No such lines.", as_json=as_json)

@@ -1,8 +1,10 @@
 """How a command ends: the exit codes, what it prints, and an error as a sentence on standard error."""
 
 import contextlib
+import json
 import os
 import sys
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NoReturn, TextIO
 
@@ -38,6 +40,24 @@ def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> No
         click.echo(message, nl=nl, err=err)
     except OSError as error:
         _unheard(error)
+
+
+def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_json: bool) -> None:
+    """Print a list.
+
+    Args:
+        items: what to print.
+        line: an item as text.
+        none: printed to standard error where there are no items; not in JSON.
+        as_json: whether to print all items as JSON.
+    """
+    if as_json:
+        echo(json.dumps({"items": items}, indent=2))
+        return
+    for item in items:
+        echo(line(item))
+    if not items:
+        echo(none, err=True)
 
 
 class Commands(click.Group):

@@ -5,13 +5,12 @@ from typing import Any
 
 import click
 
-from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.http_client import ask, connect, service_options
+from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.http_client import all_items, ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.holds import check_hold_id
 
 _HOLDS = "/v1/admin/holds"
-_PAGE = 200
 _HOLD: dict[str, type] = {"id": str, "artifact": object, "session": object, "until": object, "reason": str}
 
 
@@ -51,22 +50,9 @@ def add(
 @service_options
 def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List the holds, also those whose time is over."""
-    asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
-    found: list[dict[str, Any]] = []
     with connect(service, key) as client:
-        while True:
-            page = ask(lambda: client.get(_HOLDS, params=asked), client, items=list, next=object)
-            found += page["items"]
-            if page["next"] is None:
-                break
-            asked["cursor"] = page["next"]
-    if as_json:
-        echo(json.dumps({"items": found}, indent=2))
-        return
-    for each in found:
-        echo(_shown(each))
-    if not found:
-        echo("Nothing is held.", err=True)
+        found = all_items(client, _HOLDS, namespace)
+    echo_items(found, _shown, "Nothing is held.", as_json=as_json)
 
 
 @hold.command()

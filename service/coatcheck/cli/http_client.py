@@ -1,7 +1,7 @@
 """Talking to a running service over HTTP: the options of commands that do, the client, and how an answer ends one."""
 
 from collections.abc import Callable
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import click
 import httpx
@@ -9,6 +9,9 @@ import httpx
 from coatcheck.cli.exits import Exit, fail
 from coatcheck.cli.option_names import in_options
 from coatcheck.settings import Settings, load
+
+PAGE: Final = 200
+"""Items that one request for a list asks for."""
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -71,6 +74,18 @@ def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: t
     if not response.is_success:
         refused(response.status_code, body)
     return body
+
+
+def all_items(client: httpx.Client, path: str, namespace: str | None) -> list[dict[str, Any]]:
+    """The items of an administrative list, through all its pages; those of one namespace where it is given."""
+    asked: dict[str, Any] = {"limit": PAGE} | ({} if namespace is None else {"namespace": namespace})
+    items: list[dict[str, Any]] = []
+    while True:
+        page = ask(lambda: client.get(path, params=asked), client, items=list, next=object)
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        asked["cursor"] = page["next"]
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

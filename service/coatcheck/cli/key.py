@@ -14,8 +14,8 @@ import click
 
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.cli.command_setup import end, require_store, settings_for
-from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.http_client import ask, connect
+from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.http_client import all_items, ask, connect
 from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN, EVERYWHERE
@@ -97,16 +97,12 @@ def create(
 def list_(namespace: str | None, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List keys, newest first, also those that do not serve any more."""
     if service is not None:
-        found = _listed(service, key, namespace)
+        with connect(service, key) as client:
+            found = all_items(client, "/v1/admin/keys", namespace)
     else:
         found = _directly(data, lambda keys: _all(keys, namespace), make=False)
-    if as_json:
-        echo(json.dumps({"items": found}, indent=2))
-        return
-    for each in found:
-        echo(f"{each['id']}  {each['name']}: {_terms(each)}")
-    if not found:
-        echo("No key has been made." if namespace is None else f"Namespace {namespace} has no key.", err=True)
+    none = "No key has been made." if namespace is None else f"Namespace {namespace} has no key."
+    echo_items(found, lambda each: f"{each['id']}  {each['name']}: {_terms(each)}", none, as_json=as_json)
 
 
 @key.command()
@@ -139,18 +135,6 @@ def _terms(found: dict[str, Any]) -> str:
         over = datetime.fromisoformat(found["expires_at"]) <= SystemClock().now()
         parts.append(f"{'expired' if over else 'until'} {found['expires_at']}")
     return "; ".join(parts)
-
-
-def _listed(service: str, key: str | None, namespace: str | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
-    with connect(service, key) as client:
-        while True:
-            page = ask(lambda: client.get("/v1/admin/keys", params=asked), client, items=list, next=object)
-            found += page["items"]
-            if page["next"] is None:
-                return found
-            asked["cursor"] = page["next"]
 
 
 async def _create(

@@ -1,16 +1,13 @@
 """`coatcheck usage`: what namespaces hold, and what they may hold. Through a running service."""
 
-import json
 from typing import Any
 
 import click
 
 from coatcheck.cli.command_setup import size_of
-from coatcheck.cli.exits import echo
-from coatcheck.cli.http_client import ask, connect, service_options
+from coatcheck.cli.exits import echo_items
+from coatcheck.cli.http_client import all_items, connect, service_options
 from coatcheck.core.text.plural import plural
-
-_PAGE = 200
 
 
 @click.command()
@@ -18,22 +15,9 @@ _PAGE = 200
 @service_options
 def usage(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """Show what namespaces hold: artifacts, stored bytes, and the limits of their policies."""
-    asked: dict[str, Any] = {"limit": _PAGE} | ({} if namespace is None else {"namespace": namespace})
-    found: list[dict[str, Any]] = []
     with connect(service, key) as client:
-        while True:
-            page = ask(lambda: client.get("/v1/admin/usage", params=asked), client, items=list, next=object)
-            found += page["items"]
-            if page["next"] is None:
-                break
-            asked["cursor"] = page["next"]
-    if as_json:
-        echo(json.dumps({"items": found}, indent=2))
-        return
-    for each in found:
-        echo(_shown(each))
-    if not found:
-        echo("Nothing was ever stored.", err=True)
+        found = all_items(client, "/v1/admin/usage", namespace)
+    echo_items(found, _shown, "Nothing was ever stored.", as_json=as_json)
 
 
 def _count(artifacts: int, most: int | None) -> str:

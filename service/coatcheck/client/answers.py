@@ -15,6 +15,7 @@ from coatcheck.client.errors import CHANGED, UNEXPECTED, UNREACHABLE, WRONG, Ser
 from coatcheck.client.requests import ClientRequest
 from coatcheck.client.results import Verdict
 from coatcheck.client.retry import AGAIN, seconds
+from coatcheck.client.wire import Pairs
 
 T = TypeVar("T")
 
@@ -88,11 +89,11 @@ def _decoded(data: bytes, kind: type[T]) -> T:
         return msgspec.convert(json.loads(data.decode()), kind)
 
 
-def sent_headers(ask: ClientRequest[Any], size: int | None) -> list[tuple[str, str]]:
+def sent_headers(ask: ClientRequest[Any], size: int | None) -> Pairs:
     """What goes with a request; `size` announces a streamed payload's bytes."""
     if size is None:
-        return list(ask.headers)
-    return [*ask.headers, ("content-length", str(size + sum(map(len, ask.around))))]
+        return ask.headers
+    return (*ask.headers, ("content-length", str(size + sum(map(len, ask.around)))))
 
 
 def unreachable(url: str, error: Exception) -> ServiceError:

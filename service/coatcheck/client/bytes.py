@@ -5,30 +5,19 @@ import hashlib
 import mimetypes
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from coatcheck.client.errors import CHANGED, UNEXPECTED, ServiceError
 from coatcheck.client.fallback import Ends
 from coatcheck.client.requests import DeclaredFields
-from coatcheck.client.wire import Around
+from coatcheck.client.wire import Around, Pairs
 
-PIECE: Final = 256 * 1024
 _DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 
 
-def pieces_of(payload: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
-    """The payload in pieces, wherever it comes from."""
-    read = getattr(payload, "read", None)
-    if read is None:
-        yield from payload
-        return
-    while piece := read(PIECE):
-        yield piece
-
-
-def framed(pieces: Iterable[bytes], around: Around, size: int | None) -> Iterator[bytes]:
+async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None) -> AsyncGenerator[bytes]:
     """A body in pieces: what stands around a payload, and of the payload exactly the bytes that were announced.
 
     Args:
@@ -40,57 +29,37 @@ def framed(pieces: Iterable[bytes], around: Around, size: int | None) -> Iterato
         ServiceError: `payload_changed` where there are fewer.
     """
     yield around[0]
-    counted = AnnouncedBytes(size)
-    for piece in pieces:
-        yield counted.take(piece)
-        if counted.left == 0:
-            break
-    counted.finish()
+    left = size
+    async for piece in pieces:
+        sent = piece[:left]
+        yield sent
+        if left is not None:
+            left -= len(sent)
+            if left == 0:
+                break
+    if left:
+        raise ServiceError(CHANGED, f"The file became {left} bytes shorter while it was sent.")
     yield around[1]
-
-
-class AnnouncedBytes:
-    """How much of an announced payload is still to be sent."""
-
-    def __init__(self, size: int | None) -> None:
-        """`size`: bytes that were announced; None where nothing was."""
-        self.left = size
-
-    def take(self, piece: bytes) -> bytes:
-        """What of the next piece is to be sent."""
-        if self.left is not None:
-            piece = piece[: self.left]
-            self.left -= len(piece)
-        return piece
-
-    def finish(self) -> None:
-        """There are no more pieces.
-
-        Raises:
-            ServiceError: `payload_changed` where some were announced.
-        """
-        if self.left:
-            raise ServiceError(CHANGED, f"The file became {self.left} bytes shorter while it was sent.")
 
 
 class RememberedPieces:
     """Pieces that are remembered, in part, while they pass."""
 
-    def __init__(self, pieces: Iterator[bytes], room: int) -> None:
+    def __init__(self, pieces: AsyncIterator[bytes], room: int) -> None:
         """`room`: bytes of each end to remember."""
         self._pieces = pieces
         self.ends = Ends(room)
 
-    def __iter__(self) -> Iterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         """Pass them on."""
-        for piece in self._pieces:
+        async for piece in self._pieces:
             self.ends.feed(piece)
             yield piece
 
-    def drained(self) -> Ends:
+    async def drained(self) -> Ends:
         """The ends of the whole payload: what was not passed on is read now."""
-        for piece in self._pieces:
-            self.ends.feed(piece)
+        async for _ in self:
+            pass
         return self.ends
 
 
@@ -131,12 +100,12 @@ class ContentDownload:
         self._digest: str | None = None
         self._sum = hashlib.sha256()
 
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> Pairs:
         """What to ask with: the rest, if it is still the rest of the same bytes (RFC 9110 section 13.1.5)."""
-        plain = {"accept-encoding": "identity", "accept": "*/*"}
+        plain = (("accept-encoding", "identity"), ("accept", "*/*"))
         if self.done == 0 or not self._etag:
             return plain
-        return {**plain, "range": f"bytes={self.done}-", "if-range": self._etag}
+        return (*plain, ("range", f"bytes={self.done}-"), ("if-range", self._etag))
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """An answer begins.

@@ -1,20 +1,19 @@
-"""Every request of the client as a value: what to send, how to read the answer, whether it may be sent twice. Pure.
+"""A request of the client as a value: what to send, how to read the answer, whether it may be sent twice. Pure.
 
-Both clients send what is made here; neither knows a path. Nothing is checked that the service checks: its words are
+Nothing is checked that the service checks: its words are
 better, and they are passed on. What HTTP or JSON cannot carry at all is a `ServiceError` at once.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from coatcheck.client import results, wire
 from coatcheck.client.errors import WRONG, ServiceError
-from coatcheck.client.results import Members
 
 T = TypeVar("T")
 
@@ -61,8 +60,8 @@ class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
     method: str
     path: str
     answer: type[T]
-    params: tuple[tuple[str, str], ...] = ()
-    headers: tuple[tuple[str, str], ...] = ()
+    params: wire.Pairs = ()
+    headers: wire.Pairs = ()
     body: bytes | None = None
     around: wire.Around = (b"", b"")
     """What stands before and after a payload that is streamed."""
@@ -76,7 +75,7 @@ def put(content: Content, said: DeclaredFields, key: str) -> ClientRequest[resul
         return raw(content, said, key)
     if isinstance(content, str) and len(content) > AS_JSON:
         return raw(wire.mended(content).encode(), said, key)
-    return _post("/v1/artifacts", {"content": content, **_fields(_titled(said))}, results.Receipt, key=key)
+    return post("/v1/artifacts", {"content": content, **members(_titled(said))}, results.Receipt, key=key)
 
 
 def raw(content: bytes | None, said: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
@@ -84,21 +83,21 @@ def raw(content: bytes | None, said: DeclaredFields, key: str) -> ClientRequest[
     said = _titled(said)
     media_type = said.get("media_type")
     kind = () if media_type is None else (wire.field_value("media_type", media_type),)
-    params = _params(said, but=("media_type",))
-    if len(urlencode(params)) > wire.LONGEST_QUERY:
-        return _form(content, (*(("media_type", one) for one in kind), *params), key)
+    query = params(said, but=("media_type",))
+    if len(urlencode(query)) > wire.LONGEST_QUERY:
+        return _form(content, (*(("media_type", one) for one in kind), *query), key)
     return ClientRequest(
         method="POST",
         path="/v1/artifacts/raw",
         answer=results.Receipt,
-        params=params,
+        params=query,
         headers=(*(("content-type", one) for one in kind), _keyed(key)),
         body=content,
     )
 
 
-def _form(content: bytes | None, params: tuple[tuple[str, str], ...], key: str) -> ClientRequest[results.Receipt]:
-    kind, around = wire.form(params)
+def _form(content: bytes | None, fields: wire.Pairs, key: str) -> ClientRequest[results.Receipt]:
+    kind, around = wire.form(fields)
     return ClientRequest(
         method="POST",
         path="/v1/artifacts",
@@ -119,151 +118,62 @@ def _titled(said: DeclaredFields) -> DeclaredFields:
     return said if title is None or len(title) <= LONGEST_TITLE else {**said, "title": title[:LONGEST_TITLE]}
 
 
-def describe(artifact_id: str) -> ClientRequest[results.Described]:
-    """Metadata and card."""
-    return _get(artifact_id, "", results.Described)
-
-
-def card(artifact_id: str, tokens: int | None, query: str | None, tools: str | None) -> ClientRequest[results.CardText]:
-    """The card at another budget, for a question, or without the tool."""
-    return _get(artifact_id, "/card", results.CardText, tokens=tokens, query=query, tools=tools)
-
-
-def read(artifact_id: str, asked: Mapping[str, Any]) -> ClientRequest[results.Read]:
-    """A range."""
-    return _get(artifact_id, "/read", results.Read, **asked)
-
-
-def search(artifact_id: str, asked: Mapping[str, Any]) -> ClientRequest[results.Found]:
-    """Lines that match."""
-    return _get(artifact_id, "/search", results.Found, **asked)
-
-
-def windows(artifact_id: str, asked: Mapping[str, Any]) -> ClientRequest[results.Passages]:
-    """Passages that answer."""
-    return _get(artifact_id, "/windows", results.Passages, **asked)
-
-
-def values(artifact_id: str, asked: Mapping[str, Any]) -> ClientRequest[results.Values]:
-    """Values by path."""
-    return _get(artifact_id, "/json", results.Values, **asked)
-
-
-def outline(artifact_id: str, asked: Mapping[str, Any]) -> ClientRequest[results.Outline]:
-    """What is where."""
-    return _get(artifact_id, "/outline", results.Outline, **asked)
-
-
-def listing(asked: Mapping[str, Any]) -> ClientRequest[results.Listing]:
-    """A page of artifacts."""
-    return ClientRequest(method="GET", path="/v1/artifacts", answer=results.Listing, params=_params(asked))
-
-
-def patch(
-    artifact_id: str,
-    ttl: Ttl | UnsetType,
-    idle_ttl: Ttl | UnsetType,
-    pin: bool | UnsetType,
-    labels: Sequence[str] | UnsetType,
-) -> ClientRequest[results.Artifact]:
-    """Change what may change."""
-    said = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
-    fields = {name: value for name, value in said.items() if value is not UNSET}
-    return _post(_at(artifact_id), fields, results.Artifact, method="PATCH")
-
-
-def delete(artifact_id: str) -> ClientRequest[None]:
-    """Delete one."""
-    return ClientRequest(method="DELETE", path=_at(artifact_id), answer=type(None))
-
-
-def delete_session(session: str) -> ClientRequest[Members]:
-    """Delete all of a session."""
-    return ClientRequest(method="DELETE", path=f"/v1/sessions/{_segment(session)}", answer=Members)
-
-
-def tools(form: str, *, strict: bool, listing_too: bool) -> ClientRequest[Members]:
-    """Declarations."""
-    params = _params({"format": form, "strict": strict or None, "listing": listing_too or None})
-    return ClientRequest(method="GET", path="/v1/tools", answer=Members, params=params)
-
-
-def call(body: Json, form: str | None, max_tokens: int | None) -> ClientRequest[Json]:
-    """A model's call, or several."""
-    params = _params({"format": form, "max_tokens": max_tokens})
-    return _post("/v1/tools/call", body, cast("type[Json]", Any), params=params)
-
-
-def search_results(response: Json, asked: Mapping[str, Any], key: str) -> ClientRequest[results.SearchResults]:
-    """A provider's response."""
-    return _post("/v1/search-results", {"response": response, **_fields(asked)}, results.SearchResults, key=key)
-
-
-def verify(quotes: Iterable[Mapping[str, Any]], citation: str | None) -> ClientRequest[Members]:
-    """Quotations."""
-    body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
-    return _post("/v1/citations/verify", body, Members)
-
-
-def compact(body: Json, asked: Mapping[str, Any]) -> ClientRequest[results.Compacted]:
-    """A history."""
-    return _post("/v1/context/compact", {"body": body, **_fields(asked)}, results.Compacted)
-
-
-def measure(body: Json, asked: Mapping[str, Any]) -> ClientRequest[Members]:
-    """How full a context is."""
-    return _post("/v1/context/measure", {"body": body, **_fields(asked)}, Members)
-
-
-def hook(event: Json, asked: Mapping[str, Any]) -> ClientRequest[Members]:
-    """What Claude Code's hook hands over."""
-    return _post("/v1/hooks/claude-code", event, Members, params=_params(asked))
-
-
-def ready() -> ClientRequest[Members]:
-    """Whether the service serves."""
-    return ClientRequest(method="GET", path="/health/ready", answer=Members, again=False)
-
-
-def content_path(artifact_id: str) -> str:
-    """Where the bytes are."""
-    return f"{_at(artifact_id)}/content"
-
-
-def content_params(view: str | None, section: str | None) -> tuple[tuple[str, str], ...]:
-    """Which bytes."""
-    return _params({"view": view, "section": section})
-
-
 _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
 """Where null says something."""
 
 
-def _at(artifact_id: str | None) -> str:
-    if not isinstance(artifact_id, str):  # of a receipt of what was not stored it is None
+def at(artifact_id: str | None, end: str = "") -> str:
+    """The path of an artifact, or of something of it.
+
+    Raises:
+        ServiceError: `invalid_request` for what is no ID, as in a receipt of what was not stored.
+    """
+    if not isinstance(artifact_id, str):
         raise ServiceError(WRONG, "There is no artifact ID: what is not stored (`receipt.stored`) cannot be read.")
-    return f"/v1/artifacts/{_segment(artifact_id)}"
+    return f"/v1/artifacts/{segment(artifact_id)}{end}"
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
+    """Text as one segment of a path."""
     return quote(wire.mended(text), safe="")
 
 
-def _get(artifact_id: str, end: str, answer: type[T], **asked: Json) -> ClientRequest[T]:
-    return ClientRequest(method="GET", path=f"{_at(artifact_id)}{end}", answer=answer, params=_params(asked))
+def get(path: str, answer: type[T], asked: Mapping[str, Any] | None = None, *, again: bool = True) -> ClientRequest[T]:
+    """A request that reads."""
+    return ClientRequest(method="GET", path=path, answer=answer, params=params(asked or {}), again=again)
 
 
-def _post(
+def delete(path: str, answer: type[T]) -> ClientRequest[T]:
+    """A request that deletes."""
+    return ClientRequest(method="DELETE", path=path, answer=answer)
+
+
+def post(
     path: str,
     body: Json,
     answer: type[T],
+    asked: Mapping[str, Any] | None = None,
     *,
     key: str | None = None,
-    params: tuple[tuple[str, str], ...] = (),
     method: str = "POST",
 ) -> ClientRequest[T]:
+    """A request with a JSON body.
+
+    Args:
+        path: where to.
+        body: anything that is JSON.
+        answer: what the answer is decoded into.
+        asked: query parameters.
+        key: an idempotency key.
+        method: POST, or PATCH.
+
+    Raises:
+        ServiceError: `invalid_request` for a body that is nested too deeply, or a key that no header can hold.
+    """
     headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
-    return ClientRequest(method=method, path=path, answer=answer, params=params, headers=headers, body=encoded(body))
+    return ClientRequest(
+        method=method, path=path, answer=answer, params=params(asked or {}), headers=headers, body=encoded(body)
+    )
 
 
 def encoded(value: Json) -> bytes:
@@ -289,12 +199,12 @@ def _json(value: object) -> Json:
     return msgspec.to_builtins(value)
 
 
-def _fields(asked: Mapping[str, Any]) -> dict[str, Any]:
+def members(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What is said: null where it says something, everything else that is not null."""
     return {name: value for name, value in asked.items() if value is not None or name in _NULLABLE}
 
 
-def _params(asked: Mapping[str, Any], but: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
+def params(asked: Mapping[str, Any], but: Sequence[str] = ()) -> wire.Pairs:
     """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
 
     Halves of surrogate pairs become U+FFFD, as the service makes of those in JSON.

@@ -40,7 +40,7 @@ class RetryState:
     def __init__(self, retries: Retries, breaker: CircuitBreaker, clock: Callable[[], float], *, attempts: int) -> None:
         """Begin before the first attempt."""
         self._retries = retries
-        self._doubt = breaker
+        self._breaker = breaker
         self._clock = clock
         self._attempts = attempts
         self._done = 0
@@ -59,14 +59,14 @@ class RetryState:
             if self._clock() - self._since + wait <= self._retries.patience:
                 return wait
         if error.code == UNREACHABLE:
-            self._doubt.missed()
+            self._breaker.missed()
         elif error.status is not None:  # what was never sent says nothing of the service
-            self._doubt.heard()
+            self._breaker.heard()
         return None
 
     def answered(self) -> None:
         """The service answered; what fails after it has all attempts and all time before it again."""
-        self._doubt.heard()
+        self._breaker.heard()
         self._attempts = self._retries.attempts
         self._done = 0
         self._since = self._clock()

@@ -1,16 +1,19 @@
-"""Requests on the wire for code that waits: attempts, pauses, contents in pieces. Knows no verb of the service."""
+"""Requests on the wire: attempts, pauses, contents in pieces. Knows no operation of the service."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Final, TypeVar
 
 import httpx
 
 from coatcheck.client import answers
-from coatcheck.client.bytes import ContentDownload, RememberedPieces, framed
+from coatcheck.client.bytes import ContentDownload, framed
+from coatcheck.client.connection import Connection
 from coatcheck.client.errors import ServiceError
-from coatcheck.client.options import Options, timeouts
+from coatcheck.client.options import Options
 from coatcheck.client.requests import ClientRequest
 from coatcheck.client.retry_state import CircuitBreaker
+from coatcheck.client.wire import Pairs
 
 T = TypeVar("T")
 
@@ -19,89 +22,76 @@ UNSENDABLE: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
 
 
 class Sender:
-    """The connections of one client."""
+    """Sends the requests of one client, each as often as its retries allow."""
 
-    def __init__(self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None]) -> None:
+    def __init__(self, setup: Options, connection: Connection) -> None:
         self._setup = setup
-        self._sleep = sleep
-        self._doubt = CircuitBreaker()
-        self._http = httpx.Client(headers=setup.headers, timeout=timeouts(setup), transport=transport, trust_env=False)
+        self._connection = connection
+        self._breaker = CircuitBreaker()
 
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
-
-    def send(self, ask: ClientRequest[T]) -> T:
+    async def send(self, ask: ClientRequest[T]) -> T:
         """The answer of a request, after as many attempts as it takes.
 
         Raises:
             ServiceError: how the last attempt ended.
         """
-        return self.repeat(lambda: self.once(ask), again=ask.again)
+        return await self.repeat(lambda: self.once(ask), again=lambda: ask.again)
 
-    def repeat(self, attempt: Callable[[], T], *, again: bool) -> T:
-        """The same for an attempt that is more than a request."""
-        retry_state = self._doubt.retry_state(self._setup.retries)
+    async def repeat(self, attempt: Callable[[], Awaitable[T]], *, again: Callable[[], bool]) -> T:
+        """The result of an attempt that succeeds.
+
+        Args:
+            attempt: begins one.
+            again: whether another may follow, asked after each that failed.
+
+        Raises:
+            ServiceError: how the last attempt ended.
+        """
+        retry_state = self._breaker.retry_state(self._setup.retries)
         while True:
             try:
-                answer = attempt()
+                answer = await attempt()
             except ServiceError as e:
-                wait = retry_state.after(e, again=again)
+                wait = retry_state.after(e, again=again())
                 if wait is None:
                     raise
             else:
                 retry_state.answered()
                 return answer
-            self._sleep(wait)
+            await self._connection.sleep(wait)
 
-    def once_read(self, ask: ClientRequest[T], watched: RememberedPieces) -> T:
-        """The answer to what can be read once: sent again only while nothing of it was read."""
-        retry_state = self._doubt.retry_state(self._setup.retries)
-        while True:
-            try:
-                answer = self.once(ask, iter(watched))
-            except ServiceError as e:
-                wait = retry_state.after(e, again=watched.ends.size == 0)
-                if wait is None:
-                    raise
-            else:
-                retry_state.answered()
-                return answer
-            self._sleep(wait)
-
-    def once(self, ask: ClientRequest[T], pieces: Iterator[bytes] | None = None, size: int | None = None) -> T:
+    async def once(
+        self, ask: ClientRequest[T], pieces: AsyncIterable[bytes] | None = None, size: int | None = None
+    ) -> T:
         """One attempt.
+
+        Args:
+            ask: what to send.
+            pieces: of the payload, where it is streamed.
+            size: bytes of the payload, where it is streamed and the number is known.
 
         Raises:
             ServiceError: how it ended.
         """
-        url = self._setup.url
-        try:
-            response = self._http.request(
-                ask.method,
-                url + ask.path,
-                params=httpx.QueryParams(ask.params),
-                headers=answers.sent_headers(ask, size),
-                content=ask.body if pieces is None else framed(pieces, ask.around, size),
-            )
-        except UNSENDABLE as e:
-            raise answers.unsendable(e) from e
-        except httpx.HTTPError as e:
-            raise answers.unreachable(url, e) from e
-        return answers.read(response.status_code, response.headers, response.content, ask.answer, url=url)
+        body = ask.body if pieces is None else framed(pieces, ask.around, size)
+        headers = answers.sent_headers(ask, size)
+        async with self._exchange(ask.method, ask.path, ask.params, headers, body) as response:
+            data = await self._connection.read(response)
+        return answers.read(response.status_code, response.headers, data, ask.answer, url=self._setup.url)
 
-    def stream(self, path: str, params: tuple[tuple[str, str], ...]) -> Iterator[bytes]:
+    async def stream(self, path: str, params: Pairs) -> AsyncGenerator[bytes]:
         """A content in pieces, over as many connections as it takes.
 
         Raises:
             ServiceError: how the last attempt ended, `digest_mismatch` at the end.
         """
-        arriving, retry_state = ContentDownload(), self._doubt.retry_state(self._setup.retries)
+        arriving, retry_state = ContentDownload(), self._breaker.retry_state(self._setup.retries)
         while True:
             try:
-                for piece in self._pieces(path, params, arriving):
-                    retry_state.answered()
-                    yield piece
+                async with aclosing(self._pieces(path, params, arriving)) as pieces:
+                    async for piece in pieces:
+                        retry_state.answered()
+                        yield piece
             except ServiceError as e:
                 wait = retry_state.after(e)
                 if wait is None:
@@ -109,20 +99,27 @@ class Sender:
             else:
                 arriving.finish()
                 return
-            self._sleep(wait)
+            await self._connection.sleep(wait)
 
-    def _pieces(self, path: str, params: tuple[tuple[str, str], ...], arriving: ContentDownload) -> Iterator[bytes]:
+    async def _pieces(self, path: str, params: Pairs, arriving: ContentDownload) -> AsyncGenerator[bytes]:
+        async with self._exchange("GET", path, params, arriving.headers()) as response:
+            if not response.is_success:
+                data = await self._connection.read(response)
+                raise answers.problem(response.status_code, response.headers, data, url=self._setup.url)
+            arriving.answered(response.status_code, response.headers)
+            async for piece in self._connection.raw_pieces(response):
+                arriving.feed(piece)
+                yield piece
+
+    @asynccontextmanager
+    async def _exchange(
+        self, method: str, path: str, params: Pairs, headers: Pairs, body: bytes | AsyncGenerator[bytes] | None = None
+    ) -> AsyncGenerator[httpx.Response]:
+        """Send a request. Whatever HTTP fails with, also inside the block, becomes a ServiceError."""
         url = self._setup.url
         try:
-            with self._http.stream(
-                "GET", url + path, params=httpx.QueryParams(params), headers=arriving.headers()
-            ) as response:
-                if not response.is_success:
-                    raise answers.problem(response.status_code, response.headers, response.read(), url=url)
-                arriving.answered(response.status_code, response.headers)
-                for piece in response.iter_raw():
-                    arriving.feed(piece)
-                    yield piece
+            async with self._connection.exchange(method, url + path, params, headers, body) as response:
+                yield response
         except UNSENDABLE as e:
             raise answers.unsendable(e) from e
         except httpx.HTTPError as e:

@@ -1,52 +1,66 @@
-"""The client for code that waits."""
+"""The client for code that blocks."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self, Unpack
+from typing import BinaryIO, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
-from msgspec import UNSET, UnsetType
 
-from coatcheck.client import answers, fallback, requests
-from coatcheck.client.bytes import RememberedPieces, ends_of_file, pieces_of, said_of_file, size_of
-from coatcheck.client.errors import ServiceError
-from coatcheck.client.fields import (
-    CompactParameters,
-    HookParameters,
-    ListParameters,
-    MeasureParameters,
-    OutlineParameters,
-    PassageParameters,
-    ReadParameters,
-    SearchResultsParameters,
-    ValueParameters,
-)
-from coatcheck.client.fields import SearchParameters as FindAsk
-from coatcheck.client.options import OnUnreachable, new_key, options
-from coatcheck.client.requests import Content, DeclaredFields, Json, Ttl
-from coatcheck.client.results import (
-    Artifact,
-    CardText,
-    Compacted,
-    Described,
-    Found,
-    Listing,
-    Members,
-    Outline,
-    Passages,
-    Read,
-    Receipt,
-    SearchResults,
-    Values,
-    Verdict,
-)
+from coatcheck.client.client_method import Blocking, iterate, run
+from coatcheck.client.methods import ClientMethods
+from coatcheck.client.options import OnUnreachable, Options, options, timeouts
+from coatcheck.client.requests import DeclaredFields
+from coatcheck.client.results import Receipt
 from coatcheck.client.retry import Retries
-from coatcheck.client.sender import Sender
+from coatcheck.client.wire import Pairs
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Client:
+class BlockingConnection:
+    """See Connection: nothing here suspends, everything blocks."""
+
+    def __init__(self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None]) -> None:
+        self._sleep = sleep
+        self._http = httpx.Client(headers=setup.headers, timeout=timeouts(setup), transport=transport, trust_env=False)
+
+    @asynccontextmanager
+    async def exchange(
+        self, method: str, url: str, params: Pairs, headers: Pairs, body: bytes | AsyncGenerator[bytes] | None
+    ) -> AsyncGenerator[httpx.Response]:
+        """See Connection."""
+        content = body if body is None or isinstance(body, bytes) else iterate(body)
+        with self._http.stream(
+            method, url, params=httpx.QueryParams(params), headers=headers, content=content
+        ) as response:
+            yield response
+
+    async def read(self, response: httpx.Response) -> bytes:
+        """See Connection."""
+        return response.read()
+
+    async def raw_pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """See Connection."""
+        for piece in response.iter_raw():
+            yield piece
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """See Connection."""
+        return function(*args, **kwargs)
+
+    async def sleep(self, seconds: float) -> None:
+        """See Connection."""
+        self._sleep(seconds)
+
+    async def close(self) -> None:
+        """See Connection."""
+        self._http.close()
+
+
+class Client(Blocking, ClientMethods):
     """Talks to one Coatcheck service. Safe to share between threads; close it, or use it in a `with` block.
 
     Methods raise `ServiceError`; puts do not while `on_unreachable` is `excerpt`: when the service fails they answer
@@ -87,8 +101,8 @@ class Client:
             ValueError: for what is no URL of a service, or no key.
         """
         said = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
-        self._setup = options(url, key, timeout=timeout, retries=retries, on_unreachable=on_unreachable, said=said)
-        self._line = Sender(self._setup, transport, sleep)
+        setup = options(url, key, timeout=timeout, retries=retries, on_unreachable=on_unreachable, said=said)
+        super().__init__(setup, BlockingConnection(setup, transport, sleep))
 
     def __enter__(self) -> Self:
         return self
@@ -98,194 +112,12 @@ class Client:
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._line.close()
-
-    # -------------------------------------------------------------------------------------------- handing over
-
-    def put(self, content: Content, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]) -> Receipt:
-        """Hand over text, bytes, a list of parts, or a tool result in any provider's shape."""
-        whole = self._said(said)
-        ask = requests.put(content, whole, idempotency_key or new_key())
-        try:
-            return self._line.send(ask)
-        except ServiceError as e:
-            self._excuse(e)
-            budgets = fallback.asked(whole)
-            return fallback.receipt(fallback.ends_of(content, budgets.room), budgets, e.code, e.detail)
-
-    def put_file(
-        self, path: str | Path, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
-    ) -> Receipt:
-        """Hand over a file, streamed; its name is the title and tells the media type, unless `said` does."""
-        file = Path(path)
-        whole = said_of_file(file, self._said(said))
-        ask = requests.raw(None, whole, idempotency_key or new_key())
-
-        def attempt() -> Receipt:
-            with file.open("rb") as opened:
-                return self._line.once(ask, pieces_of(opened), size_of(opened))
-
-        try:
-            return self._line.repeat(attempt, again=True)
-        except ServiceError as e:
-            self._excuse(e)
-            budgets = fallback.asked(whole)
-            return fallback.receipt(ends_of_file(file, budgets.room), budgets, e.code, e.detail)
-
     def put_stream(
         self, payload: BinaryIO | Iterable[bytes], *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
     ) -> Receipt:
         """Hand over what can be read once. It is sent again only if none of it was read yet."""
-        whole = self._said(said)
-        ask = requests.raw(None, whole, idempotency_key or new_key())
-        budgets = fallback.asked(whole)
-        watched = RememberedPieces(pieces_of(payload), budgets.room)
-        try:
-            return self._line.once_read(ask, watched)
-        except ServiceError as e:
-            self._excuse(e)
-            return fallback.receipt(watched.drained(), budgets, e.code, e.detail)
-
-    def search_results(
-        self,
-        response: Json,
-        *,
-        idempotency_key: str | None = None,
-        **asked: Unpack[SearchResultsParameters],
-    ) -> SearchResults:
-        """Hand over a search provider's response; answers what to read of it, and what to persist."""
-        said = {"session": self._setup.said.get("session"), **asked}
-        return self._line.send(requests.search_results(response, said, idempotency_key or new_key()))
-
-    # -------------------------------------------------------------------------------------------- reading on
-
-    def describe(self, artifact_id: str) -> Described:
-        """An artifact's metadata and card."""
-        return self._line.send(requests.describe(artifact_id))
-
-    def card(
-        self,
-        artifact_id: str,
-        *,
-        tokens: int | None = None,
-        query: str | None = None,
-        tools: Literal["read_artifact", "none"] | None = None,
-    ) -> CardText:
-        """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
-        return self._line.send(requests.card(artifact_id, tokens, query, tools))
-
-    def read(self, artifact_id: str, **asked: Unpack[ReadParameters]) -> Read:
-        """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""
-        return self._line.send(requests.read(artifact_id, asked))
-
-    def search(self, artifact_id: str, pattern: str, **asked: Unpack[FindAsk]) -> Found:
-        """Its lines that match a regular expression (RE2)."""
-        return self._line.send(requests.search(artifact_id, {"pattern": pattern, **asked}))
-
-    def windows(self, artifact_id: str, query: str, **asked: Unpack[PassageParameters]) -> Passages:
-        """Its passages that answer a question."""
-        return self._line.send(requests.windows(artifact_id, {"query": query, **asked}))
-
-    def json(self, artifact_id: str, path: str, **asked: Unpack[ValueParameters]) -> Values:
-        """Its values by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
-        return self._line.send(requests.values(artifact_id, {"path": path, **asked}))
-
-    def outline(self, artifact_id: str, **asked: Unpack[OutlineParameters]) -> Outline:
-        """What is in it, and where."""
-        return self._line.send(requests.outline(artifact_id, asked))
-
-    def artifacts(self, **asked: Unpack[ListParameters]) -> Listing:
-        """A page of artifacts, newest first."""
-        return self._line.send(requests.listing(asked))
+        return run(self._put_stream(payload, idempotency_key, said))
 
     def stream(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> Iterator[bytes]:
         """Its exact bytes in pieces. A connection that breaks is taken up where it broke; the digest is compared."""
-        return self._line.stream(requests.content_path(artifact_id), requests.content_params(view, section))
-
-    def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
-        """Its exact bytes, in memory."""
-        return b"".join(self.stream(artifact_id, view=view, section=section))
-
-    def download(
-        self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
-    ) -> int:
-        """Write its exact bytes to a file; answers how many."""
-        size = 0
-        with Path(target).open("wb") as file:
-            for piece in self.stream(artifact_id, view=view, section=section):
-                size += file.write(piece)
-        return size
-
-    def verify_citations(
-        self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
-    ) -> tuple[Verdict, ...]:
-        """Whether quotations (`quote`, `citation`, `range`) stand in what they cite, in the order given."""
-        return answers.verdicts(self._line.send(requests.verify(quotes, citation)))
-
-    # -------------------------------------------------------------------------------------------- for models
-
-    def tools(self, form: str = "json-schema", *, strict: bool = False, listing: bool = False) -> tuple[Members, ...]:
-        """What to put into the `tools` of a request, in a provider's form."""
-        return answers.declared(self._line.send(requests.tools(form, strict=strict, listing_too=listing)))
-
-    def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
-        """Execute a model's call, or several, as the provider wrote them; answers results in the same form."""
-        return self._line.send(requests.call(call, form, max_tokens))
-
-    def compact(self, body: Json, **asked: Unpack[CompactParameters]) -> Compacted:
-        """The same request body with cards and markers where it was large, and a report."""
-        return self._line.send(requests.compact(body, {"session": self._setup.said.get("session"), **asked}))
-
-    def measure(self, body: Json, **asked: Unpack[MeasureParameters]) -> Members:
-        """How full a context is, persisted and in flight apart."""
-        return self._line.send(requests.measure(body, {"session": self._setup.said.get("session"), **asked}))
-
-    def answer_hook(self, event: Json, **asked: Unpack[HookParameters]) -> Members:
-        """What answers Claude Code's PostToolUse hook: the tool's response with cards; empty where nothing changes."""
-        return self._line.send(requests.hook(event, asked))
-
-    # -------------------------------------------------------------------------------------------- changing
-
-    def patch(
-        self,
-        artifact_id: str,
-        *,
-        ttl: Ttl | UnsetType = UNSET,
-        idle_ttl: Ttl | UnsetType = UNSET,
-        pin: bool | UnsetType = UNSET,
-        labels: Sequence[str] | UnsetType = UNSET,
-    ) -> Artifact:
-        """Change how long it is kept, or its labels; what is left out stays."""
-        return self._line.send(requests.patch(artifact_id, ttl, idle_ttl, pin, labels))
-
-    def delete(self, artifact_id: str) -> None:
-        """Delete it. Gone already is fine."""
-        try:
-            self._line.send(requests.delete(artifact_id))
-        except ServiceError as e:
-            if not answers.is_gone(e):
-                raise
-
-    def delete_session(self, session: str) -> int:
-        """Delete all of a session; answers how many artifacts were live."""
-        return int(self._line.send(requests.delete_session(session))["deleted"])
-
-    def ready(self) -> bool:
-        """Whether the service serves requests at this moment."""
-        try:
-            self._line.send(requests.ready())
-        except ServiceError:
-            return False
-        return True
-
-    # -------------------------------------------------------------------------------------------- helping
-
-    def _said(self, said: DeclaredFields) -> DeclaredFields:
-        return {**self._setup.said, **said}
-
-    def _excuse(self, error: ServiceError) -> None:
-        """Nothing where an excerpt answers in the service's place; otherwise the error."""
-        if self._setup.on_unreachable == "raise" or not answers.stands_in(error):
-            raise error
+        return iterate(self._content(artifact_id, view, section))

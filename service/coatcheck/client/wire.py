@@ -5,7 +5,6 @@ that names the argument, before anything is sent.
 """
 
 import uuid
-from collections.abc import Iterable
 from typing import Final
 
 from coatcheck.client.errors import WRONG, ServiceError
@@ -17,6 +16,8 @@ LONGEST_QUERY: Final = 7_000
 """Bytes of a query string: with a path within the 8,000 that every server and proxy should take of a request line
 (RFC 9112 section 3)."""
 
+Pairs = tuple[tuple[str, str], ...]
+"""Query parameters or header fields: names and values."""
 Around = tuple[bytes, bytes]
 """What stands before and after a payload in a body."""
 
@@ -49,7 +50,7 @@ def field_value(name: str, value: str) -> str:
     return value
 
 
-def form(params: Iterable[tuple[str, str]]) -> tuple[str, Around]:
+def form(params: Pairs) -> tuple[str, Around]:
     """A form's media type, and what stands before and after the payload in it (RFC 7578).
 
     The fields come first: the service wants to know some of them before the payload. The boundary is of chance, so

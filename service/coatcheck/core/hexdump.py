@@ -8,11 +8,6 @@ MIN_TOKENS = 64
 """The longest row counts fewer; below this nothing could be shown."""
 
 
-def dump(data: bytes, offset: int) -> str:
-    """Rows of `data`, which begins at byte `offset`. Each ends with LF."""
-    return "".join(_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW))
-
-
 def _row(piece: bytes, offset: int) -> str:
     shown = "".join(chr(b) if 0x20 <= b <= 0x7E else "." for b in piece)  # noqa: PLR2004 - visible ASCII
     return f"{offset:08x}: {piece.hex(' '):<47}  {shown}\n"

@@ -96,16 +96,10 @@ class Evict:
             raise quota_exceeded(namespace, answer)
         return answer
 
-    async def relieve(self, namespace: str) -> int:
-        """Evict what a namespace holds beyond its limits, where its policy says so; answers how many went."""
-        if self.room(namespace) is None:
-            return 0
-        return await self._relieve(await self.catalog.usage_of(namespace))
-
     async def relieve_all(self, decisions: Decisions) -> int:
-        """Evict what namespaces hold beyond their limits; returns how many artifacts went.
+        """Evict what namespaces hold beyond their limits, where their policies say so; returns how many artifacts went.
 
-        Limits were lowered, or kept views went over them.
+        A namespace is over a limit when the limit was lowered, or when kept views went over it.
 
         Raises:
             CoatcheckError: `storage_unavailable`; the next round goes on.

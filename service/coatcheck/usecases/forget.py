@@ -4,7 +4,7 @@ Crash story: one transaction replaces the row by its tombstone and marks the blo
 bytes first and its row second, and repeats both after a crash without harm.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from coatcheck.core.artifact import Caller, Gone
@@ -29,12 +29,8 @@ class TombstoneLife(Protocol):
         ...
 
 
-def _life(policies: TombstoneLife | None, caller: Caller, otherwise: timedelta) -> timedelta:
-    return otherwise if policies is None else policies.tombstone_life(caller.namespace, otherwise)
-
-
-class Forget:
-    """Delete one artifact."""
+class _Deletion:
+    """What both deletions need."""
 
     def __init__(
         self,
@@ -50,6 +46,15 @@ class Forget:
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
+
+    def _tombstone_until(self, caller: Caller, now: datetime) -> datetime:
+        """When what is deleted `now` is forgotten."""
+        life = self._life
+        return now + (life if self._policies is None else self._policies.tombstone_life(caller.namespace, life))
+
+
+class Forget(_Deletion):
+    """Delete one artifact."""
 
     async def __call__(self, caller: Caller, number: int) -> None:
         """Delete it.
@@ -75,7 +80,7 @@ class Forget:
                 namespace=caller.namespace,
                 number=number,
                 now=now,
-                tombstone_until=now + _life(self._policies, caller, self._life),
+                tombstone_until=self._tombstone_until(caller, now),
                 by=By.of(caller),
             )
         )
@@ -92,23 +97,8 @@ class Forget:
             raise not_found()
 
 
-class ForgetSession:
+class ForgetSession(_Deletion):
     """Delete everything of a session."""
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        tombstone_life: timedelta,
-        fallback: FallbackBuffer | None = None,
-        policies: TombstoneLife | None = None,
-    ) -> None:
-        """Make the verb, as Forget's."""
-        self._policies = policies
-        self._shelter = fallback
-        self._catalog = catalog
-        self._clock = clock
-        self._life = tombstone_life
 
     async def __call__(self, caller: Caller, session: str) -> int:
         """Delete them, in batches; answers how many there were. A session nobody has used has none.
@@ -126,7 +116,7 @@ class ForgetSession:
                     namespace=caller.namespace,
                     session=session,
                     now=now,
-                    tombstone_until=now + _life(self._policies, caller, self._life),
+                    tombstone_until=self._tombstone_until(caller, now),
                     limit=BATCH,
                     by=By.of(caller),
                 )

@@ -190,7 +190,7 @@ class UndoRemoval:
         for at in range(0, last, BLOCK):
             await reception.take(await content.read(at, at + BLOCK))
         await reception.taken()
-        ended = await in_pool(self._deps.pool, intake.end, await content.read(last, content.size))
+        ended = await in_pool(self.deps.pool, intake.end, await content.read(last, content.size))
         await reception.end(ended)
         await reception.durable()
         if intake.sha256 != blob.sha256:

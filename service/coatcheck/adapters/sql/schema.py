@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, delete, insert, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
@@ -67,14 +66,6 @@ def migrate(url: str, revision: str = "head") -> None:
 def current_revision(url: str) -> str | None:
     """The revision a database has; None for an empty one."""
     return _with_connection(url, lambda conn: MigrationContext.configure(conn).get_current_revision())
-
-
-def head_revision() -> str:
-    """The newest migration that is installed beside this release."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    if head is None:
-        raise RuntimeError("the migrations are not installed")
-    return head
 
 
 def check_revision(conn: Connection) -> None:

@@ -75,13 +75,13 @@ class Blocks:
             self._gap(tight=True)
             self._put(f"| {' | '.join(flat)} |\n")
 
-    def code(self, text: str, language: str = "") -> None:
+    def code(self, text: str) -> None:
         """Code, line for line."""
         body = text.strip("\r\n").rstrip()
         if body.strip():
             self._gap()
             fence = "```" if "```" not in body else "~~~~"
-            self._put(f"{fence}{language}\n{body}\n{fence}\n")
+            self._put(f"{fence}\n{body}\n{fence}\n")
 
     def link(self, text: str, url: str) -> None:
         """Where some words of the text lead. Links to the page itself are none."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import zstandard
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from coatcheck.core.compression import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext.words import KEY_BITS
 
@@ -231,13 +231,14 @@ def _from_planes(raw: bytes, count: int, width: int) -> Keys:
 
 
 def _compressed(raw: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(raw)
+    parameter = zstd.CompressionParameter
+    return zstd.compress(raw, options={parameter.compression_level: _LEVEL, parameter.checksum_flag: True})
 
 
 def _decompressed(packed: bytes) -> bytes:
     try:
-        return zstandard.ZstdDecompressor().decompress(packed)
-    except zstandard.ZstdError as error:
+        return zstd.decompress(packed)
+    except zstd.ZstdError as error:
         raise _damaged() from error
 
 

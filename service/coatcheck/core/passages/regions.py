@@ -43,19 +43,17 @@ def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
     return TermWeights(each, tuple(number for number, count in enumerate(counts) if not count))
 
 
-def regions(
-    hits: Hits, weights: TermWeights, size: int, *, most: int = MAX_REGIONS, whole: int = WHOLE
-) -> list[Extent]:
-    """Returns at most `most` parts that may hold the best answers, in order, apart from each other.
+def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
+    """Returns at most MAX_REGIONS parts that may hold the best answers, in order, apart from each other.
 
-    A document of at most `whole` bytes is one part.
+    A document of at most WHOLE bytes is one part.
     """
     if not len(hits.at):
         return []
-    if size <= whole:
+    if size <= WHOLE:
         return [Extent(0, size)]
     place, score = _scores(hits, weights)
-    best = np.lexsort((place, -score))[: most * 8]
+    best = np.lexsort((place, -score))[: MAX_REGIONS * 8]
     chosen: list[int] = []
     taken: set[int] = set()
     for index in best:
@@ -63,7 +61,7 @@ def regions(
         if cell not in taken:
             chosen.append(cell)
             taken.update((cell - 1, cell, cell + 1))
-        if len(chosen) == most:
+        if len(chosen) == MAX_REGIONS:
             break
     out: list[Extent] = []
     for cell in sorted(chosen):

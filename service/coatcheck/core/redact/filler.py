@@ -18,8 +18,6 @@ _OWN: Final = b"?"
 """What a payload's own DEL becomes where secrets are masked: otherwise it would pass for one."""
 _SIGNS: Final = "~^!*$+#-"
 """Signs that say which rule: legal in JSON, none of them a letter that a word or a search could mean."""
-_HEAD: Final = 5
-"""Bytes from which a filler says its rule: DEL, three signs, DEL."""
 MOST_RULES: Final = len(_SIGNS) ** 3
 _TWO: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]")
 _THREE: Final = re.compile(rb"[\xe0-\xef][\x80-\xbf]{2}")

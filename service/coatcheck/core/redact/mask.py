@@ -129,31 +129,6 @@ class Mask:
         return fill(data, merged([each for each in secrets if each.start < each.end]))
 
 
-class RevealingTokenizer:
-    """Counts texts as they will be shown, with markers."""
-
-    def __init__(self, tokenizer: Tokenizer, mask: Mask) -> None:
-        self._inner = tokenizer
-        self._mask = mask
-        self.name = tokenizer.name
-
-    def count(self, text: str) -> int:
-        """Tokens of the text as it is shown."""
-        return self._inner.count(self._mask.reveal(text))
-
-    def encode(self, text: str) -> list[int]:
-        """Tokens of the text as it is cut."""
-        return self._inner.encode(text)
-
-    def decode(self, tokens: list[int]) -> bytes:
-        """The reverse of `encode`."""
-        return self._inner.decode(tokens)
-
-    def ends(self, text: str) -> list[int]:
-        """Where the tokens of the text end, as it is cut."""
-        return self._inner.ends(text)
-
-
 def shown(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:
     """A text with markers in place of fillers, and its tokens: at most so many, and so many characters.
 

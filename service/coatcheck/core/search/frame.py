@@ -11,6 +11,8 @@ from coatcheck.core.search.shorten import ADDRESS, QUERY, short
 from coatcheck.core.text.inert import MARK
 
 _TITLE: Final = 160
+_FOLDS: Final = 12
+"""Folded results that are named at most."""
 _LABELS: Final = {
     "answer": "answer",
     "knowledge": "knowledge panel",
@@ -62,14 +64,14 @@ def list_line(count: int) -> str:
     return f"{MARK} {count} more, by title and address:"
 
 
-def folds_line(folds: tuple[Fold, ...], most: int = 12) -> str:
+def folds_line(folds: tuple[Fold, ...]) -> str:
     """What says the same as something else, and as what."""
     told = [
         f"{fold.section} is {'already stored as ' if fold.into.startswith('art_') else ''}{fold.into} "
         f"({'same page' if fold.why == 'url' else 'same text'})"
-        for fold in folds[:most]
+        for fold in folds[:_FOLDS]
     ]
-    more = f" and {len(folds) - most} more" if len(folds) > most else ""
+    more = f" and {len(folds) - _FOLDS} more" if len(folds) > _FOLDS else ""
     return f"{MARK} Not shown twice: {'; '.join(told)}{more}"
 
 

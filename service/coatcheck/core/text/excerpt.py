@@ -26,7 +26,6 @@ _NEAR: Final = 160
 """Bytes that are looked through for a cut that changes no tokens: it spares a recount, and splits no word."""
 _MOST: Final = 32
 """Bytes a token stands for at most in a text that is tried whole before it is clipped."""
-_INSIDE: Final = 0x80
 _LF: Final = 0x0A
 _LOOK: Final = 64
 """Bytes searched on either side of a cut for a grapheme's end; a longer cluster is cut."""
@@ -37,28 +36,20 @@ def head(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
     return fit_head(data, budget_tokens, tokenizer)[0]
 
 
-def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
-    """As much of the end of `data` as fits into `budget_tokens`, at a line's start where that costs little."""
-    return fit_tail(data, budget_tokens, tokenizer)[0]
-
-
-def fit_head(
-    data: bytes, budget: int, tokenizer: Tokenizer, density: float = _BYTES_PER_TOKEN, *, lines: bool = True
-) -> tuple[bytes, int]:
+def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = True) -> tuple[bytes, int]:
     """`head`, and how many tokens it is.
 
     Args:
         data: bytes, UTF-8 or not.
         budget: tokens.
         tokenizer: what counts.
-        density: about how many bytes a token is; a good guess spares a second encoding.
         lines: whether to end with a whole line where that costs little.
     """
 
     def take(size: int) -> bytes:
         return data[: grapheme_before(data, size)]
 
-    piece, tokens = _encoded(data, budget, take, tokenizer, density)
+    piece, tokens = _encoded(data, budget, take, tokenizer)
     if len(tokens) <= budget:
         line = piece.rfind(b"\n") + 1 if lines and len(piece) < len(data) else 0
         if line < max(1, len(piece) * _LINE_SHARE) or line == len(piece):
@@ -80,18 +71,18 @@ def fit_head(
     return data[:cut], bisect_right(tokenizer.ends(_decode(piece)), cut)
 
 
-def fit_tail(data: bytes, budget: int, tokenizer: Tokenizer, density: float = _BYTES_PER_TOKEN) -> tuple[bytes, int]:
-    """`tail`, and how many tokens it is. `density` as for `fit_head`."""
+def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
+    """As much of the end of `data` as fits into `budget_tokens`, at a line's start where that costs little."""
 
     def take(size: int) -> bytes:
         return data[grapheme_after(data, len(data) - size) :]
 
-    piece, tokens = _encoded(data, budget, take, tokenizer, density)
-    if len(piece) == len(data) and len(tokens) <= budget:
-        return piece, len(tokens)
+    piece, tokens = _encoded(data, budget_tokens, take, tokenizer)
+    if len(piece) == len(data) and len(tokens) <= budget_tokens:
+        return piece
     valid = _valid(piece)
-    if len(tokens) > budget:
-        kept = len(tokenizer.decode(tokens[-budget:])) if valid else len(piece) * budget // len(tokens)
+    if len(tokens) > budget_tokens:
+        kept = len(tokenizer.decode(tokens[-budget_tokens:])) if valid else len(piece) * budget_tokens // len(tokens)
     else:
         kept = len(piece)
     start = grapheme_after(data, len(data) - kept)
@@ -99,16 +90,12 @@ def fit_tail(data: bytes, budget: int, tokenizer: Tokenizer, density: float = _B
         line = data.find(b"\n", start) + 1
         start = line if line > 0 and len(data) - line >= (len(data) - start) * _LINE_SHARE else start
     if start >= len(data):
-        return b"", 0
-    if not valid:
-        return _recounted(data[start:], budget, take, tokenizer)
-    if data[start - 1] != _LF or not safe_line(data, start):
+        return b""
+    if valid and (data[start - 1] != _LF or not safe_line(data, start)):
         safe = first_safe(data, start, start + min(_NEAR, (len(data) - start) // 8))
-        if safe is None:
-            return _recounted(data[start:], budget, take, tokenizer)
-        start = safe
-    before = bisect_right(tokenizer.ends(_decode(piece)), start - (len(data) - len(piece)))
-    return data[start:], len(tokens) - before
+        valid = safe is not None
+        start = start if safe is None else safe
+    return data[start:] if valid else _recounted(data[start:], budget_tokens, take, tokenizer)[0]
 
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
@@ -150,13 +137,11 @@ def grapheme_after(data: bytes, at: int) -> int:
     return min((edge for edge in _edges(data, at) if edge >= at), default=align_up(data, at))
 
 
-def _encoded(
-    data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer, density: float
-) -> tuple[bytes, list[int]]:
+def _encoded(data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, list[int]]:
     """A piece of more than `budget` tokens with its tokens, or the largest one that may be shown."""
     if budget <= 0 or not data:
         return b"", []
-    size = int(budget * density) + 64
+    size = budget * _BYTES_PER_TOKEN + 64
     cap = min(_SLICE_CAP, len(data), budget * _DENSEST + 64)
     while True:
         size = min(size, cap)

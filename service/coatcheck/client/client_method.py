@@ -1,0 +1,72 @@
+"""Client methods that are written once, as coroutines, and serve callers that block and callers on an event loop.
+
+A client that blocks has a connection whose coroutines never suspend: each runs to its end at the first step, so no
+event loop is needed and asyncio is not imported.
+"""
+
+import functools
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Blocking:
+    """A client whose methods return when the work is done."""
+
+
+class Awaited:
+    """A client whose methods are awaited."""
+
+
+class client_method(Generic[P, T]):  # noqa: N801 - a decorator
+    """Makes a coroutine function a method that blocks in one client and is awaited in the other."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+        @functools.wraps(function)
+        def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return run(function(client, *args, **kwargs))
+
+        self._awaited = function
+        self._blocking = blocking
+        functools.update_wrapper(self, function)  # pyright: ignore[reportArgumentType] - any object may be updated
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: object, owner: type) -> Callable[..., Any]:
+        """The method of a client, or the function where `client` is None."""
+        function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
+        return function.__get__(client, owner)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends; returns its result.
+
+    Raises:
+        RuntimeError: in the coroutine, where it suspends all the same.
+    """
+    needs_loop = RuntimeError("A client that blocks cannot wait for this: it needs an event loop. Use AsyncClient.")
+    try:
+        coroutine.send(None)
+        coroutine.throw(needs_loop)
+    except StopIteration as stop:
+        return stop.value
+    raise needs_loop
+
+
+def iterate(pieces: AsyncGenerator[T]) -> Iterator[T]:
+    """The items of an asynchronous generator that never suspends. It is closed when the iterator is."""
+    try:
+        while True:
+            try:
+                piece = run(pieces.__anext__())
+            except StopAsyncIteration:
+                return
+            yield piece
+    finally:
+        run(pieces.aclose())

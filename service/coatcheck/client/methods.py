@@ -1,0 +1,280 @@
+"""The methods that both clients have: every operation of the service, written once."""
+
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Unpack, cast
+
+from msgspec import UNSET, UnsetType
+
+from coatcheck.client import answers, fallback, fields, requests, results
+from coatcheck.client.bytes import RememberedPieces, ends_of_file, said_of_file, size_of
+from coatcheck.client.client_method import client_method
+from coatcheck.client.connection import Connection, pieces_of
+from coatcheck.client.errors import ServiceError
+from coatcheck.client.fallback import Ends
+from coatcheck.client.options import Options, new_key
+from coatcheck.client.requests import Content, DeclaredFields, Json, Ttl, get, post
+from coatcheck.client.results import Members, Receipt
+from coatcheck.client.sender import Sender
+
+
+class ClientMethods:
+    """What a client does, over a connection that blocks or one that is awaited."""
+
+    def __init__(self, setup: Options, connection: Connection) -> None:
+        self._setup = setup
+        self._connection = connection
+        self._sender = Sender(setup, connection)
+
+    @client_method
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._connection.close()
+
+    # -------------------------------------------------------------------------------------------- handing over
+
+    @client_method
+    async def put(
+        self, content: Content, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+    ) -> Receipt:
+        """Hand over text, bytes, a list of parts, or a tool result in any provider's shape."""
+        whole = self._said(said)
+        ask = requests.put(content, whole, idempotency_key or new_key())
+        return await self._stored(
+            self._sender.send(ask), whole, lambda room: self._connection.call(fallback.ends_of, content, room)
+        )
+
+    @client_method
+    async def put_file(
+        self, path: str | Path, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+    ) -> Receipt:
+        """Hand over a file, streamed; its name is the title and tells the media type, unless `said` does."""
+        file = Path(path)
+        whole = said_of_file(file, self._said(said))
+        ask = requests.raw(None, whole, idempotency_key or new_key())
+
+        async def attempt() -> Receipt:
+            with await self._connection.call(file.open, "rb") as opened:
+                return await self._sender.once(ask, pieces_of(opened, self._connection), size_of(opened))
+
+        return await self._stored(
+            self._sender.repeat(attempt, again=lambda: True),
+            whole,
+            lambda room: self._connection.call(ends_of_file, file, room),
+        )
+
+    async def _put_stream(
+        self,
+        payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes],
+        idempotency_key: str | None,
+        said: DeclaredFields,
+    ) -> Receipt:
+        whole = self._said(said)
+        ask = requests.raw(None, whole, idempotency_key or new_key())
+        watched = RememberedPieces(pieces_of(payload, self._connection), fallback.asked(whole).room)
+        return await self._stored(
+            self._sender.repeat(lambda: self._sender.once(ask, watched), again=lambda: watched.ends.size == 0),
+            whole,
+            lambda _: watched.drained(),
+        )
+
+    async def _stored(
+        self, sending: Awaitable[Receipt], said: DeclaredFields, ends: Callable[[int], Awaitable[Ends]]
+    ) -> Receipt:
+        """The receipt of a put, or an excerpt where one answers in the service's place.
+
+        Args:
+            sending: the put.
+            said: of the payload.
+            ends: of the payload, when they are needed; its argument is how many bytes of each.
+
+        Raises:
+            ServiceError: how the put ended, where no excerpt answers.
+        """
+        try:
+            return await sending
+        except ServiceError as e:
+            if self._setup.on_unreachable == "raise" or not answers.stands_in(e):
+                raise
+            budgets = fallback.asked(said)
+            return fallback.receipt(await ends(budgets.room), budgets, e.code, e.detail)
+
+    @client_method
+    async def search_results(
+        self,
+        response: Json,
+        *,
+        idempotency_key: str | None = None,
+        **asked: Unpack[fields.SearchResultsParameters],
+    ) -> results.SearchResults:
+        """Hand over a search provider's response; answers what to read of it, and what to persist."""
+        body = {"response": response, **requests.members(self._in_session(asked))}
+        key = idempotency_key or new_key()
+        return await self._sender.send(post("/v1/search-results", body, results.SearchResults, key=key))
+
+    # -------------------------------------------------------------------------------------------- reading on
+
+    @client_method
+    async def describe(self, artifact_id: str) -> results.Described:
+        """An artifact's metadata and card."""
+        return await self._sender.send(get(requests.at(artifact_id), results.Described))
+
+    @client_method
+    async def card(
+        self,
+        artifact_id: str,
+        *,
+        tokens: int | None = None,
+        query: str | None = None,
+        tools: Literal["read_artifact", "none"] | None = None,
+    ) -> results.CardText:
+        """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
+        asked = {"tokens": tokens, "query": query, "tools": tools}
+        return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, asked))
+
+    @client_method
+    async def read(self, artifact_id: str, **asked: Unpack[fields.ReadParameters]) -> results.Read:
+        """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""
+        return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, asked))
+
+    @client_method
+    async def search(self, artifact_id: str, pattern: str, **asked: Unpack[fields.SearchParameters]) -> results.Found:
+        """Its lines that match a regular expression (RE2)."""
+        params = {"pattern": pattern, **asked}
+        return await self._sender.send(get(requests.at(artifact_id, "/search"), results.Found, params))
+
+    @client_method
+    async def windows(
+        self, artifact_id: str, query: str, **asked: Unpack[fields.PassageParameters]
+    ) -> results.Passages:
+        """Its passages that answer a question."""
+        params = {"query": query, **asked}
+        return await self._sender.send(get(requests.at(artifact_id, "/windows"), results.Passages, params))
+
+    @client_method
+    async def json(self, artifact_id: str, path: str, **asked: Unpack[fields.ValueParameters]) -> results.Values:
+        """Its values by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
+        params = {"path": path, **asked}
+        return await self._sender.send(get(requests.at(artifact_id, "/json"), results.Values, params))
+
+    @client_method
+    async def outline(self, artifact_id: str, **asked: Unpack[fields.OutlineParameters]) -> results.Outline:
+        """What is in it, and where."""
+        return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, asked))
+
+    @client_method
+    async def artifacts(self, **asked: Unpack[fields.ListParameters]) -> results.Listing:
+        """A page of artifacts, newest first."""
+        return await self._sender.send(get("/v1/artifacts", results.Listing, asked))
+
+    def _content(self, artifact_id: str, view: str | None, section: str | None) -> AsyncGenerator[bytes]:
+        params = requests.params({"view": view, "section": section})
+        return self._sender.stream(requests.at(artifact_id, "/content"), params)
+
+    @client_method
+    async def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
+        """Its exact bytes, in memory."""
+        return b"".join([piece async for piece in self._content(artifact_id, view, section)])
+
+    @client_method
+    async def download(
+        self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
+    ) -> int:
+        """Write its exact bytes to a file; answers how many."""
+        size = 0
+        with await self._connection.call(Path(target).open, "wb") as file:
+            async with aclosing(self._content(artifact_id, view, section)) as pieces:
+                async for piece in pieces:
+                    size += await self._connection.call(file.write, piece)
+        return size
+
+    @client_method
+    async def verify_citations(
+        self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
+    ) -> tuple[results.Verdict, ...]:
+        """Whether quotations (`quote`, `citation`, `range`) stand in what they cite, in the order given."""
+        body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
+        return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
+
+    # -------------------------------------------------------------------------------------------- for models
+
+    @client_method
+    async def tools(
+        self, form: str = "json-schema", *, strict: bool = False, listing: bool = False
+    ) -> tuple[Members, ...]:
+        """What to put into the `tools` of a request, in a provider's form."""
+        asked = {"format": form, "strict": strict or None, "listing": listing or None}
+        return answers.declared(await self._sender.send(get("/v1/tools", Members, asked)))
+
+    @client_method
+    async def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
+        """Execute a model's call, or several, as the provider wrote them; answers results in the same form."""
+        asked = {"format": form, "max_tokens": max_tokens}
+        return await self._sender.send(post("/v1/tools/call", call, cast("type[Json]", Any), asked))
+
+    @client_method
+    async def compact(self, body: Json, **asked: Unpack[fields.CompactParameters]) -> results.Compacted:
+        """The same request body with cards and markers where it was large, and a report."""
+        whole = {"body": body, **requests.members(self._in_session(asked))}
+        return await self._sender.send(post("/v1/context/compact", whole, results.Compacted))
+
+    @client_method
+    async def measure(self, body: Json, **asked: Unpack[fields.MeasureParameters]) -> Members:
+        """How full a context is, persisted and in flight apart."""
+        whole = {"body": body, **requests.members(self._in_session(asked))}
+        return await self._sender.send(post("/v1/context/measure", whole, Members))
+
+    @client_method
+    async def answer_hook(self, event: Json, **asked: Unpack[fields.HookParameters]) -> Members:
+        """What answers Claude Code's PostToolUse hook: the tool's response with cards; empty where nothing changes."""
+        return await self._sender.send(post("/v1/hooks/claude-code", event, Members, asked))
+
+    # -------------------------------------------------------------------------------------------- changing
+
+    @client_method
+    async def patch(
+        self,
+        artifact_id: str,
+        *,
+        ttl: Ttl | UnsetType = UNSET,
+        idle_ttl: Ttl | UnsetType = UNSET,
+        pin: bool | UnsetType = UNSET,
+        labels: Sequence[str] | UnsetType = UNSET,
+    ) -> results.Artifact:
+        """Change how long it is kept, or its labels; what is left out stays."""
+        said = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
+        changes = {name: value for name, value in said.items() if value is not UNSET}
+        return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))
+
+    @client_method
+    async def delete(self, artifact_id: str) -> None:
+        """Delete it. Gone already is fine."""
+        try:
+            await self._sender.send(requests.delete(requests.at(artifact_id), type(None)))
+        except ServiceError as e:
+            if not answers.is_gone(e):
+                raise
+
+    @client_method
+    async def delete_session(self, session: str) -> int:
+        """Delete all of a session; answers how many artifacts were live."""
+        path = f"/v1/sessions/{requests.segment(session)}"
+        return int((await self._sender.send(requests.delete(path, Members)))["deleted"])
+
+    @client_method
+    async def ready(self) -> bool:
+        """Whether the service serves requests at this moment."""
+        try:
+            await self._sender.send(get("/health/ready", Members, again=False))
+        except ServiceError:
+            return False
+        return True
+
+    # -------------------------------------------------------------------------------------------- helping
+
+    def _said(self, said: DeclaredFields) -> DeclaredFields:
+        return {**self._setup.said, **said}
+
+    def _in_session(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"session": self._setup.said.get("session"), **asked}
