@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath.collect import collect
 from coatcheck.core.jsonpath.evaluate import Effort, evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized, steps
-from coatcheck.core.jsonpath.page_builder import PageRequest
+from coatcheck.core.jsonpath.page import PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.plan import plan_of
 from coatcheck.core.jsonpath.walk import over

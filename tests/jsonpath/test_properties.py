@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath.decode import mended, span_of
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.structure import StructureReader
-from coatcheck.core.jsonpath.walk import WalkSource
+from coatcheck.core.jsonpath.walk import Source
 from jsonpath.json_harness import dumps, page_of, plainly
 
 NAMES = ["a", "b", "id", "ö", "x y", "q\"'", "\\", "", "\t", "日本"]
@@ -187,13 +187,12 @@ def test_the_skeleton_of_a_large_block_is_that_of_its_pieces() -> None:
 def test_elements_from_the_end_are_those_from_the_beginning(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dumps([[n, "a,b"] for n in range(length)])
     for kept in (100_000, 3):
-        monkeypatch.setattr(walk, "_KEPT", kept)
+        monkeypatch.setattr(walk, "KEPT", kept)
         for back in {1, 2, 3, 4, length - 1, length, length + 1} - {0}:
-            at, index = walk.over(data, walk.element_from_end(WalkSource(len(data)), 0, back))
-            assert index == length - back
-            assert at == (
-                None if back > length else walk.over(data, walk.element(WalkSource(len(data)), 0, length - back))
-            )
+            hits = page_of(data, f"$[-{back}]").hits
+            assert [hit.path for hit in hits] == ([] if back > length else [[length - back]])
+            if hits:
+                assert [hit.span for hit in hits] == [hit.span for hit in page_of(data, f"$[{length - back}]").hits]
 
 
 def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None:
@@ -201,7 +200,7 @@ def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None
         value = ["\\" * run + '"', "x" * run + "\\" * run, [1, 2]]
         data = json.dumps(value).encode()
         assert json.loads(data[slice(*page_of(data, "$[2][1]").hits[0].span or (0, 0))]) == 2
-        assert walk.over(data, walk.end_of(WalkSource(len(data)), 0)) == len(data)
+        assert walk.over(data, walk.end_of(Source(len(data)), 0)) == len(data)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -20,7 +20,7 @@ from coatcheck.core.jsonpath.decode import ODD
 from coatcheck.core.jsonpath.descend import not_json
 from coatcheck.core.jsonpath.hits import Kind, Resume, ValueHit, ValuePage, compact
 from coatcheck.core.jsonpath.location import normalized
-from coatcheck.core.jsonpath.page_builder import PATIENCE_SECONDS, PageRequest
+from coatcheck.core.jsonpath.page import PATIENCE_SECONDS, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.part import TextPart, part_of
 from coatcheck.core.jsonpath.plan import QueryPlan, plan_of

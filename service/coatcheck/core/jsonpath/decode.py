@@ -18,7 +18,6 @@ _OPENERS: Final = {ord("["): b"]", ord("{"): b"}"}
 _CLOSERS: Final = b"]}"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_ANY: Final = msgspec.json.Decoder(msgspec.Raw)
 _DIGITS: Final = 4_000
 """Digits of an integer beyond which it becomes a double; CPython refuses to convert more than 4,300."""
 
@@ -60,41 +59,6 @@ def decode(raw: bytes) -> DecodedText:
         raise TooDeepError from None
     except ValueError:
         raise BrokenError from None
-
-
-def sound(raw: bytes) -> bool:
-    """Whether `decode` takes it for JSON, however deep it is. What is strict JSON is passed over, not decoded."""
-    try:
-        _ANY.decode(raw)
-    except RecursionError:
-        return True
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    else:
-        return True
-    try:
-        decode(raw)
-    except BrokenError:
-        return False
-    except TooDeepError:
-        return True
-    return True
-
-
-def all_sound(elements: bytes, count: int) -> bool:
-    """Whether elements of an array, with the commas between them, are so many and all strict JSON."""
-    try:
-        return len(_ELEMENTS.decode(b"[%b]" % elements)) == count
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-
-
-def all_members(members: bytes) -> bool:
-    """Whether members of an object, with the commas between them, are all strict JSON."""
-    try:
-        return bool(_MEMBERS.decode(b"{%b}" % members))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 def _int(digits: str) -> int | float:

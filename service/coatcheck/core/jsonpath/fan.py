@@ -1,0 +1,199 @@
+"""Take the children of one place one after the other: all, a slice, or those for which a filter holds.
+
+Children are decoded many at once, which costs a third of decoding each; what is peculiar (not strict JSON, very deep,
+very long) is taken by itself. What a path leads to from a child is evaluated on its decoded value.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.jsonpath import descend, walk
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
+from coatcheck.core.jsonpath.descend import AT_HAND, MEMORY_LIMIT, Place, too_large
+from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, evaluate, holds
+from coatcheck.core.jsonpath.hits import Resume
+from coatcheck.core.jsonpath.location import Step, normalized
+from coatcheck.core.jsonpath.page import PageBuilder
+from coatcheck.core.jsonpath.query import FilterSelector, Segment, Slice, Wildcard
+from coatcheck.core.jsonpath.walk import Batch, Children, CutShortError, TooLongError, Walk, Want
+
+_STEP_BYTES: Final = 256
+"""Bytes whose decoding counts as one step."""
+_TOGETHER: Final = 128
+"""Children that are decoded at once."""
+_TOGETHER_BYTES: Final = 256 * 1024
+"""Bytes of them at most: longer ones are decoded each by itself."""
+_ELEMENTS: Final = msgspec.json.Decoder(list[object])
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, object])
+_LINES: Final = msgspec.json.Decoder(object)
+
+_TOO_DEEP: Final = object()
+"""Stands for the value of a child that is nested too deeply to be decoded."""
+
+Selector = Wildcard | FilterSelector | Slice
+Held = tuple[Step, object] | None
+"""The name of a child (or anything, of an element) and its value, where it was decoded with others."""
+
+
+class Fan:
+    """The children of one place, and what a path leads to from them."""
+
+    def __init__(self, tally: PageBuilder, place: Place, selector: Selector, rest: tuple[Segment, ...]) -> None:
+        """Begin at the place's first child, or where the page begins."""
+        self._tally = tally
+        self._place = place
+        self._selector = selector
+        self._rest = rest
+        self._filter = selector.expression if isinstance(selector, FilterSelector) else None
+        self._plain = not rest and self._filter is None
+        self._index = tally.start.index
+        self._wanted: range | None = None
+        self._last_counts = False
+
+    def run(self) -> Walk[None]:
+        """Take them, until there are no more, nothing more is wanted, or time is over.
+
+        Raises:
+            CoatcheckError: `json_too_large` for a child that is too long to be decoded and must be.
+        """
+        if isinstance(self._selector, Slice):
+            self._wanted = yield from self._range(self._selector)
+        window = (yield from self._all_names()) if self._place.kind == "object" and self._place.source.last else 0
+        reader = self._place.children(self._tally.start.byte, longest=MEMORY_LIMIT, window=window)
+        while self._tally.spent_at is None and not self._past():
+            try:
+                batch = yield from reader.next()
+            except TooLongError:
+                raise self._too_large() from None
+            if batch is None:
+                return
+            if batch.long and isinstance(reader, Children):
+                yield from self._long(batch, reader)
+            else:
+                self._take(batch)
+
+    def _all_names(self) -> Walk[int]:
+        """Bytes to look at first, to have all names of a short object: of members with one name the last counts."""
+        source, at = self._place.source, self._place.at
+        end = min(source.size, at + AT_HAND)
+        try:
+            end = yield from walk.end_of(source._replace(size=end), at)
+        except CutShortError:
+            if end < source.size:
+                return 0
+        self._last_counts = True
+        return end - at
+
+    def _range(self, selector: Slice) -> Walk[range]:
+        if (selector.start or 0) >= 0 and (selector.stop or 0) >= 0:
+            stop = self._place.source.size if selector.stop is None else selector.stop
+            found = range(selector.start or 0, stop, selector.step or 1)
+        else:
+            found = selector.of((yield from descend.count(self._place)))
+        return range(found.start, found[-1] + 1, found.step) if found else found
+
+    def _past(self) -> bool:
+        return self._wanted is not None and (not self._wanted or self._index >= self._wanted.stop)
+
+    def _take(self, batch: Batch) -> None:
+        first, self._index = self._index, self._index + len(batch.starts)
+        numbers = range(len(batch.starts) - batch.blank)
+        if self._wanted is not None:
+            begin = max(first, self._wanted.start)
+            begin += (self._wanted.start - begin) % self._wanted.step
+            numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
+        followed = _followed(batch) if self._last_counts else frozenset[int]()
+        for at in range(0, len(numbers), _TOGETHER):
+            some = numbers[at : at + _TOGETHER]
+            held = self._together(batch, some) or [None] * len(some)
+            for number, one in zip(some, held, strict=True):
+                if number not in followed and not self._child(batch, number, first + number, one):
+                    return
+
+    def _together(self, batch: Batch, numbers: range) -> list[Held] | None:
+        """Children with their values; None where they do not follow one another, or one of them is peculiar."""
+        raw = batch.data[batch.starts[numbers[0]] - batch.base : batch.ends[numbers[-1]] - batch.base]
+        if numbers.step > 1 or len(raw) > _TOGETHER_BYTES:
+            return None
+        try:
+            if batch.names is not None:
+                held: list[Held] = [*_MEMBERS.decode(b"{%b}" % raw).items()]
+            else:
+                values = _LINES.decode_lines(raw) if self._place.source.lines else _ELEMENTS.decode(b"[%b]" % raw)
+                held = [(0, value) for value in values]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return held if len(held) == len(numbers) else None
+
+    def _child(self, batch: Batch, number: int, index: int, held: Held) -> bool:
+        """Take the values of one child, unless a filter does not hold for its value; False when time is over."""
+        tally, start = self._tally, int(batch.starts[number])
+        skip = tally.start.skip if start == tally.start.byte else 0
+        taken = 0
+        try:
+            tally.effort.spend(1 + (int(batch.ends[number]) - start) // _STEP_BYTES)
+            for location, value in self._values(batch, number, held):
+                taken += 1
+                resume = Resume(start, index, taken - 1, tally.found)
+                if taken <= skip or not tally.room(resume):
+                    continue
+                raw, at, name = walk.text_of(batch, number) or (b"", start, b"")
+                path = [*self._place.path, index if batch.names is None else walk.name_of(name)]
+                if value is _TOO_DEEP:
+                    begin = at + len(raw) - len(raw.lstrip())
+                    tally.put_written(raw.strip(), path, (begin, begin + len(raw.strip())), resume)
+                else:
+                    tally.put(value, path, location, raw, at, resume)
+        except OutOfEffortError:
+            tally.spent_at = Resume(start, index, max(taken, skip), tally.found)
+            return False
+        return True
+
+    def _values(self, batch: Batch, number: int, held: Held) -> Iterable[Node]:
+        tally = self._tally
+        if held is not None:
+            value = held[1]
+        else:
+            raw, _, _ = walk.text_of(batch, number) or (b"", 0, b"")
+            try:
+                decoded = decode(raw)
+            except (BrokenError, TooDeepError) as e:
+                if isinstance(e, TooDeepError) and self._plain:
+                    return ((None, _TOO_DEEP),)
+                tally.broken += 1
+                return ()
+            tally.odd |= decoded.odd and not (self._plain and tally.full_at is not None)  # only counted
+            value = decoded.value
+        if self._filter is not None and not holds(self._filter, value, None, tally.effort):
+            return ()
+        return evaluate(self._rest, (None, value), None, tally.effort)
+
+    def _long(self, batch: Batch, reader: Children) -> Walk[None]:
+        """A child that is longer than what may be in memory, where it need not be."""
+        start, index, tally = int(batch.starts[0]), self._index, self._tally
+        self._index += 1
+        if self._wanted is not None and index not in self._wanted:
+            return
+        if not self._plain and not reader.unfinished:
+            raise self._too_large()
+        at, end = yield from reader.extent()
+        resume = Resume(start, index, 0, tally.found)
+        if not tally.room(resume):
+            return
+        name: Step = index if batch.names is None else walk.name_of((yield from reader.name()))
+        raw = yield Want(at, min(end, at + 4 * tally.keep))
+        tally.put_written(raw, [*self._place.path, name], (at, end), resume)
+
+    def _too_large(self) -> CoatcheckError:
+        return too_large(f"an element of {normalized(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
+
+
+def _followed(batch: Batch) -> frozenset[int]:
+    """The members behind which one with the same name stands, which is the one that counts."""
+    members = ((n, walk.text_of(batch, n)) for n in range(len(batch.starts)))
+    names = {n: walk.name_of(member[2]) for n, member in members if member is not None}
+    last = {name: n for n, name in names.items()}
+    return frozenset(names.keys() - last.values()) if len(last) < len(names) else frozenset()
