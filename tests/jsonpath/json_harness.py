@@ -62,7 +62,7 @@ def body(text: str) -> str:
 
 def plainly(value: object, path: str) -> list[tuple[str, object]]:
     """Normalized paths and values, by evaluation of the whole query in memory."""
-    nodes = evaluate(parse_path(path).segments, (None, value), value, Effort(lambda: False))
+    nodes = evaluate(parse_path(path).segments, (None, value), value, Effort(lambda: 0.0, 1))
     return [(normalized(steps(location)), found) for location, found in nodes]
 
 

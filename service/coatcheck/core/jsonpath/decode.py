@@ -88,16 +88,15 @@ def span_of(data: bytes, path: list[Step]) -> tuple[int, int] | None:
 
     It does not decode what lies beside the path. Of members with the same name the last counts.
     """
-    origin = _address(data)
+    if not path:
+        return len(data) - len(data.lstrip()), len(data.rstrip())
     raw: bytes | msgspec.Raw = data
     try:
         for step in path:
             raw = _ELEMENTS.decode(raw)[step] if isinstance(step, int) else _MEMBERS.decode(raw)[step]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError):
         return None
-    if raw is data:
-        return len(data) - len(data.lstrip()), len(data.rstrip())
-    start = _address(raw) - origin
+    start = _address(raw) - _address(data)
     return start, start + len(memoryview(raw))
 
 

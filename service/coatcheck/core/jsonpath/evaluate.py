@@ -1,6 +1,6 @@
 """RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's budget stops.
 
-Recursion follows the path, which is bounded, and never the document. It parses nothing and reads no clock: `Effort`
+Recursion follows the path, which is bounded, and never the document. It parses nothing, and `Effort`
 is handed in. Strings are compared and measured in Unicode scalar values, booleans are no numbers.
 """
 
@@ -31,6 +31,8 @@ from coatcheck.core.jsonpath.query import (
 )
 
 Node = tuple[Location, object]
+_STEPS: Final = 512
+"""Steps between two looks at the clock."""
 
 
 class OutOfEffortError(Exception):
@@ -38,24 +40,28 @@ class OutOfEffortError(Exception):
 
 
 class Effort:
-    """How much work an evaluation may be: `spend` is called for each node that is looked at."""
+    """How much time an evaluation may take: `spend` is called for each node that is looked at."""
 
-    def __init__(self, over: Callable[[], bool], every: int = 512) -> None:
-        """Make a budget that asks `over` whether it is spent, once in `every` steps."""
-        self._over = over
-        self._every = every
-        self._left = every
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        """Begin now."""
+        self._clock = clock
+        self._until = clock() + seconds
+        self._left = _STEPS
+
+    def at_most(self, seconds: float) -> None:
+        """Leave no more than that."""
+        self._until = min(self._until, self._clock() + seconds)
 
     def spend(self, steps: int = 1) -> None:
         """Note steps.
 
         Raises:
-            OutOfEffortError: when the budget is spent.
+            OutOfEffortError: when time is over, which is looked at once in a while.
         """
         self._left -= steps
         if self._left <= 0:
-            self._left = self._every
-            if self._over():
+            self._left = _STEPS
+            if self._clock() > self._until:
                 raise OutOfEffortError
 
 

@@ -106,11 +106,15 @@ class Fan:
             begin += (self._wanted.start - begin) % self._wanted.step
             numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
         followed = _followed(batch) if self._last_counts else frozenset[int]()
+        starts, ends = batch.starts.tolist(), batch.ends.tolist()
         for at in range(0, len(numbers), _TOGETHER):
             some = numbers[at : at + _TOGETHER]
             held = self._together(batch, some) or [None] * len(some)
             for number, one in zip(some, held, strict=True):
-                if number not in followed and not self._child(batch, number, first + number, one):
+                if number in followed:
+                    continue
+                start, size = starts[number], ends[number] - starts[number]
+                if not self._child(batch, number, start, size, first + number, one):
                     return
 
     def _together(self, batch: Batch, numbers: range) -> list[Held] | None:
@@ -128,13 +132,13 @@ class Fan:
             return None
         return held if len(held) == len(numbers) else None
 
-    def _child(self, batch: Batch, number: int, index: int, held: Held) -> bool:
+    def _child(self, batch: Batch, number: int, start: int, size: int, index: int, held: Held) -> bool:
         """Take the values of one child, unless a filter does not hold for its value; False when time is over."""
-        tally, start = self._tally, int(batch.starts[number])
+        tally = self._tally
         skip = tally.start.skip if start == tally.start.byte else 0
         taken = 0
         try:
-            tally.effort.spend(1 + (int(batch.ends[number]) - start) // _STEP_BYTES)
+            tally.effort.spend(1 + size // _STEP_BYTES)
             for location, value in self._values(batch, number, held):
                 taken += 1
                 resume = Resume(start, index, taken - 1, tally.found)
@@ -143,8 +147,9 @@ class Fan:
                 raw, at, name = walk.text_of(batch, number) or (b"", start, b"")
                 path = [*self._place.path, index if batch.names is None else walk.name_of(name)]
                 if value is _TOO_DEEP:
-                    begin = at + len(raw) - len(raw.lstrip())
-                    tally.put_written(raw.strip(), path, (begin, begin + len(raw.strip())), resume)
+                    at += len(raw) - len(raw.lstrip())
+                    raw = raw.strip()
+                    tally.put_written(raw, path, (at, at + len(raw)), resume)
                 else:
                     tally.put(value, path, location, raw, at, resume)
         except OutOfEffortError:

@@ -35,8 +35,8 @@ _TYPES: Final[dict[type, Kind]] = {
 _MISSING: Final = object()
 
 
-class Resume(Struct, frozen=True, gc=False):
-    """Where a page begins."""
+class Resume(Struct, frozen=True, gc=False, tag="p", array_like=True):
+    """Where a page begins; what a cursor holds."""
 
     byte: int = 0
     """The child to begin at; 0: the first."""

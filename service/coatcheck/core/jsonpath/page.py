@@ -74,8 +74,7 @@ class PageBuilder:
 
     def __init__(self, ask: PageRequest, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self._deadline = _Deadline(clock, ask.patience)
-        self.effort = Effort(self._deadline.passed)  # not of this tally: what was found would wait for a collector
+        self.effort = Effort(clock, ask.patience)  # not of this tally: what was found would wait for a collector
         self.start = ask.resume or Resume()
         self.found = self.start.seen
         self.hits: list[ValueHit] = []
@@ -102,7 +101,7 @@ class PageBuilder:
             return True
         if self.full_at is None:
             self.full_at = resume
-            self._deadline.at_most(COUNT_ON_SECONDS)
+            self.effort.at_most(COUNT_ON_SECONDS)
         return False
 
     def put(
@@ -188,19 +187,3 @@ class PageBuilder:
         if self.odd:
             out.append(ODD)
         return out
-
-
-class _Deadline:
-    """When a call's time is over."""
-
-    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        self._clock = clock
-        self._at = clock() + seconds
-
-    def passed(self) -> bool:
-        """Whether it is."""
-        return self._clock() > self._at
-
-    def at_most(self, seconds: float) -> None:
-        """Leave no more than that."""
-        self._at = min(self._at, self._clock() + seconds)

@@ -357,21 +357,14 @@ def member(source: Source, reader: Children, name: str) -> Walk[int | None]:
 def _named(batch: Batch, wanted: bytes) -> list[int]:
     """The closing quotes of those names that are `wanted`."""
     assert batch.names is not None  # noqa: S101 - it is an object
-    data, opens, closes = batch.data, *batch.names
-    inside = opens < batch.ends[-1]  # behind a stray comma no name follows in this object
-    starts, ends = opens[inside] + 1 - batch.base, closes[inside] - batch.base
-    octets = np.frombuffer(data, np.uint8)
-    likely = np.flatnonzero(ends - starts == len(wanted))
-    for offset in range(min(len(wanted), 64)):
-        if len(likely) <= 4:  # noqa: PLR2004 - a few are compared faster one by one
-            break
-        likely = likely[octets[starts[likely] + offset] == wanted[offset]]
-    hits = [int(ends[n]) for n in likely if data[starts[n] : ends[n]] == wanted]
+    data, base, width = batch.data, batch.base, len(wanted) + 1
+    inside = batch.names[0] < batch.ends[-1]  # behind a stray comma no name follows in this object
+    quotes = list(zip(*(each[inside].tolist() for each in batch.names), strict=True))
+    hits = [close for begin, close in quotes if close - begin == width and data.startswith(wanted, begin + 1 - base)]
     if b"\\" in data:  # names that are written with escapes, which only decoding compares
-        slashes = np.append(np.flatnonzero(octets == ord("\\")), len(data))
-        escaped = np.flatnonzero(slashes[np.searchsorted(slashes, starts)] < ends)
-        hits += [int(ends[n]) for n in escaped if _unescaped(data[starts[n] : ends[n]]) == wanted]
-    return [hit + batch.base for hit in hits]
+        names = ((close, data[begin + 1 - base : close - base]) for begin, close in quotes)
+        hits += [close for close, name in names if b"\\" in name and _unescaped(name) == wanted]
+    return hits
 
 
 def _unescaped(name: bytes) -> bytes:
