@@ -106,15 +106,12 @@ class Fan:
             begin += (self._wanted.start - begin) % self._wanted.step
             numbers = range(begin - first, min(len(numbers), self._wanted.stop - first), self._wanted.step)
         followed = _followed(batch) if self._last_counts else frozenset[int]()
-        starts, ends = batch.starts.tolist(), batch.ends.tolist()
         for at in range(0, len(numbers), _TOGETHER):
             some = numbers[at : at + _TOGETHER]
             held = self._together(batch, some) or [None] * len(some)
-            for number, one in zip(some, held, strict=True):
-                if number in followed:
-                    continue
-                start, size = starts[number], ends[number] - starts[number]
-                if not self._child(batch, number, start, size, first + number, one):
+            starts, ends = (each[some.start : some.stop : some.step].tolist() for each in (batch.starts, batch.ends))
+            for number, start, end, one in zip(some, starts, ends, held, strict=True):
+                if number not in followed and not self._child(batch, number, start, end - start, first + number, one):
                     return
 
     def _together(self, batch: Batch, numbers: range) -> list[Held] | None:
