@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath.decode import mended, span_of
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.structure import StructureReader
-from coatcheck.core.jsonpath.walk import Source
+from coatcheck.core.jsonpath.walk import WalkSource
 from jsonpath.json_harness import dumps, page_of, plainly
 
 NAMES = ["a", "b", "id", "ö", "x y", "q\"'", "\\", "", "\t", "日本"]
@@ -200,7 +200,7 @@ def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None
         value = ["\\" * run + '"', "x" * run + "\\" * run, [1, 2]]
         data = json.dumps(value).encode()
         assert json.loads(data[slice(*page_of(data, "$[2][1]").hits[0].span or (0, 0))]) == 2
-        assert walk.over(data, walk.end_of(Source(len(data)), 0)) == len(data)
+        assert walk.over(data, walk.end_of(WalkSource(len(data)), 0)) == len(data)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,11 +9,12 @@ from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
+from coatcheck.core.jsonpath.children import Children
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
 from coatcheck.core.jsonpath.descend import (
     MEMORY_LIMIT,
     NO_JSON,
-    Place,
+    DescentPosition,
     begin,
     damaged,
     descend,
@@ -24,7 +25,6 @@ from coatcheck.core.jsonpath.descend import (
     too_large,
 )
 from coatcheck.core.jsonpath.evaluate import OutOfEffortError, evaluate
-from coatcheck.core.jsonpath.fan import Fan
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.page import PageBuilder, PageRequest
@@ -62,7 +62,7 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
     return tally.page(message if tally.found == 0 else None)
 
 
-def _from(ask: PageRequest, tally: PageBuilder, first: Place) -> Walk[str | None]:
+def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[str | None]:
     """Take what the path leads to from there; a sentence where it leads nowhere."""
     plan = ask.plan
     place = yield from descend(first, plan.descent)
@@ -85,11 +85,11 @@ def _from(ask: PageRequest, tally: PageBuilder, first: Place) -> Walk[str | None
     if fan is None:
         yield from _whole(ask, tally, place)
     elif place.kind == "array" or (place.kind == "object" and not isinstance(fan, Slice)):
-        yield from Fan(tally, place, fan, plan.rest).run()
+        yield from Children(tally, place, fan, plan.rest).run()
     return None
 
 
-def _end(tally: PageBuilder, place: Place) -> Walk[tuple[int, bool]]:
+def _end(tally: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
     """Where the value at a place ends, and whether all of it is there; where not, that is noted."""
     source = place.source
     try:
@@ -107,7 +107,7 @@ def _end(tally: PageBuilder, place: Place) -> Walk[tuple[int, bool]]:
 # --------------------------------------------------------------------------------------------- a value in memory
 
 
-def _whole(ask: PageRequest, tally: PageBuilder, place: Place) -> Walk[None]:
+def _whole(ask: PageRequest, tally: PageBuilder, place: DescentPosition) -> Walk[None]:
     lines = place.source.lines
     end = place.source.size if lines else (yield from _end(tally, place))[0]
     if end - place.at > MEMORY_LIMIT:
@@ -127,7 +127,7 @@ def _whole(ask: PageRequest, tally: PageBuilder, place: Place) -> Walk[None]:
         tally.spent_at = Resume(0, 0, max(taken, skip), tally.found)
 
 
-def _decoded(raw: bytes, place: Place, tally: PageBuilder) -> object:
+def _decoded(raw: bytes, place: DescentPosition, tally: PageBuilder) -> object:
     try:
         decoded = decode(raw)
     except TooDeepError:

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError
-from coatcheck.core.jsonpath.descend import Place, count
+from coatcheck.core.jsonpath.descend import DescentPosition, count
 from coatcheck.core.jsonpath.hits import Kind, ValueHit, kind_of
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
-from coatcheck.core.jsonpath.walk import Batch, Children, CutShortError, Source, Walk, Want
+from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, WalkSource, Want
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.text.plural import plural
@@ -51,7 +51,7 @@ class Contents(Struct, frozen=True):
 
 def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadline: float) -> Walk[Contents]:
     """Returns what is in the value between two bytes of a document, as far as there is time."""
-    place = Place(Source(end), start, kind)
+    place = DescentPosition(WalkSource(end), start, kind)
     members: list[JsonMember] = []
     try:
         if kind == "object":
@@ -60,7 +60,7 @@ def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadl
                 batch = yield from reader.next()
                 if batch is None:
                     return Contents(members, len(members))
-                if batch.long and isinstance(reader, Children):
+                if batch.long and isinstance(reader, ChildReader):
                     at, after = yield from reader.extent()
                     name = yield from reader.name()
                     members.append(_member(name, (yield Want(at, at + 1)), after - at))
@@ -71,7 +71,7 @@ def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadl
         return Contents(members, None)
 
 
-def _members(batch: Batch, most: int) -> Iterator[JsonMember]:
+def _members(batch: ChildBatch, most: int) -> Iterator[JsonMember]:
     for number in range(min(len(batch.starts) - batch.blank, most)):
         text = walk.text_of(batch, number)
         if text is None:

@@ -13,7 +13,7 @@ from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
 from coatcheck.core.jsonpath.hits import kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import IndexSelector, Name
-from coatcheck.core.jsonpath.walk import Children, CutShortError, Lines, Source, TooLongError, Walk
+from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, TooLongError, Walk, WalkSource
 
 NO_JSON: Final = "value that is not JSON"
 AT_HAND: Final = 1024 * 1024
@@ -33,10 +33,10 @@ _BEGINS: Final = re.compile(
 """What JSON begins with, as far as the first 512 bytes tell."""
 
 
-class Place(NamedTuple):
+class DescentPosition(NamedTuple):
     """Where the descent is, or ended."""
 
-    source: Source
+    source: WalkSource
     """The document, or in a document of lines the line: what is behind its end belongs to another value."""
     at: int
     """The first byte of what is here."""
@@ -48,16 +48,18 @@ class Place(NamedTuple):
     missing: Step | None = None
     """The step that leads nowhere."""
 
-    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0) -> Children | Lines:
+    def children(
+        self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0
+    ) -> ChildReader | LineReader:
         """A reader of what is in the container here, from the first child on or from that at byte `resume`."""
         if self.source.lines:
-            return Lines(self.source, resume or self.at, MEMORY_LIMIT)
+            return LineReader(self.source, resume or self.at, MEMORY_LIMIT)
         named = self.kind == "object"
         window = window or walk.FIRST_WINDOW
-        return Children(self.source, resume or self.at + 1, named=named, longest=longest, window=window)
+        return ChildReader(self.source, resume or self.at + 1, named=named, longest=longest, window=window)
 
 
-def sniff(size: int, *, last: bool) -> Walk[Place]:
+def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
     """The document: one value, or lines.
 
     Raises:
@@ -65,7 +67,7 @@ def sniff(size: int, *, last: bool) -> Walk[Place]:
     """
     head = yield walk.Want(0, walk.FIRST_WINDOW)
     start = len(_BOM) if head.startswith(_BOM) else 0
-    source = Source(size, last)
+    source = WalkSource(size, last)
     try:
         start, first = yield from walk.significant(source, start)
     except CutShortError:
@@ -78,7 +80,11 @@ def sniff(size: int, *, last: bool) -> Walk[Place]:
         raise not_json(f"it begins with {shown}")
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
         head = yield walk.Want(0, _SNIFF)
-    return Place(source._replace(lines=True), start, "array") if _is_lines(head[start:]) else Place(source, start)
+    return (
+        DescentPosition(source._replace(lines=True), start, "array")
+        if _is_lines(head[start:])
+        else DescentPosition(source, start)
+    )
 
 
 def _is_lines(head: bytes) -> bool:
@@ -95,7 +101,7 @@ def not_json(why: str) -> CoatcheckError:
     )
 
 
-def begin(document: Place, path: tuple[Name | IndexSelector, ...]) -> Walk[Place]:
+def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
     """Where to descend from: the document, or where it is one of lines, the line that the first step leads to.
 
     Raises:
@@ -108,10 +114,10 @@ def begin(document: Place, path: tuple[Name | IndexSelector, ...]) -> Walk[Place
     if found is None:
         return document._replace(missing=_step(path[0]))
     start, end, index = found
-    return Place(Source(end, last=True), start, path=[index], line=index)
+    return DescentPosition(WalkSource(end, last=True), start, path=[index], line=index)
 
 
-def descend(place: Place, path: tuple[Name | IndexSelector, ...]) -> Walk[Place]:
+def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
     """Follow names and indices.
 
     Raises:
@@ -129,12 +135,12 @@ def descend(place: Place, path: tuple[Name | IndexSelector, ...]) -> Walk[Place]
     return place
 
 
-def _looked_at(place: Place) -> Walk[Place]:
+def _looked_at(place: DescentPosition) -> Walk[DescentPosition]:
     at, first = yield from walk.significant(place.source, place.at)
     return place._replace(at=at, kind=kind_of(first) or NO_JSON)
 
 
-def damaged(place: Place, descended: Place) -> Walk[bool]:
+def damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
     """Whether the line in which a descent ended is no JSON, as far as that can be told without holding much.
 
     Of a single value the walk sees brackets and names on the way only; whether the rest of the document is sound would
@@ -160,9 +166,9 @@ def _step(step: Name | IndexSelector) -> Step:
     return step.name if isinstance(step, Name) else step.index
 
 
-def _child(place: Place, step: Name | IndexSelector) -> Walk[tuple[int | None, Step]]:
+def _child(place: DescentPosition, step: Name | IndexSelector) -> Walk[tuple[int | None, Step]]:
     reader = place.children()
-    if isinstance(step, Name) and place.kind == "object" and isinstance(reader, Children):
+    if isinstance(step, Name) and place.kind == "object" and isinstance(reader, ChildReader):
         return (yield from walk.member(place.source, reader, step.name)), step.name
     if place.kind != "array" or step.index is None:
         return None, ""
@@ -170,7 +176,7 @@ def _child(place: Place, step: Name | IndexSelector) -> Walk[tuple[int | None, S
     return (None, "") if found is None else (found[0], found[2])
 
 
-def _nth(place: Place, index: int) -> Walk[tuple[int, int, int] | None]:
+def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None]:
     try:
         if index < -walk.KEPT:
             index += yield from count(place)
@@ -181,7 +187,7 @@ def _nth(place: Place, index: int) -> Walk[tuple[int, int, int] | None]:
         raise _long_line() from None
 
 
-def count(place: Place) -> Walk[int]:
+def count(place: DescentPosition) -> Walk[int]:
     """How many members, elements or lines there are.
 
     Raises:
@@ -207,7 +213,7 @@ def too_large(where: str, size: str) -> CoatcheckError:
     )
 
 
-def nothing(place: Place) -> Walk[str]:
+def nothing(place: DescentPosition) -> Walk[str]:
     """A sentence that says what is written where a value should be."""
     where = normalized(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
@@ -215,7 +221,7 @@ def nothing(place: Place) -> Walk[str]:
     return f"No match: what is at {where} is not JSON: it begins with {word!a}." if word else f"{_NO_VALUE} {where}."
 
 
-def miss(place: Place) -> Walk[str]:
+def miss(place: DescentPosition) -> Walk[str]:
     """A sentence that says why a step leads nowhere, and what there is instead."""
     where = normalized(place.path)[:300]
     wanted = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
@@ -233,12 +239,12 @@ def miss(place: Place) -> Walk[str]:
     return f"No match: {where} has no member {wanted}. It has: {', '.join(names) or 'none'}."
 
 
-def _names(place: Place) -> Walk[list[str]]:
+def _names(place: DescentPosition) -> Walk[list[str]]:
     out: list[str] = []
     reader = place.children()
     try:
         while len(out) <= _NAMES_SHOWN and (batch := (yield from reader.next())) is not None:
-            if batch.long and isinstance(reader, Children):
+            if batch.long and isinstance(reader, ChildReader):
                 names = [(yield from reader.name())]
             else:
                 members = (walk.text_of(batch, n) for n in range(len(batch.starts)))

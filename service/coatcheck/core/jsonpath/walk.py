@@ -51,7 +51,7 @@ class TooLongError(Exception):
     """A line is longer than what is held in memory."""
 
 
-class Source(NamedTuple):
+class WalkSource(NamedTuple):
     """A document, or one line of it."""
 
     size: int
@@ -66,7 +66,7 @@ class Source(NamedTuple):
         return Want(start, min(self.size, start + length))
 
 
-class Batch(NamedTuple):
+class ChildBatch(NamedTuple):
     """Children that follow one another; all of their bytes are at hand unless there is one, which is `long`."""
 
     base: int
@@ -97,7 +97,7 @@ def over(data: bytes, walk: Walk[T]) -> T:
         return done.value
 
 
-def significant(source: Source, at: int) -> Walk[tuple[int, int]]:
+def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
     """The first byte from `at` on that is no blank: its position and value.
 
     Raises:
@@ -114,7 +114,7 @@ def significant(source: Source, at: int) -> Walk[tuple[int, int]]:
     raise CutShortError
 
 
-def end_of(source: Source, start: int) -> Walk[int]:
+def end_of(source: WalkSource, start: int) -> Walk[int]:
     """Where the value that begins at `start` ends.
 
     Raises:
@@ -145,7 +145,7 @@ def end_of(source: Source, start: int) -> Walk[int]:
     raise CutShortError
 
 
-def value_after(source: Source, quote: int) -> Walk[int]:
+def value_after(source: WalkSource, quote: int) -> Walk[int]:
     """Where the value begins that belongs to the name whose closing quote is at `quote`.
 
     Raises:
@@ -158,7 +158,7 @@ def value_after(source: Source, quote: int) -> Walk[int]:
     return (yield from significant(source, at + 1))[0]
 
 
-class Children:
+class ChildReader:
     """Reads the children of a container, batch by batch.
 
     Attributes:
@@ -167,7 +167,7 @@ class Children:
     """
 
     def __init__(
-        self, source: Source, at: int, *, named: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
+        self, source: WalkSource, at: int, *, named: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
     ) -> None:
         """Begin at a child.
 
@@ -184,12 +184,12 @@ class Children:
         self._longest = longest
         self._window = window
         self._first = True
-        self._long: Batch | None = None
+        self._long: ChildBatch | None = None
         self.unfinished = False
         self._extent: tuple[int, int] | None = None
         self.closed = False
 
-    def next(self) -> Walk[Batch | None]:
+    def next(self) -> Walk[ChildBatch | None]:
         """The next children; None at the container's end.
 
         Raises:
@@ -247,7 +247,7 @@ class Children:
             raise BrokenError
         return (yield Want(int(opens[0]) + 1, min(int(closes[0]), int(opens[0]) + 1 + _NAME_SHOWN)))
 
-    def _batch(self, data: bytes, marks: BlockStructure, ends: _Places) -> Batch:
+    def _batch(self, data: bytes, marks: BlockStructure, ends: _Places) -> ChildBatch:
         base, first = self._at, self._first
         starts = np.concatenate(([base], ends[:-1] + 1))
         names = marks.strings(starts) if self._named else None
@@ -256,9 +256,9 @@ class Children:
         blank = self.closed and not data[int(starts[-1]) - base : int(ends[-1]) - base].strip(BLANK)
         if blank and first and len(starts) == 1:  # an empty container
             starts, ends = starts[:0], ends[:0]
-        return Batch(base, data, starts, ends, names, blank=blank)
+        return ChildBatch(base, data, starts, ends, names, blank=blank)
 
-    def _begun(self) -> Walk[Batch]:
+    def _begun(self) -> Walk[ChildBatch]:
         """The child that begins here, with its name if it has one."""
         at, names = np.array([self._at]), None
         quote, char = yield from significant(self._source, self._at)
@@ -266,20 +266,20 @@ class Children:
             found = [(quote, (yield from end_of(self._source, quote)) - 1)] if char == QUOTE else []
             names = np.array([q for q, _ in found], np.int64), np.array([c for _, c in found], np.int64)
         self._first = False
-        return Batch(self._at, b"", at, at, names, long=True)
+        return ChildBatch(self._at, b"", at, at, names, long=True)
 
 
-class Lines:
+class LineReader:
     """Reads documents on lines of their own, which are like the elements of an array. Blank lines are none."""
 
-    def __init__(self, source: Source, at: int, longest: int) -> None:
+    def __init__(self, source: WalkSource, at: int, longest: int) -> None:
         """Begin at a line's first byte."""
         self._source = source
         self._at = at
         self._longest = longest
         self._window = FIRST_WINDOW
 
-    def next(self) -> Walk[Batch | None]:
+    def next(self) -> Walk[ChildBatch | None]:
         """The next lines; None when there are no more.
 
         Raises:
@@ -302,11 +302,11 @@ class Lines:
                 kept[n] = bool(data[starts[n] : stops[n]].strip(BLANK))
             self._at, self._window = base + int(stops[-1]) + 1, WINDOW
             if kept.any():
-                return Batch(base, data, starts[kept] + base, stops[kept] + base)
+                return ChildBatch(base, data, starts[kept] + base, stops[kept] + base)
         return None
 
 
-def count(reader: Children | Lines) -> Walk[int]:
+def count(reader: ChildReader | LineReader) -> Walk[int]:
     """How many children are left to read."""
     seen = 0
     while (batch := (yield from reader.next())) is not None:
@@ -314,7 +314,7 @@ def count(reader: Children | Lines) -> Walk[int]:
     return seen
 
 
-def nth(reader: Children | Lines, index: int) -> Walk[tuple[int, int, int] | None]:
+def nth(reader: ChildReader | LineReader, index: int) -> Walk[tuple[int, int, int] | None]:
     """Where a child begins and ends, and its index from the first; None where there is none.
 
     `index` is negative from the end, by at most KEPT. The end of a `long` child is not told.
@@ -331,7 +331,7 @@ def nth(reader: Children | Lines, index: int) -> Walk[tuple[int, int, int] | Non
     return int(tail[0, 0]), int(tail[1, 0]), seen + index
 
 
-def member(source: Source, reader: Children, name: str) -> Walk[int | None]:
+def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | None]:
     """Where the value of a member begins; None when there is no such member.
 
     A name that occurs twice is found where it occurs first, or where `source` says so, last: at the price of reading
@@ -354,7 +354,7 @@ def member(source: Source, reader: Children, name: str) -> Walk[int | None]:
     return None if found < 0 else (yield from value_after(source, found))
 
 
-def _named(batch: Batch, wanted: bytes) -> list[int]:
+def _named(batch: ChildBatch, wanted: bytes) -> list[int]:
     """The closing quotes of those names that are `wanted`."""
     assert batch.names is not None  # noqa: S101 - it is an object
     data, base, width = batch.data, batch.base, len(wanted) + 1
@@ -381,7 +381,7 @@ def name_of(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
-def text_of(batch: Batch, number: int) -> tuple[bytes, int, bytes] | None:
+def text_of(batch: ChildBatch, number: int) -> tuple[bytes, int, bytes] | None:
     """A child's value as it is written, where that begins, and its name as it is written between its quotes.
 
     None for what is no member, in an object.

@@ -12,13 +12,13 @@ import msgspec
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.jsonpath import descend, walk
 from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
-from coatcheck.core.jsonpath.descend import AT_HAND, MEMORY_LIMIT, Place, too_large
+from coatcheck.core.jsonpath.descend import AT_HAND, MEMORY_LIMIT, DescentPosition, too_large
 from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, evaluate, holds
 from coatcheck.core.jsonpath.hits import Resume
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.page import PageBuilder
 from coatcheck.core.jsonpath.query import FilterSelector, Segment, Slice, Wildcard
-from coatcheck.core.jsonpath.walk import Batch, Children, CutShortError, TooLongError, Walk, Want
+from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, TooLongError, Walk, Want
 
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
@@ -38,10 +38,12 @@ Held = tuple[Step, object] | None
 """The name of a child (or anything, of an element) and its value, where it was decoded with others."""
 
 
-class Fan:
+class Children:
     """The children of one place, and what a path leads to from them."""
 
-    def __init__(self, tally: PageBuilder, place: Place, selector: Selector, rest: tuple[Segment, ...]) -> None:
+    def __init__(
+        self, tally: PageBuilder, place: DescentPosition, selector: Selector, rest: tuple[Segment, ...]
+    ) -> None:
         """Begin at the place's first child, or where the page begins."""
         self._tally = tally
         self._place = place
@@ -70,7 +72,7 @@ class Fan:
                 raise self._too_large() from None
             if batch is None:
                 return
-            if batch.long and isinstance(reader, Children):
+            if batch.long and isinstance(reader, ChildReader):
                 yield from self._long(batch, reader)
             else:
                 self._take(batch)
@@ -98,7 +100,7 @@ class Fan:
     def _past(self) -> bool:
         return self._wanted is not None and (not self._wanted or self._index >= self._wanted.stop)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: ChildBatch) -> None:
         first, self._index = self._index, self._index + len(batch.starts)
         numbers = range(len(batch.starts) - batch.blank)
         if self._wanted is not None:
@@ -114,7 +116,7 @@ class Fan:
                 if number not in followed and not self._child(batch, number, start, end - start, first + number, one):
                     return
 
-    def _together(self, batch: Batch, numbers: range) -> list[Held] | None:
+    def _together(self, batch: ChildBatch, numbers: range) -> list[Held] | None:
         """Children with their values; None where they do not follow one another, or one of them is peculiar."""
         raw = batch.data[batch.starts[numbers[0]] - batch.base : batch.ends[numbers[-1]] - batch.base]
         if numbers.step > 1 or len(raw) > _TOGETHER_BYTES:
@@ -129,7 +131,7 @@ class Fan:
             return None
         return held if len(held) == len(numbers) else None
 
-    def _child(self, batch: Batch, number: int, start: int, size: int, index: int, held: Held) -> bool:
+    def _child(self, batch: ChildBatch, number: int, start: int, size: int, index: int, held: Held) -> bool:
         """Take the values of one child, unless a filter does not hold for its value; False when time is over."""
         tally = self._tally
         skip = tally.start.skip if start == tally.start.byte else 0
@@ -154,7 +156,7 @@ class Fan:
             return False
         return True
 
-    def _values(self, batch: Batch, number: int, held: Held) -> Iterable[Node]:
+    def _values(self, batch: ChildBatch, number: int, held: Held) -> Iterable[Node]:
         tally = self._tally
         if held is not None:
             value = held[1]
@@ -173,7 +175,7 @@ class Fan:
             return ()
         return evaluate(self._rest, (None, value), None, tally.effort)
 
-    def _long(self, batch: Batch, reader: Children) -> Walk[None]:
+    def _long(self, batch: ChildBatch, reader: ChildReader) -> Walk[None]:
         """A child that is longer than what may be in memory, where it need not be."""
         start, index, tally = int(batch.starts[0]), self._index, self._tally
         self._index += 1
@@ -193,7 +195,7 @@ class Fan:
         return too_large(f"an element of {normalized(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
 
 
-def _followed(batch: Batch) -> frozenset[int]:
+def _followed(batch: ChildBatch) -> frozenset[int]:
     """The members behind which one with the same name stands, which is the one that counts."""
     members = ((n, walk.text_of(batch, n)) for n in range(len(batch.starts)))
     names = {n: walk.name_of(member[2]) for n, member in members if member is not None}
