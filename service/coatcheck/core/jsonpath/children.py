@@ -1,7 +1,7 @@
 """Take the children of one place one after the other: all, a slice, or those for which a filter holds.
 
-Children are decoded many at once, which costs a third of decoding each; what is peculiar (not strict JSON, very deep,
-very long) is taken by itself. What a path leads to from a child is evaluated on its decoded value.
+They are decoded many at once, which costs a third of decoding each; what is peculiar (not strict JSON, very deep, very
+long) is taken by itself. What a path leads to from a child is evaluated on its decoded value.
 """
 
 from collections.abc import Iterable
@@ -9,16 +9,15 @@ from typing import Final
 
 import msgspec
 
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.jsonpath import descend, walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
-from coatcheck.core.jsonpath.descend import AT_HAND, MEMORY_LIMIT, DescentPosition, too_large
+from coatcheck.core.jsonpath import walk
+from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, TooDeepError, decode, too_large
+from coatcheck.core.jsonpath.descend import AT_HAND, DescentPosition
 from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, evaluate, holds
 from coatcheck.core.jsonpath.hits import Resume
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.page import PageBuilder
 from coatcheck.core.jsonpath.query import FilterSelector, Segment, Slice, Wildcard
-from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, TooLongError, Walk, Want
+from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, Want
 
 _STEP_BYTES: Final = 256
 """Bytes whose decoding counts as one step."""
@@ -66,10 +65,7 @@ class Children:
         window = (yield from self._all_names()) if self._place.kind == "object" and self._place.source.last else 0
         reader = self._place.children(self._tally.start.byte, longest=MEMORY_LIMIT, window=window)
         while self._tally.spent_at is None and not self._past():
-            try:
-                batch = yield from reader.next()
-            except TooLongError:
-                raise self._too_large() from None
+            batch = yield from reader.next()
             if batch is None:
                 return
             if batch.long and isinstance(reader, ChildReader):
@@ -94,7 +90,7 @@ class Children:
             stop = self._place.source.size if selector.stop is None else selector.stop
             found = range(selector.start or 0, stop, selector.step or 1)
         else:
-            found = selector.of((yield from descend.count(self._place)))
+            found = selector.of((yield from walk.count(self._place.children())))
         return range(found.start, found[-1] + 1, found.step) if found else found
 
     def _past(self) -> bool:
@@ -182,7 +178,7 @@ class Children:
         if self._wanted is not None and index not in self._wanted:
             return
         if not self._plain and not reader.unfinished:
-            raise self._too_large()
+            raise too_large(f"an element of {normalized(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
         at, end = yield from reader.extent()
         resume = Resume(start, index, 0, tally.found)
         if not tally.room(resume):
@@ -190,9 +186,6 @@ class Children:
         name: Step = index if batch.names is None else walk.name_of((yield from reader.name()))
         raw = yield Want(at, min(end, at + 4 * tally.keep))
         tally.put_written(raw, [*self._place.path, name], (at, end), resume)
-
-    def _too_large(self) -> CoatcheckError:
-        return too_large(f"an element of {normalized(self._place.path)}", f"over {MEMORY_LIMIT >> 20} MiB")
 
 
 def _followed(batch: ChildBatch) -> frozenset[int]:

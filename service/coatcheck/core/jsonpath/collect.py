@@ -10,9 +10,8 @@ from typing import Final
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.children import Children
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
+from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, TooDeepError, decode, mended, too_large
 from coatcheck.core.jsonpath.descend import (
-    MEMORY_LIMIT,
     NO_JSON,
     DescentPosition,
     begin,
@@ -22,7 +21,6 @@ from coatcheck.core.jsonpath.descend import (
     not_json,
     nothing,
     sniff,
-    too_large,
 )
 from coatcheck.core.jsonpath.evaluate import OutOfEffortError, evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage

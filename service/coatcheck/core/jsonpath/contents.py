@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError
-from coatcheck.core.jsonpath.descend import DescentPosition, count
+from coatcheck.core.jsonpath.descend import DescentPosition
 from coatcheck.core.jsonpath.hits import Kind, ValueHit, kind_of
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
 from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, WalkSource, Want
@@ -66,7 +66,7 @@ def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadl
                     members.append(_member(name, (yield Want(at, at + 1)), after - at))
                 else:
                     members += _members(batch, MAX_MEMBERS - len(members))
-        return Contents(members, None if clock() >= deadline else (yield from count(place)))
+        return Contents(members, None if clock() >= deadline else (yield from walk.count(place.children())))
     except (CutShortError, BrokenError):
         return Contents(members, None)
 

@@ -13,13 +13,11 @@ from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
 from coatcheck.core.jsonpath.hits import kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import IndexSelector, Name
-from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, TooLongError, Walk, WalkSource
+from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, Walk, WalkSource
 
 NO_JSON: Final = "value that is not JSON"
 AT_HAND: Final = 1024 * 1024
 """Bytes of a document that is looked at as a whole."""
-MEMORY_LIMIT: Final = 8 * 1024 * 1024
-"""Bytes of JSON text that are decoded at a time, and of a line: about 60 MB of values, and 50 to 150 ms."""
 _BOM: Final = b"\xef\xbb\xbf"
 _NAMES_SHOWN: Final = 12
 _SNIFF: Final = 1024 * 1024
@@ -48,12 +46,10 @@ class DescentPosition(NamedTuple):
     missing: Step | None = None
     """The step that leads nowhere."""
 
-    def children(
-        self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0
-    ) -> ChildReader | LineReader:
+    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0) -> walk.Reader:
         """A reader of what is in the container here, from the first child on or from that at byte `resume`."""
         if self.source.lines:
-            return LineReader(self.source, resume or self.at, MEMORY_LIMIT)
+            return LineReader(self.source, resume or self.at)
         named = self.kind == "object"
         window = window or walk.FIRST_WINDOW
         return ChildReader(self.source, resume or self.at + 1, named=named, longest=longest, window=window)
@@ -80,11 +76,9 @@ def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
         raise not_json(f"it begins with {shown}")
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
         head = yield walk.Want(0, _SNIFF)
-    return (
-        DescentPosition(source._replace(lines=True), start, "array")
-        if _is_lines(head[start:])
-        else DescentPosition(source, start)
-    )
+    if _is_lines(head[start:]):
+        return DescentPosition(source._replace(lines=True), start, "array")
+    return DescentPosition(source, start)
 
 
 def _is_lines(head: bytes) -> bool:
@@ -177,40 +171,11 @@ def _child(place: DescentPosition, step: Name | IndexSelector) -> Walk[tuple[int
 
 
 def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None]:
-    try:
-        if index < -walk.KEPT:
-            index += yield from count(place)
-            if index < 0:
-                return None
-        return (yield from walk.nth(place.children(), index))
-    except TooLongError:
-        raise _long_line() from None
-
-
-def count(place: DescentPosition) -> Walk[int]:
-    """How many members, elements or lines there are.
-
-    Raises:
-        CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
-    """
-    try:
-        return (yield from walk.count(place.children()))
-    except TooLongError:
-        raise _long_line() from None
-
-
-def _long_line() -> CoatcheckError:
-    return too_large("a line of this document", f"over {MEMORY_LIMIT >> 20} MiB")
-
-
-def too_large(where: str, size: str) -> CoatcheckError:
-    """The refusal of what does not fit into memory."""
-    return CoatcheckError(
-        Code.JSON_TOO_LARGE,
-        f"This path needs {where[:300]} ({size}) in memory, and at most {MEMORY_LIMIT >> 20} MiB may be. Go further "
-        "down by names and indices first, or use one filter, slice or * over records ($.items[?@.id == 7].name), which "
-        "may be any number; `read` and `search` work at any size.",
-    )
+    if index < -walk.KEPT:
+        index += yield from walk.count(place.children())
+        if index < 0:
+            return None
+    return (yield from walk.nth(place.children(), index))
 
 
 def nothing(place: DescentPosition) -> Walk[str]:
@@ -229,7 +194,7 @@ def miss(place: DescentPosition) -> Walk[str]:
         if isinstance(place.missing, str):
             each = "a document on each line" if place.source.lines else "an array"
             return f"No match: {where} is {each}, not an object; use an index, [*] or a filter before {wanted}."
-        length = yield from count(place)
+        length = yield from walk.count(place.children())
         return f"No match: {where} has {length:,} elements, so there is no [{wanted}]."
     if place.kind != "object":
         return f"No match: {where} is a {place.kind}, which has nothing in it."

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coatcheck.core.jsonpath.decode import BrokenError
+from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, too_large
 from coatcheck.core.jsonpath.structure import COMMA, QUOTE, BlockStructure, StructureReader, unescaped
 
 FIRST_WINDOW: Final = 64 * 1024
@@ -19,6 +19,7 @@ WINDOW: Final = 2 * 1024 * 1024
 BLANK: Final = b" \t\n\r"
 _SCALAR_END: Final = b",]} \t\n\r"
 _OPENERS: Final = b"[{"
+_AFTER: Final = b",]}"
 _NEWLINE: Final = 0x0A
 _SHORT_LINE: Final = 16
 """Bytes below which a line is looked at for being blank."""
@@ -45,10 +46,6 @@ Walk = Generator[Want, bytes, T]
 
 class CutShortError(Exception):
     """The document ends inside a value."""
-
-
-class TooLongError(Exception):
-    """A line is longer than what is held in memory."""
 
 
 class WalkSource(NamedTuple):
@@ -193,11 +190,14 @@ class ChildReader:
         """The next children; None at the container's end.
 
         Raises:
+            BrokenError: what follows a child that is `long` is no JSON.
             CutShortError: the document ends inside the container; what had begun was handed over as `long`.
         """
         if self._long is not None:
             _, end = yield from self.extent()
             after, char = yield from significant(self._source, end)
+            if char not in _AFTER:
+                raise BrokenError
             self._at, self.closed, self._long, self._extent = after + 1, char != COMMA, None, None
         while not self.closed:
             data = yield self._source.want(self._at, self._window)
@@ -272,18 +272,17 @@ class ChildReader:
 class LineReader:
     """Reads documents on lines of their own, which are like the elements of an array. Blank lines are none."""
 
-    def __init__(self, source: WalkSource, at: int, longest: int) -> None:
+    def __init__(self, source: WalkSource, at: int) -> None:
         """Begin at a line's first byte."""
         self._source = source
         self._at = at
-        self._longest = longest
         self._window = FIRST_WINDOW
 
     def next(self) -> Walk[ChildBatch | None]:
         """The next lines; None when there are no more.
 
         Raises:
-            TooLongError: a line is longer than may be.
+            CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
         """
         while self._at < self._source.size:
             base = self._at
@@ -292,8 +291,8 @@ class LineReader:
             if base + len(data) >= self._source.size and not data.endswith(b"\n"):
                 stops = np.append(stops, len(data))
             if not len(stops):
-                if self._window > self._longest:
-                    raise TooLongError
+                if self._window > MEMORY_LIMIT:
+                    raise too_large("a line of this document", f"over {MEMORY_LIMIT >> 20} MiB")
                 self._window *= 2
                 continue
             starts = np.concatenate(([0], stops[:-1] + 1))
@@ -306,7 +305,10 @@ class LineReader:
         return None
 
 
-def count(reader: ChildReader | LineReader) -> Walk[int]:
+Reader = ChildReader | LineReader
+
+
+def count(reader: Reader) -> Walk[int]:
     """How many children are left to read."""
     seen = 0
     while (batch := (yield from reader.next())) is not None:
@@ -314,7 +316,7 @@ def count(reader: ChildReader | LineReader) -> Walk[int]:
     return seen
 
 
-def nth(reader: ChildReader | LineReader, index: int) -> Walk[tuple[int, int, int] | None]:
+def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
     """Where a child begins and ends, and its index from the first; None where there is none.
 
     `index` is negative from the end, by at most KEPT. The end of a `long` child is not told.
