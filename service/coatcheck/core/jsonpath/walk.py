@@ -208,9 +208,7 @@ class ChildReader:
                 self.closed, stops = True, np.append(stops, end)
             if len(stops):
                 found = self._batch(data, marks, marks.at[stops])
-                if len(found.starts):
-                    return found
-                continue
+                return found if len(found.starts) else None
             self.unfinished = self._at + len(data) >= self._source.size
             if self.unfinished or self._window > self._longest:
                 self._long = yield from self._begun()
