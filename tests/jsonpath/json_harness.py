@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath.collect import collect
 from coatcheck.core.jsonpath.evaluate import Effort, evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized, steps
-from coatcheck.core.jsonpath.page_builder import PageRequest
+from coatcheck.core.jsonpath.page import PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.plan import plan_of
 from coatcheck.core.jsonpath.walk import over
@@ -62,7 +62,7 @@ def body(text: str) -> str:
 
 def plainly(value: object, path: str) -> list[tuple[str, object]]:
     """Normalized paths and values, by evaluation of the whole query in memory."""
-    nodes = evaluate(parse_path(path).segments, (None, value), value, Effort(lambda: False))
+    nodes = evaluate(parse_path(path).segments, (None, value), value, Effort(lambda: 0.0, 1))
     return [(normalized(steps(location)), found) for location, found in nodes]
 
 

@@ -4,7 +4,7 @@ import gc
 import time
 import weakref
 
-from coatcheck.core.jsonpath.page_builder import PageBuilder, PageRequest
+from coatcheck.core.jsonpath.page import PageBuilder, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.plan import plan_of
 

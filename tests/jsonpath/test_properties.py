@@ -187,13 +187,12 @@ def test_the_skeleton_of_a_large_block_is_that_of_its_pieces() -> None:
 def test_elements_from_the_end_are_those_from_the_beginning(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dumps([[n, "a,b"] for n in range(length)])
     for kept in (100_000, 3):
-        monkeypatch.setattr(walk, "_KEPT", kept)
+        monkeypatch.setattr(walk, "KEPT", kept)
         for back in {1, 2, 3, 4, length - 1, length, length + 1} - {0}:
-            at, index = walk.over(data, walk.element_from_end(WalkSource(len(data)), 0, back))
-            assert index == length - back
-            assert at == (
-                None if back > length else walk.over(data, walk.element(WalkSource(len(data)), 0, length - back))
-            )
+            hits = page_of(data, f"$[-{back}]").hits
+            assert [hit.path for hit in hits] == ([] if back > length else [[length - back]])
+            if hits:
+                assert [hit.span for hit in hits] == [hit.span for hit in page_of(data, f"$[{length - back}]").hits]
 
 
 def test_runs_of_backslashes_of_any_length_end_strings_where_json_says() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.descend import too_large
+from coatcheck.core.jsonpath.decode import too_large
 from coatcheck.core.patterns import compile_pattern
 from coatcheck.core.read_answer import is_read_answer
 from coatcheck.tools.failures import sentence

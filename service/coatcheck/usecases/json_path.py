@@ -20,7 +20,7 @@ from coatcheck.core.jsonpath.decode import ODD
 from coatcheck.core.jsonpath.descend import not_json
 from coatcheck.core.jsonpath.hits import Kind, Resume, ValueHit, ValuePage, compact
 from coatcheck.core.jsonpath.location import normalized
-from coatcheck.core.jsonpath.page_builder import PATIENCE_SECONDS, PageRequest
+from coatcheck.core.jsonpath.page import PATIENCE_SECONDS, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.part import TextPart, part_of
 from coatcheck.core.jsonpath.plan import QueryPlan, plan_of
@@ -122,59 +122,57 @@ class ReadJson(Reader):
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
                 `invalid_request`, `not_json`, `json_too_large`, `integrity`.
         """
-        wanted = await self._wanted(number, _Asked(path, limit, max_tokens, cursor, fields))
+        asked = await self._asked(number, path, limit, max_tokens, cursor, fields)
         reading = await self._view(caller, number, view="raw")
-        answer = await self.shown(reading, await self._of(reading, number, wanted), max_tokens)
+        answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
         self._view.told(reading, answer.tokens)
         return answer
 
     async def of(
         self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
     ) -> JsonAnswer:
-        """The same of a payload that is open, for who reads the text alone: `values` is empty.
+        """Reads a payload that is open, for who reads the text alone: `values` is empty.
 
         Raises:
             CoatcheckError: as when calling.
         """
-        wanted = await self._wanted(number, _Asked(path, limit, max_tokens, cursor, values=False))
-        return await self.shown(reading, await self._of(reading, number, wanted), max_tokens)
+        asked = await self._asked(number, path, limit, max_tokens, cursor, ())
+        return await self.shown(reading, await self._of(reading, asked, values=False), max_tokens)
 
-    async def _wanted(self, number: int, asked: "_Asked") -> "_Wanted":
-        _check(asked.limit, asked.max_tokens, asked.fields)
-        plan = (
-            _planned(asked.path) if len(asked.path) <= _BRIEF_PATH else await in_pool(self._pool, _planned, asked.path)
-        )
-        question = "\0".join((asked.path, *asked.fields))
-        at = None if asked.cursor is None else cursors.read(asked.cursor, number, question)
-        return _Wanted(asked, plan, question, at)
+    async def _asked(
+        self, number: int, path: str, limit: int | None, max_tokens: int, cursor: str | None, fields: tuple[str, ...]
+    ) -> "_Asked":
+        _check(limit, max_tokens, fields)
+        plan = _planned(path) if len(path) <= _BRIEF_PATH else await in_pool(self._pool, _planned, path)
+        question = "\0".join((path, *fields))
+        at = None if cursor is None else cursors.read(cursor, number, question)
+        return _Asked(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
 
-    async def _of(self, reading: ViewReading, number: int, wanted: "_Wanted") -> JsonAnswer:
-        at, fields, max_tokens = wanted.at, wanted.asked.fields, wanted.asked.max_tokens
+    async def _of(self, reading: ViewReading, asked: "_Asked", *, values: bool = True) -> JsonAnswer:
         if reading.binary:
             raise not_json("it is binary")
-        content = reading.content
-        asking = _Asking(reading.artifact, number, wanted.question, content, max_tokens)
+        asking, at = _Asking(reading.artifact, reading.content, asked), asked.at
         if isinstance(at, ValueCursor):
             return await self._inside(asking, at)
         ask = PageRequest(
-            plan=wanted.plan,
-            size=content.size,
-            limit=wanted.asked.limit or MAX_LIMIT,
+            plan=asked.plan,
+            size=reading.content.size,
+            limit=asked.limit,
             chars=MAX_CHARS,
-            fields=fields,
+            fields=asked.fields,
             resume=at,
             patience=self._patience,
         )
-        found = self._found(ask, max_tokens, first=at is None)
-        page, shown = await walk_over(content, found, self._pool)
+        page, shown = await walk_over(reading.content, self._found(ask, asked.max_tokens, first=at is None), self._pool)
         if not page.hits:
             return await self._none(asking, page)
         if shown is None:
             answer = await self._alone(asking, page)
             if answer is not None:
                 return answer
-            shown = await in_pool(self._pool, render, page, 1, fields, max_tokens, MAX_CHARS, self._tokenizer)
-        return _answer(asking, page, shown, _values(page, shown, fields) if wanted.asked.values else [])
+            budget = asked.max_tokens, MAX_CHARS, self._tokenizer
+            shown = await in_pool(self._pool, render, page, 1, asked.fields, *budget)
+        return _answer(asking, page, shown, _values(page, shown, asked.fields) if values else [])
 
     def _found(
         self, ask: PageRequest, max_tokens: int, *, first: bool
@@ -264,32 +262,31 @@ class ReadJson(Reader):
 class _Asked(Struct, frozen=True):
     """What a caller asks of an artifact."""
 
-    path: str
-    limit: int | None
-    max_tokens: int
-    cursor: str | None
-    fields: tuple[str, ...] = ()
-    values: bool = True
-    """Answer with the values themselves, too."""
-
-
-class _Wanted(Struct, frozen=True):
-    """The same, understood."""
-
-    asked: _Asked
+    number: int
     plan: QueryPlan
     question: str
+    """The path and fields, to which a cursor is bound."""
     at: ValueCursor | Resume | None
+    limit: int
+    max_tokens: int
+    fields: tuple[str, ...]
 
 
 class _Asking(Struct, frozen=True):
     """What every step of one answer needs."""
 
     artifact: Artifact
-    number: int
-    question: str
     content: Content
-    max_tokens: int
+    asked: _Asked
+
+    @property
+    def max_tokens(self) -> int:
+        """Budget of the text."""
+        return self.asked.max_tokens
+
+    def cursor(self, at: Resume | ValueCursor) -> str:
+        """Where the answer goes on."""
+        return cursors.write(at, self.asked.number, self.asked.question)
 
 
 def _planned(path: str) -> QueryPlan:
@@ -363,7 +360,7 @@ def _answer(asking: _Asking, page: ValuePage, shown: RenderedValues, values: lis
         total_exact=page.exact,
         complete=following is None and not page.partial,
         stopped=stopped,
-        next=None if following is None else cursors.write(following, asking.number, asking.question),
+        next=None if following is None else asking.cursor(following),
         partial=page.partial,
         notices=page.notices,
         message=None,
@@ -388,7 +385,7 @@ def _part_answer(
         total_exact=True,
         complete=not left and not partial,
         stopped=stopped,
-        next=cursors.write(following, asking.number, asking.question) if left else None,
+        next=asking.cursor(following) if left else None,
         partial=partial,
         notices=notices,
         message=None,

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.jsonpath.children import MEMORY_LIMIT, Children
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, mended
+from coatcheck.core.jsonpath import walk
+from coatcheck.core.jsonpath.children import Children
+from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, TooDeepError, decode, mended, too_large
 from coatcheck.core.jsonpath.descend import (
     NO_JSON,
     DescentPosition,
@@ -20,18 +21,18 @@ from coatcheck.core.jsonpath.descend import (
     not_json,
     nothing,
     sniff,
-    too_large,
 )
 from coatcheck.core.jsonpath.evaluate import OutOfEffortError, evaluate
-from coatcheck.core.jsonpath.hits import Resume, UndecodedValue, ValueContainer, ValuePage
+from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized
-from coatcheck.core.jsonpath.page_builder import PageBuilder, PageRequest
+from coatcheck.core.jsonpath.page import PageBuilder, PageRequest
 from coatcheck.core.jsonpath.query import Slice, Wildcard
-from coatcheck.core.jsonpath.raw_values import end_of, undecoded
-from coatcheck.core.jsonpath.walk import CutShortError, Walk, Want, clipped
+from coatcheck.core.jsonpath.walk import CutShortError, Walk, Want
 
-_LEFT_OUT: Final = UndecodedValue(b"")
+_LEFT_OUT: Final = object()
 """Stands for a line that is no JSON, so that the others keep their indices."""
+_CLOSED: Final = frozenset(b'[{"')
+"""What begins a value that says itself where it ends."""
 
 
 def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
@@ -46,8 +47,7 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
     first = yield from begin(document, ask.plan.descent)
     tally.line = first.line
     try:
-        found = _from(ask, tally, first)
-        message = yield from (found if first.line is None else clipped(found, first.source.size))
+        message = yield from _from(ask, tally, first)
     except CutShortError:
         tally.cut_short = True
         where = "the document" if tally.line is None else normalized(first.path)
@@ -62,7 +62,8 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
 
 def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[str | None]:
     """Take what the path leads to from there; a sentence where it leads nowhere."""
-    place = yield from descend(first, ask.plan.descent)
+    plan = ask.plan
+    place = yield from descend(first, plan.descent)
     if (yield from damaged(first, place)):
         tally.damaged = first.path
     if place.missing is not None:
@@ -70,51 +71,56 @@ def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[
     if place.kind == NO_JSON:
         tally.damaged = tally.damaged or place.path
         return (yield from nothing(place))
-    yield from _take_place(ask, tally, place)
-    return None
-
-
-def _take_place(ask: PageRequest, tally: PageBuilder, place: DescentPosition) -> Walk[None]:
-    plan = ask.plan
-    if plan.single and not place.lines:
+    if plan.single and not place.source.lines:
         end, all_there = yield from _end(tally, place)
-        yield from undecoded(ask, tally, place.at, end, place.path, Resume(), all_there=all_there)
-        tally.found += 1
-        return
+        raw = yield Want(place.at, min(end, place.at + 4 * tally.keep))
+        if tally.room(Resume()):
+            tally.put_written(raw, place.path, (place.at, end), Resume(), all_there=all_there)
+        return None
     fan = plan.fan
     if fan is None and (plan.single or (plan.spread and place.kind == "array")):
         fan = Wildcard()  # of lines: every line; and `..name` gives on an array what it gives on each element
     if fan is None:
         yield from _whole(ask, tally, place)
     elif place.kind == "array" or (place.kind == "object" and not isinstance(fan, Slice)):
-        yield from Children(ask, tally, place, fan).run()
+        yield from Children(tally, place, fan, plan.rest).run()
+    return None
 
 
 def _end(tally: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
-    inside = len(place.path) > (0 if place.line is None else 1)
-    return (yield from end_of(place.source, place.at, tally, inside=inside))
+    """Where the value at a place ends, and whether all of it is there; where not, that is noted."""
+    source = place.source
+    try:
+        end = yield from walk.end_of(source, place.at)
+    except CutShortError:
+        tally.cut_short = True
+        return source.size, False
+    inside = len(place.path) > (0 if place.line is None else 1)  # something must follow, or a number may be half of one
+    if inside and end == source.size and (yield Want(place.at, place.at + 1))[0] not in _CLOSED:
+        tally.cut_short = True
+        return end, False
+    return end, True
 
 
 # --------------------------------------------------------------------------------------------- a value in memory
 
 
 def _whole(ask: PageRequest, tally: PageBuilder, place: DescentPosition) -> Walk[None]:
-    end = place.source.size
-    if not place.lines:
-        end, _ = yield from _end(tally, place)
+    lines = place.source.lines
+    end = place.source.size if lines else (yield from _end(tally, place))[0]
     if end - place.at > MEMORY_LIMIT:
         raise too_large(normalized(place.path), f"{(end - place.at) / 1e6:,.0f} MB")
     raw = yield Want(place.at, end)
-    value = _lines(raw, tally) if place.lines else _decoded(raw, place, tally)
+    value = _lines(raw, tally) if lines else _decoded(raw, place, tally)
     taken, skip = 0, tally.start.skip
-    within = ValueContainer(place.path, None if place.lines else raw, place.at)
     try:
         for location, found in evaluate(ask.plan.rest, (None, value), value, tally.effort):
             if found is _LEFT_OUT:
                 continue
             taken += 1
-            if taken > skip:
-                tally.add(found, within, location, Resume(0, 0, taken - 1, tally.found))
+            resume = Resume(0, 0, taken - 1, tally.found)
+            if taken > skip and tally.room(resume):
+                tally.put(found, place.path, location, None if lines else raw, place.at, resume)
     except OutOfEffortError:
         tally.spent_at = Resume(0, 0, max(taken, skip), tally.found)
 

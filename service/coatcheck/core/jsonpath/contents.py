@@ -3,16 +3,17 @@
 A walk (see `walk.py`) over a value of any size; it decodes names and short scalars only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import BrokenError
+from coatcheck.core.jsonpath.descend import DescentPosition
 from coatcheck.core.jsonpath.hits import Kind, ValueHit, kind_of
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
-from coatcheck.core.jsonpath.walk import ChildBatch, CutShortError, TooLongError, Walk, WalkSource, Want
+from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, WalkSource, Want
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.text.plural import plural
@@ -50,52 +51,33 @@ class Contents(Struct, frozen=True):
 
 def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadline: float) -> Walk[Contents]:
     """Returns what is in the value between two bytes of a document, as far as there is time."""
-    source = WalkSource(end)
+    place = DescentPosition(WalkSource(end), start, kind)
     members: list[JsonMember] = []
-    if kind == "object":
-        try:
-            if (yield from _members(source, start + 1, members, clock, deadline)):
-                return Contents(members, len(members))
-        except (CutShortError, BrokenError):
-            return Contents(members, None)
-    if clock() >= deadline:
-        return Contents(members, None)
     try:
-        return Contents(members, (yield from walk.count(source, start)))
-    except CutShortError:
+        if kind == "object":
+            reader = place.children(longest=walk.WINDOW)
+            while len(members) < MAX_MEMBERS and clock() < deadline:
+                batch = yield from reader.next()
+                if batch is None:
+                    return Contents(members, len(members))
+                if batch.long and isinstance(reader, ChildReader):
+                    at, after = yield from reader.extent()
+                    name = yield from reader.name()
+                    members.append(_member(name, (yield Want(at, at + 1)), after - at))
+                else:
+                    members += _members(batch, MAX_MEMBERS - len(members))
+        return Contents(members, None if clock() >= deadline else (yield from walk.count(place.children())))
+    except (CutShortError, BrokenError):
         return Contents(members, None)
 
 
-def _members(
-    source: WalkSource, at: int, members: list[JsonMember], clock: Callable[[], float], deadline: float
-) -> Walk[bool]:
-    """Collect members from `at` on; returns whether these are all."""
-
-    def take(batch: ChildBatch) -> bool:
-        for number in range(len(batch.starts)):
-            if len(members) >= MAX_MEMBERS:
-                return True
-            named = walk.named(batch, number)
-            if named is None:
-                raise BrokenError
-            raw = batch.data[named[1] - batch.base : batch.ends[number] - batch.base].strip()
-            members.append(_member(named[0], raw, len(raw)))
-        return clock() >= deadline
-
-    while True:
-        try:
-            at, closed = yield from walk.children(source, at, take, is_object=True, longest=walk.WINDOW)
-        except TooLongError as long:
-            quote, _ = yield from walk.significant(source, long.start)
-            close = (yield from walk.end_of(source, quote)) - 1
-            name = yield Want(quote + 1, min(close, quote + 1 + 4 * _NAME))
-            begin = yield from walk.value_after(source, close)
-            end = yield from walk.end_of(source, begin)
-            members.append(_member(name, (yield Want(begin, begin + 1)), end - begin))
-            after, char = yield from walk.significant(source, end)
-            at, closed = after + 1, char != ord(",")
-        if closed or len(members) >= MAX_MEMBERS or clock() >= deadline:
-            return closed and len(members) < MAX_MEMBERS
+def _members(batch: ChildBatch, most: int) -> Iterator[JsonMember]:
+    for number in range(min(len(batch.starts) - batch.blank, most)):
+        text = walk.text_of(batch, number)
+        if text is None:
+            raise BrokenError
+        raw = text[0].strip()
+        yield _member(text[2], raw, len(raw))
 
 
 def _member(name: bytes, raw: bytes, size: int) -> JsonMember:

@@ -29,22 +29,12 @@ class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
     """The value is no JSON, or not all there, which is said of its first part and holds for the others."""
 
 
-class PageCursor(Struct, frozen=True, tag="p", array_like=True):
-    """The next page begins at a value."""
-
-    byte: int
-    index: int
-    skip: int
-    seen: int
-
-
-_DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | PageCursor)
+_DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | Resume)
 
 
 def write(at: Resume | ValueCursor, artifact: int, question: str) -> str:
     """The cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
-    packed = PageCursor(at.byte, at.index, at.skip, at.seen) if isinstance(at, Resume) else at
-    body = msgspec.msgpack.encode(packed)
+    body = msgspec.msgpack.encode(at)
     return base64.urlsafe_b64encode(body + _check(body, artifact, question)).rstrip(b"=").decode()
 
 
@@ -61,10 +51,10 @@ def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
             "This cursor is not one of this artifact's with this path. Use the `next` of the last answer as it is, "
             "with the same path and fields, or leave it out.",
         )
-    return found if isinstance(found, ValueCursor) else Resume(found.byte, found.index, found.skip, found.seen)
+    return found
 
 
-def _unpacked(text: str, artifact: int, question: str) -> ValueCursor | PageCursor | None:
+def _unpacked(text: str, artifact: int, question: str) -> ValueCursor | Resume | None:
     try:
         packed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         body, check = packed[:-_CHECK_BYTES], packed[-_CHECK_BYTES:]

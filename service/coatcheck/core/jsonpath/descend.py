@@ -9,17 +9,15 @@ from typing import Final, NamedTuple
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath import walk
-from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode, sound, span_of
+from coatcheck.core.jsonpath.decode import BrokenError, TooDeepError, decode
 from coatcheck.core.jsonpath.hits import kind_of
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.query import IndexSelector, Name
-from coatcheck.core.jsonpath.walk import ChildBatch, CutShortError, TooLongError, Walk, WalkSource
+from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader, Walk, WalkSource
 
 NO_JSON: Final = "value that is not JSON"
 AT_HAND: Final = 1024 * 1024
 """Bytes of a document that is looked at as a whole."""
-LINE_LIMIT: Final = 8 * 1024 * 1024
-"""Bytes of a line in a document of lines."""
 _BOM: Final = b"\xef\xbb\xbf"
 _NAMES_SHOWN: Final = 12
 _SNIFF: Final = 1024 * 1024
@@ -33,34 +31,32 @@ _BEGINS: Final = re.compile(
 """What JSON begins with, as far as the first 512 bytes tell."""
 
 
-class DescentDocument(NamedTuple):
-    """What there is to walk over."""
-
-    source: WalkSource
-    start: int
-    """Its first significant byte."""
-
-
 class DescentPosition(NamedTuple):
     """Where the descent is, or ended."""
 
     source: WalkSource
     """The document, or in a document of lines the line: what is behind its end belongs to another value."""
     at: int
-    kind: str
-    """NO_JSON for what begins no value."""
-    path: list[Step]
+    """The first byte of what is here."""
+    kind: str = NO_JSON
+    path: list[Step] = []  # noqa: RUF012 - never changed in place
     """Normalized steps."""
-    lines: bool = False
-    """Here is no value but all the lines, as the elements of an array."""
     line: int | None = None
     """The element that `source` is, where it is a line."""
     missing: Step | None = None
     """The step that leads nowhere."""
 
+    def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0) -> walk.Reader:
+        """A reader of what is in the container here, from the first child on or from that at byte `resume`."""
+        if self.source.lines:
+            return LineReader(self.source, resume or self.at)
+        named = self.kind == "object"
+        window = window or walk.FIRST_WINDOW
+        return ChildReader(self.source, resume or self.at + 1, named=named, longest=longest, window=window)
 
-def sniff(size: int, *, last: bool) -> Walk[DescentDocument]:
-    """What the document is.
+
+def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
+    """The document: one value, or lines.
 
     Raises:
         CoatcheckError: `not_json` when it cannot be JSON.
@@ -80,21 +76,15 @@ def sniff(size: int, *, last: bool) -> Walk[DescentDocument]:
         raise not_json(f"it begins with {shown}")
     if start < len(head) and b"\n" not in head[start:] and size > len(head):
         head = yield walk.Want(0, _SNIFF)
-    return DescentDocument(source._replace(lines=_is_lines(head[start:])), start)
+    if _is_lines(head[start:]):
+        return DescentPosition(source._replace(lines=True), start, "array")
+    return DescentPosition(source, start)
 
 
 def _is_lines(head: bytes) -> bool:
     line, _, rest = head.partition(b"\n")
     rest = rest.lstrip(_BLANK)
-    if not rest or kind_of(rest[0]) is None:
-        return False
-    try:
-        decode(line)
-    except BrokenError:
-        return False
-    except TooDeepError:
-        pass
-    return True
+    return bool(rest) and kind_of(rest[0]) is not None and _sound(line)
 
 
 def not_json(why: str) -> CoatcheckError:
@@ -105,24 +95,20 @@ def not_json(why: str) -> CoatcheckError:
     )
 
 
-def begin(document: DescentDocument, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
+def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
     """Where to descend from: the document, or where it is one of lines, the line that the first step leads to.
 
     Raises:
-        CoatcheckError: `json_too_large` for a line over LINE_LIMIT.
+        CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
     """
-    source, start = document
-    if not source.lines:
-        return DescentPosition(source, start, "", [])
-    if not path:
-        return DescentPosition(source, start, "array", [], lines=True)
+    if not document.source.lines or not path:
+        return document
     index = path[0].index
-    found = None
-    if index is not None:
-        index, found = yield from _line(source, start, index)
-    if index is None or found is None:
-        return DescentPosition(source, start, "array", [], lines=True, missing=_step(path[0]))
-    return DescentPosition(WalkSource(found[1], last=True), found[0], "", [index], line=index)
+    found = None if index is None else (yield from _nth(document, index))
+    if found is None:
+        return document._replace(missing=_step(path[0]))
+    start, end, index = found
+    return DescentPosition(WalkSource(end, last=True), start, path=[index], line=index)
 
 
 def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
@@ -132,24 +118,20 @@ def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> W
         BrokenError: what is on the way is no JSON.
         CutShortError: the document, or the line, ends first.
     """
-    if place.lines:
+    if place.source.lines:
         return place
-    source, at, done = place.source, place.at, list(place.path)
-    if place.line is not None:
-        path = path[1:]
-    known = yield from _at_hand(source, at, path)
-    if known is not None:
-        at, path, done = known, (), [*done, *map(_step, path)]
-    for step in path:
-        at, first = yield from walk.significant(source, at)
-        kind = kind_of(first) or NO_JSON
-        found, named = yield from _child(source, at, kind, step)
+    place = yield from _looked_at(place)
+    for step in path[len(place.path) :]:
+        found, named = yield from _child(place, step)
         if found is None:
-            return place._replace(at=at, kind=kind, path=done, missing=_step(step))
-        at = found
-        done.append(named)
-    at, first = yield from walk.significant(source, at)
-    return place._replace(at=at, kind=kind_of(first) or NO_JSON, path=done)
+            return place._replace(missing=_step(step))
+        place = yield from _looked_at(place._replace(at=found, path=[*place.path, named]))
+    return place
+
+
+def _looked_at(place: DescentPosition) -> Walk[DescentPosition]:
+    at, first = yield from walk.significant(place.source, place.at)
+    return place._replace(at=at, kind=kind_of(first) or NO_JSON)
 
 
 def damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
@@ -161,88 +143,39 @@ def damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
     whole = descended.missing is None and len(descended.path) == 1  # which who takes it finds out
     if place.line is None or whole or place.source.size - place.at > AT_HAND:
         return False
-    return not sound((yield walk.Want(place.at, place.source.size)))
+    return not _sound((yield walk.Want(place.at, place.source.size)))
 
 
-def _at_hand(source: WalkSource, start: int, path: tuple[Name | IndexSelector, ...]) -> Walk[int | None]:
-    """The same in a small document: it is all passed over by a decoder, in a third of the time.
-
-    None where that does not find the value: it is not there, or the document is peculiar, or a step is.
-    """
-    plain = all(step.index is None if isinstance(step, Name) else step.index >= 0 for step in path)
-    if source.size - start > AT_HAND or not path or not plain:
-        return None
-    data = yield walk.Want(start, source.size)
-    found = span_of(data, list(map(_step, path)))
-    return None if found is None else start + found[0]
+def _sound(raw: bytes) -> bool:
+    try:
+        decode(raw)
+    except BrokenError:
+        return False
+    except TooDeepError:
+        pass
+    return True
 
 
 def _step(step: Name | IndexSelector) -> Step:
     return step.name if isinstance(step, Name) else step.index
 
 
-def _child(source: WalkSource, at: int, kind: str, step: Name | IndexSelector) -> Walk[tuple[int | None, Step]]:
-    if kind == "object" and isinstance(step, Name):
-        return (yield from walk.member(source, at, step.name)), step.name
-    index = step.index
-    if kind != "array" or index is None:
+def _child(place: DescentPosition, step: Name | IndexSelector) -> Walk[tuple[int | None, Step]]:
+    reader = place.children()
+    if isinstance(step, Name) and place.kind == "object" and isinstance(reader, ChildReader):
+        return (yield from walk.member(place.source, reader, step.name)), step.name
+    if place.kind != "array" or step.index is None:
         return None, ""
-    if index < 0:
-        return (yield from walk.element_from_end(source, at, -index))
-    return (yield from walk.element(source, at, index)), index
+    found = yield from _nth(place, step.index)
+    return (None, "") if found is None else (found[0], found[2])
 
 
-def _line(source: WalkSource, start: int, index: int) -> Walk[tuple[int, tuple[int, int] | None]]:
-    """The index of line `index` from 0, and where it begins and ends; None when there is none."""
-    if index < 0:
-        index += yield from count_lines(source, start)
-    seen = 0
-    found: tuple[int, int] | None = None
-
-    def take(batch: ChildBatch) -> bool:
-        nonlocal seen, found
-        if 0 <= index - seen < len(batch.starts):
-            found = batch.starts[index - seen], batch.ends[index - seen]
-        seen += len(batch.starts)
-        return found is not None
-
-    if index >= 0:
-        yield from _all_lines(source, start, take)
-    return index, found
-
-
-def count_lines(source: WalkSource, start: int) -> Walk[int]:
-    """How many lines hold something.
-
-    Raises:
-        CoatcheckError: `json_too_large` for a line over LINE_LIMIT.
-    """
-    seen = 0
-
-    def take(batch: ChildBatch) -> bool:
-        nonlocal seen
-        seen += len(batch.starts)
-        return False
-
-    yield from _all_lines(source, start, take)
-    return seen
-
-
-def _all_lines(source: WalkSource, start: int, take: "walk.Take") -> Walk[None]:
-    try:
-        yield from walk.lines(source, start, take, longest=LINE_LIMIT)
-    except TooLongError:
-        raise too_large("a line of this document", f"over {LINE_LIMIT >> 20} MiB") from None
-
-
-def too_large(where: str, size: str) -> CoatcheckError:
-    """The refusal of what does not fit into memory."""
-    return CoatcheckError(
-        Code.JSON_TOO_LARGE,
-        f"This path needs {where[:300]} ({size}) in memory, and at most {LINE_LIMIT >> 20} MiB may be. Go further "
-        "down by names and indices first, or use one filter, slice or * over records ($.items[?@.id == 7].name), which "
-        "may be any number; `read` and `search` work at any size.",
-    )
+def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None]:
+    if index < -walk.KEPT:
+        index += yield from walk.count(place.children())
+        if index < 0:
+            return None
+    return (yield from walk.nth(place.children(), index))
 
 
 def nothing(place: DescentPosition) -> Walk[str]:
@@ -255,34 +188,33 @@ def nothing(place: DescentPosition) -> Walk[str]:
 
 def miss(place: DescentPosition) -> Walk[str]:
     """A sentence that says why a step leads nowhere, and what there is instead."""
-    source = place.source
     where = normalized(place.path)[:300]
     wanted = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
     if place.kind == "array":
         if isinstance(place.missing, str):
-            each = "a document on each line" if place.lines else "an array"
+            each = "a document on each line" if place.source.lines else "an array"
             return f"No match: {where} is {each}, not an object; use an index, [*] or a filter before {wanted}."
-        length = yield from (count_lines(source, place.at) if place.lines else walk.count(source, place.at))
+        length = yield from walk.count(place.children())
         return f"No match: {where} has {length:,} elements, so there is no [{wanted}]."
     if place.kind != "object":
         return f"No match: {where} is a {place.kind}, which has nothing in it."
     if isinstance(place.missing, int):
         return f"No match: {where} is an object; use a name, or [*], in place of [{wanted}]."
-    names = yield from _names(source, place.at)
+    names = yield from _names(place)
     return f"No match: {where} has no member {wanted}. It has: {', '.join(names) or 'none'}."
 
 
-def _names(source: WalkSource, at: int) -> Walk[list[str]]:
+def _names(place: DescentPosition) -> Walk[list[str]]:
     out: list[str] = []
-
-    def take(batch: ChildBatch) -> bool:
-        members = (walk.named(batch, n) for n in range(len(batch.starts)))
-        names = (member[0] for member in members if member is not None)
-        out.extend(walk.name_of(name)[:60] for name in islice(names, _NAMES_SHOWN + 1 - len(out)))
-        return len(out) > _NAMES_SHOWN
-
+    reader = place.children()
     try:
-        yield from walk.children(source, at + 1, take, is_object=True, longest=walk.WINDOW)
-    except (TooLongError, CutShortError):
+        while len(out) <= _NAMES_SHOWN and (batch := (yield from reader.next())) is not None:
+            if batch.long and isinstance(reader, ChildReader):
+                names = [(yield from reader.name())]
+            else:
+                members = (walk.text_of(batch, n) for n in range(len(batch.starts)))
+                names = islice((member[2] for member in members if member is not None), _NAMES_SHOWN + 1 - len(out))
+            out.extend(walk.name_of(name)[:60] for name in names)
+    except CutShortError:
         out.append("…")
     return out[:_NAMES_SHOWN] + (["…"] if len(out) > _NAMES_SHOWN else [])

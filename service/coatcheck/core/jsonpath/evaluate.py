@@ -1,6 +1,6 @@
 """RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's budget stops.
 
-Recursion follows the path, which is bounded, and never the document. It parses nothing and reads no clock: `Effort`
+Recursion follows the path, which is bounded, and never the document. It parses nothing, and `Effort`
 is handed in. Strings are compared and measured in Unicode scalar values, booleans are no numbers.
 """
 
@@ -31,6 +31,8 @@ from coatcheck.core.jsonpath.query import (
 )
 
 Node = tuple[Location, object]
+_STEPS: Final = 512
+"""Steps between two looks at the clock."""
 
 
 class OutOfEffortError(Exception):
@@ -38,34 +40,33 @@ class OutOfEffortError(Exception):
 
 
 class Effort:
-    """How much work an evaluation may be, and what it makes once. `spend` is called for each node that is looked at."""
+    """How much time an evaluation may take: `spend` is called for each node that is looked at."""
 
-    def __init__(self, over: Callable[[], bool], every: int = 512) -> None:
-        """Make a budget that asks `over` whether it is spent, once in `every` steps."""
-        self._over = over
-        self._every = every
-        self._left = every
-        self.conditions: dict[int, tuple[Expression, Condition]] = {}
-        """Filters' expressions as functions, by identity; the expressions are held, so that none takes another's."""
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        """Begin now."""
+        self._clock = clock
+        self._until = clock() + seconds
+        self._left = _STEPS
+
+    def at_most(self, seconds: float) -> None:
+        """Leave no more than that."""
+        self._until = min(self._until, self._clock() + seconds)
 
     def spend(self, steps: int = 1) -> None:
         """Note steps.
 
         Raises:
-            OutOfEffortError: when the budget is spent.
+            OutOfEffortError: when time is over, which is looked at once in a while.
         """
         self._left -= steps
         if self._left <= 0:
-            self._left = self._every
-            if self._over():
+            self._left = _STEPS
+            if self._clock() > self._until:
                 raise OutOfEffortError
 
 
-class Nothing:
-    """The result of a comparable that has no value. Equal to itself alone."""
-
-
-NOTHING: Final = Nothing()
+NOTHING: Final = object()
+"""What a comparable is that has no value: equal to itself alone."""
 
 
 def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterable[Node]:
@@ -95,41 +96,6 @@ def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, ef
                     yield from evaluate(rest, found, root, effort)
                 else:
                     yield found
-
-
-def leading(segments: tuple[Segment, ...]) -> Callable[[object], Node | None] | None:
-    """A function that follows segments which lead to one node at most; None for any others.
-
-    For many values it is far cheaper than `evaluate`. It counts no effort: its work is bounded by the path.
-    """
-    if not all(segment.singular for segment in segments):
-        return None
-    selectors = tuple(segment.selectors[0] for segment in segments)
-    first = selectors[0] if selectors else None
-    if len(selectors) == 1 and isinstance(first, Name):
-        return _member(first)
-
-    def follow(value: object) -> Node | None:
-        node: Node | None = (None, value)
-        for selector in selectors:
-            node = _child(node, selector)
-            if node is None:
-                return None
-        return node
-
-    return follow
-
-
-def _member(step: Name) -> Callable[[object], Node | None]:
-    name, location = step.name, (None, step.name)
-
-    def follow(value: object) -> Node | None:
-        if not isinstance(value, dict):
-            return _child((None, value), step)
-        found = cast("dict[str, object]", value).get(name, NOTHING)
-        return None if found is NOTHING else (location, found)
-
-    return follow
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
@@ -196,10 +162,9 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
                 effort.spend()
                 yield child
         case FilterSelector():
-            holds = condition(selector.expression, effort)
             for child in _children(node):
                 effort.spend()
-                if holds(child[1], root, effort):
+                if holds(selector.expression, child[1], root, effort):
                     yield child
         case Slice():
             location, value = node
@@ -216,158 +181,66 @@ def _select(node: Node, selector: Selector, root: object, effort: Effort) -> Ite
 
 # -------------------------------------------------------------------------------------------------- expressions
 
-# A filter is asked of every record, so it is made into functions once: telling its parts apart would take more time
-# than they do.
-Condition = Callable[[object, object, Effort], bool]
-"""Whether an expression holds for a value, in a document with this root."""
-_Reading = Callable[[object, object, Effort], object]
-"""What a comparable is for a value, in a document with this root; NOTHING where it has no value."""
 
-
-def condition(expression: Expression, effort: Effort) -> Condition:
-    """The function of a filter's expression; made once for an evaluation, for a filter may stand in another one."""
-    made = effort.conditions.get(id(expression))
-    if made is None:
-        made = effort.conditions[id(expression)] = expression, _condition(expression)
-    return made[1]
-
-
-def _condition(expression: Expression) -> Condition:
+def holds(expression: Expression, current: object, root: object, effort: Effort) -> bool:
+    """Whether a filter's expression holds for a value, in a document with this root."""
     match expression:
         case Compare():
-            return _comparison(expression)
+            return _compare(expression, current, root, effort)
         case Test():
-            of = expression.of
-            if isinstance(of, FunctionCall):
-                called = _reading(of)
-                return lambda current, root, effort: called(current, root, effort) is True
-            return lambda current, root, effort: next(iter(_nodes(of, current, root, effort)), None) is not None
+            if isinstance(expression.of, FunctionCall):
+                return _value(expression.of, current, root, effort) is True
+            return next(iter(_nodes(expression.of, current, root, effort)), None) is not None
         case Not():
-            inner = _condition(expression.of)
-            return lambda current, root, effort: not inner(current, root, effort)
+            return not holds(expression.of, current, root, effort)
         case All():
-            every = [_condition(e) for e in expression.of]
-            return lambda current, root, effort: all(holds(current, root, effort) for holds in every)
+            return all(holds(e, current, root, effort) for e in expression.of)
         case Some():
-            some = [_condition(e) for e in expression.of]
-            return lambda current, root, effort: any(holds(current, root, effort) for holds in some)
+            return any(holds(e, current, root, effort) for e in expression.of)
+
+
+def _compare(of: Compare, current: object, root: object, effort: Effort) -> bool:
+    left, right = _value(of.left, current, root, effort), _value(of.right, current, root, effort)
+    if of.operator in {"==", "!="}:
+        return same(left, right, effort) is (of.operator == "==")
+    if of.operator in {">", ">="}:
+        left, right = right, left
+    return _less(left, right) or (of.operator in {"<=", ">="} and same(left, right, effort))
 
 
 def _nodes(query: Query, current: object, root: object, effort: Effort) -> Iterable[Node]:
     return evaluate(query.segments, (None, root if query.absolute else current), root, effort)
 
 
-def _reading(of: Comparable) -> _Reading:
+def _value(of: Comparable, current: object, root: object, effort: Effort) -> object:
+    """What a comparable is for a value; NOTHING where it has no value."""
     match of:
-        case Literal():
-            value = of.value
-            return lambda _current, _root, _effort: value
         case Query():  # of which RFC 9535 lets only singular ones be compared
-            return _singular(of)
+            value = root if of.absolute else current
+            for segment in of.segments:
+                value = _value_at(value, segment.selectors[0])
+            return value
+        case Literal():
+            return of.value
         case FunctionCall():
-            return _call(of)
+            return _call(of, current, root, effort)
 
 
-def _singular(query: Query) -> _Reading:
-    steps = tuple(segment.selectors[0] for segment in query.segments)
-    absolute = query.absolute
-
-    def read(current: object, root: object, effort: Effort) -> object:
-        value = root if absolute else current
-        for step in steps:
-            effort.spend()
-            value = _value_at(value, step)
-        return value
-
-    if len(steps) != 1 or absolute or not isinstance(steps[0], Name):
-        return read
-    name = steps[0].name
-
-    def member(current: object, root: object, effort: Effort) -> object:
-        if isinstance(current, dict):  # for which who looks at `current` counts
-            return cast("dict[str, object]", current).get(name, NOTHING)
-        return read(current, root, effort)
-
-    return member
-
-
-def _call(call: FunctionCall) -> _Reading:
+def _call(call: FunctionCall, current: object, root: object, effort: Effort) -> object:
     if call.name in {"count", "value"}:
-        query, counts = cast("Query", call.arguments[0]), call.name == "count"
-
-        def nodes(current: object, root: object, effort: Effort) -> object:
-            found = _nodes(query, current, root, effort)
-            if counts:
-                return sum(1 for _ in found)
-            first = list(islice(found, 2))
-            return first[0][1] if len(first) == 1 else NOTHING
-
-        return nodes
-    arguments = [_reading(a) for a in call.arguments]
+        found = _nodes(cast("Query", call.arguments[0]), current, root, effort)
+        if call.name == "count":
+            return sum(1 for _ in found)
+        first = list(islice(found, 2))
+        return first[0][1] if len(first) == 1 else NOTHING
+    of, *pattern = (_value(argument, current, root, effort) for argument in call.arguments)
     if call.name == "length":
-
-        def length(current: object, root: object, effort: Effort) -> object:
-            of = arguments[0](current, root, effort)
-            return len(of) if isinstance(of, str) or is_array(of) or is_object(of) else NOTHING
-
-        return length
-    whole = call.name == "match"
-
-    def matches(current: object, root: object, effort: Effort) -> object:
-        text, pattern = (read(current, root, effort) for read in arguments)
-        if not isinstance(text, str) or not isinstance(pattern, str):
-            return False
-        matcher = compiled(pattern, whole=whole)
-        effort.spend(1 + len(text) // 64)
-        return matcher is not None and matcher(text)
-
-    return matches
-
-
-def _comparison(of: Compare) -> Condition:
-    left, right = _reading(of.left), _reading(of.right)
-    match of.operator:
-        case "==" if isinstance(of.right, Literal) and isinstance(of.right.value, str):
-            return _is_text(of.left, of.right.value)
-        case "==":
-            return lambda current, root, effort: same(left(current, root, effort), right(current, root, effort), effort)
-        case "!=":
-            return lambda current, root, effort: (
-                not same(left(current, root, effort), right(current, root, effort), effort)
-            )
-        case "<":
-            return lambda current, root, effort: _less(left(current, root, effort), right(current, root, effort))
-        case ">":
-            return lambda current, root, effort: _less(right(current, root, effort), left(current, root, effort))
-        case "<=" | ">=":
-            turned = of.operator == ">="
-
-            def at_most(current: object, root: object, effort: Effort) -> bool:
-                a, b = left(current, root, effort), right(current, root, effort)
-                return (_less(b, a) if turned else _less(a, b)) or same(a, b, effort)
-
-            return at_most
-
-
-def _is_text(of: Comparable, text: str) -> Condition:
-    """Whether it is this text, which only a string equals."""
-    name = _own_member(of)
-    if name is None:
-        read = _reading(of)
-        return lambda current, root, effort: read(current, root, effort) == text
-
-    def is_text(current: object, _root: object, _effort: Effort) -> bool:
-        return isinstance(current, dict) and cast("dict[str, object]", current).get(name) == text
-
-    return is_text
-
-
-def _own_member(of: Comparable) -> str | None:
-    """The name in `@.name`; None for anything else."""
-    if isinstance(of, Query) and not of.absolute and len(of.segments) == 1:
-        step = of.segments[0].selectors[0]
-        return step.name if isinstance(step, Name) and step.index is None else None
-    return None
+        return len(of) if isinstance(of, str) or is_array(of) or is_object(of) else NOTHING
+    if not isinstance(of, str) or not isinstance(pattern[0], str):
+        return False
+    matcher = compiled(pattern[0], whole=call.name == "match")
+    effort.spend(1 + len(of) // 64)
+    return matcher is not None and matcher(of)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -383,7 +256,6 @@ def _less(left: object, right: object) -> bool:
 def same(left: object, right: object, effort: Effort) -> bool:
     """Whether two values are equal as JSON values; iterative, however deep they are."""
     if isinstance(left, str):
-        effort.spend()
         return isinstance(right, str) and left == right
     pairs = [(left, right)]
     while pairs:

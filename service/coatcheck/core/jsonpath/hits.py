@@ -1,7 +1,4 @@
-"""What was found: values as compact text, with their location, their bytes, and where a later page begins at them.
-
-It renders single values only; `render.py` makes an answer of many.
-"""
+"""What was found: values as compact text, with their location, their bytes, and where a later page begins at them."""
 
 import json
 from typing import Final, Literal
@@ -9,33 +6,25 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.decode import span_of
 from coatcheck.core.jsonpath.evaluate import is_object
-from coatcheck.core.jsonpath.location import Location, Step, steps
-
-HOLD: Final = 4_000
-"""Characters kept of a value while there are others."""
-HOLD_ALONE: Final = 30_000
-"""Characters kept of the first value of a page, which may be the only one."""
+from coatcheck.core.jsonpath.location import Step
 
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
 State = Literal["sound", "broken", "cut"]
 """What is written is a JSON value as far as was looked at, is none, or ends before the value does."""
+Span = tuple[int, int]
+"""Bytes in the document."""
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _LOOSE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 _KINDS: Final[dict[int, Kind]] = {
     **dict.fromkeys(b"-0123456789NI", "number"),
+    **dict.fromkeys(b"tf", "boolean"),
     ord("{"): "object",
     ord("["): "array",
     ord('"'): "string",
-    ord("t"): "boolean",
-    ord("f"): "boolean",
     ord("n"): "null",
 }
-
-
 _TYPES: Final[dict[type, Kind]] = {
     type(None): "null",
     bool: "boolean",
@@ -43,10 +32,11 @@ _TYPES: Final[dict[type, Kind]] = {
     dict: "object",
     list: "array",
 }
+_MISSING: Final = object()
 
 
-class Resume(Struct, frozen=True, gc=False):
-    """Where a page begins."""
+class Resume(Struct, frozen=True, gc=False, tag="p", array_like=True):
+    """Where a page begins; what a cursor holds."""
 
     byte: int = 0
     """The child to begin at; 0: the first."""
@@ -58,31 +48,11 @@ class Resume(Struct, frozen=True, gc=False):
     """Values of all earlier pages."""
 
 
-Span = tuple[int, int]
-"""Bytes in the document."""
-
-
-class ValueContainer(Struct, frozen=True, gc=False):
-    """What a value was found in: a child, or the whole document."""
-
-    path: list[Step]
-    raw: bytes | None
-    """As it is written; None: that is not known, or not kept."""
-    at: int
-    """Where `raw` begins in the document."""
-
-    def span(self, location: Location) -> Span | None:
-        """Where in the document a value in it is written, if that is known."""
-        found = None if self.raw is None else span_of(self.raw, steps(location))
-        return None if found is None else (found[0] + self.at, found[1] + self.at)
-
-
 class ValueHit(Struct, frozen=True, gc=False):
     """One value. No garbage collector follows it: it is in no circle, and a page holds a thousand."""
 
-    within: ValueContainer
-    location: Location
-    """Where it is from there."""
+    path: list[Step]
+    """Its steps from the root."""
     kind: Kind
     text: str
     """Compact JSON, cut to what is kept."""
@@ -90,21 +60,11 @@ class ValueHit(Struct, frozen=True, gc=False):
     """Nothing of it was cut."""
     resume: Resume
     """A page that begins with it."""
+    span: Span | None
+    """Its bytes in the document, where they are known."""
     cells: tuple[str, ...] | None = None
     """Of an object, where fields are asked for: each one's text, empty where it is missing."""
     state: State = "sound"
-    looked: Span | None = None
-    """Its bytes in the document, where they were looked up; otherwise `within` says: few values are ever shown."""
-
-    @property
-    def path(self) -> list[Step]:
-        """Its steps from the root."""
-        return [*self.within.path, *steps(self.location)]
-
-    @property
-    def span(self) -> Span | None:
-        """Its bytes in the document, where they are known."""
-        return self.looked or self.within.span(self.location)
 
 
 class ValuePage(Struct, frozen=True, kw_only=True):
@@ -124,18 +84,6 @@ class ValuePage(Struct, frozen=True, kw_only=True):
     """Why there is nothing."""
 
 
-class UndecodedValue:
-    """A value that is nested too deeply to be decoded, as it is written.
-
-    A plain class: whether a value is one is asked of every value, and of a Struct that takes four times as long.
-    """
-
-    __slots__ = ("raw",)
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-
-
 def kind_of(first: int) -> Kind | None:
     """What begins with this byte; None for what begins no JSON value."""
     return _KINDS.get(first)
@@ -143,8 +91,6 @@ def kind_of(first: int) -> Kind | None:
 
 def kind_of_value(value: object) -> Kind:
     """The kind of a decoded value."""
-    if isinstance(value, UndecodedValue):
-        return kind_of(value.raw.lstrip()[0]) or "array"
     return _TYPES.get(type(value), "number")
 
 
@@ -154,27 +100,19 @@ def compact(value: object, *, odd: bool = False) -> str:
     Where it is odd, NaN, Infinity and half surrogates stay what they are, and the text may be no strict JSON.
     """
     try:
-        return _LOOSE(value) if odd else _strict(value)
+        return _LOOSE(value) if odd else _ENCODE(value).decode()
     except RecursionError:
         return "[…]" if isinstance(value, list) else "{…}"
-
-
-def _strict(value: object) -> str:
-    try:
-        return _ENCODE(value).decode()
     except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):  # integers of more than 64 bits
-        return _LOOSE(value)
+        return compact(value, odd=True)
 
 
 def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
     """A value's compact text up to `keep` characters, and whether that is all."""
-    if isinstance(value, str):
-        if len(value) > keep:
-            return compact(value[:keep], odd=odd)[:-1], False
-    elif isinstance(value, UndecodedValue):
-        return value.raw[: 4 * keep].decode("utf-8", "replace").strip()[:keep], False
+    if isinstance(value, str) and len(value) > keep:
+        return compact(value[:keep], odd=odd)[:-1], False
     text = compact(value, odd=odd)
-    return (text, True) if len(text) <= keep else (text[:keep], False)
+    return text[:keep], len(text) <= keep
 
 
 def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = False) -> tuple[str, ...] | None:
@@ -187,9 +125,6 @@ def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = F
         text, whole = ("", True) if found is _MISSING else cut(found, keep, odd=odd)
         out.append(text if whole else f"{text}…")
     return tuple(out)
-
-
-_MISSING: Final = object()
 
 
 def _field(value: dict[str, object], field: str) -> object:

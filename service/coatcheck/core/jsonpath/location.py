@@ -22,13 +22,6 @@ def steps(location: Location) -> list[Step]:
     return out
 
 
-def chain(path: Iterable[Step], base: Location = None) -> Location:
-    """The location that these steps lead to."""
-    for step in path:
-        base = (base, step)
-    return base
-
-
 def normalized(path: Iterable[Step]) -> str:
     """The one normalized path of these steps."""
     return "$" + "".join(bracketed(step) for step in path)

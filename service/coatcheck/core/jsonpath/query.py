@@ -4,6 +4,7 @@ It parses nothing (`parse.py`) and evaluates nothing (`evaluate.py`).
 """
 
 from typing import Literal as Either
+from typing import cast
 
 from msgspec import Struct
 
@@ -126,22 +127,11 @@ class Some(Struct, frozen=True):
 Expression = Compare | Test | Not | All | Some
 
 
-def looks_at_root(segments: tuple[Segment, ...]) -> bool:
-    """Whether a filter in these segments refers to the whole document by `$`."""
-    return any(_in_filter(s.expression) for g in segments for s in g.selectors if isinstance(s, FilterSelector))
-
-
-def _in_filter(expression: Expression | Comparable) -> bool:
-    match expression:
-        case Compare():
-            return _in_filter(expression.left) or _in_filter(expression.right)
-        case Test() | Not():
-            return _in_filter(expression.of)
-        case All() | Some():
-            return any(_in_filter(e) for e in expression.of)
-        case Query():
-            return expression.absolute or looks_at_root(expression.segments)
-        case FunctionCall():
-            return any(_in_filter(a) for a in expression.arguments)
-        case Literal():
-            return False
+def looks_at_root(part: object) -> bool:
+    """Whether a part of a query holds a query that begins at the whole document (`$`)."""
+    if isinstance(part, tuple):
+        return any(looks_at_root(each) for each in cast("tuple[object, ...]", part))
+    if not isinstance(part, Struct):
+        return False
+    root = isinstance(part, Query) and part.absolute
+    return root or any(looks_at_root(getattr(part, field)) for field in part.__struct_fields__)

@@ -1,37 +1,37 @@
-"""Find values in JSON text without loading it: from a container to a child, to a value's end, over all children.
+"""Read JSON text in blocks without decoding it: where a value ends, and the children of a container, batch by batch.
 
 Everything here is a generator that yields which bytes it needs (`Want`) and is sent them, so that the same code
-walks over a store that answers later and over bytes at hand (`over`). Memory is a few windows. A name that occurs
-twice is found where it occurs first, or with `last` where it occurs last, at the price of reading to the object's end.
+walks over a store that answers later and over bytes at hand (`over`). Memory is a few windows.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coatcheck.core.jsonpath.decode import BrokenError
-from coatcheck.core.jsonpath.structure import QUOTE, StructureReader, unescaped
+from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, too_large
+from coatcheck.core.jsonpath.structure import COMMA, QUOTE, BlockStructure, StructureReader, unescaped
 
 FIRST_WINDOW: Final = 64 * 1024
 WINDOW: Final = 2 * 1024 * 1024
-_BLANK: Final = b" \t\n\r"
-_CLOSERS: Final = b"]}"
+BLANK: Final = b" \t\n\r"
 _SCALAR_END: Final = b",]} \t\n\r"
-_OPEN_ARRAY: Final = ord("[")
-_OPEN_OBJECT: Final = ord("{")
+_OPENERS: Final = b"[{"
+_AFTER: Final = b",]}"
 _NEWLINE: Final = 0x0A
 _SHORT_LINE: Final = 16
 """Bytes below which a line is looked at for being blank."""
-NAME_LIMIT: Final = 1024 * 1024
-"""Bytes of a member's name; a longer one is found by no path."""
-
-_KEPT: Final = 100_000
-"""Places from the end that are remembered while children are counted: what is there is found without a second look."""
+_NAME_SHOWN: Final = 4_000
+"""Bytes of the name of a long member."""
+_ESCAPE: Final = 6
+"""Bytes in which a name's byte is written at most."""
+KEPT: Final = 100_000
+"""Children from the end that are remembered while they are counted; those before need a second look."""
 
 T = TypeVar("T")
+_Places = NDArray[np.int64]
 
 
 class Want(NamedTuple):
@@ -48,47 +48,40 @@ class CutShortError(Exception):
     """The document ends inside a value."""
 
 
-class TooLongError(Exception):
-    """A child is longer than what is held in memory.
-
-    Attributes:
-        start: where it begins.
-    """
-
-    def __init__(self, start: int) -> None:
-        super().__init__(start)
-        self.start = start
-
-
 class WalkSource(NamedTuple):
-    """A document, or the part of it that is walked over."""
+    """A document, or one line of it."""
 
     size: int
+    """Where it ends."""
     last: bool = False
     """Of members with the same name, the last one counts."""
     lines: bool = False
     """Each line is a document; together they are the elements of an array."""
 
+    def want(self, start: int, length: int) -> Want:
+        """So many bytes from `start` on, as far as there are."""
+        return Want(start, min(self.size, start + length))
+
 
 class ChildBatch(NamedTuple):
-    """Children whose bytes are all at hand."""
+    """Children that follow one another; all of their bytes are at hand unless there is one, which is `long`."""
 
     base: int
     data: bytes
-    starts: list[int]
-    """Where each child begins in the document: at its value, or at its name's quote."""
-    ends: list[int]
-    names: list[tuple[int, int]] | None
-    """Of an object: the opening and closing quote of the string that follows, NAMELESS where there is none.
+    starts: _Places
+    """Where the text of each child begins in the document: behind a bracket, comma or line feed."""
+    ends: _Places
+    names: tuple[_Places, _Places] | None = None
+    """Of an object: the opening and closing quotes of the first string behind each start. In what is no JSON it may lie
+    beyond the child, and there may be fewer strings than children."""
+    blank: bool = False
+    """The last child is nothing but the blank between a comma and the container's end."""
+    long: bool = False
+    """The end is not known, and may not exist."""
 
-    In what is no JSON that string may lie beyond the child: see `named`.
-    """
-
-
-NAMELESS: Final = (-1, -1)
-
-Take = Callable[[ChildBatch], bool]
-"""Hears of children; says whether it has enough."""
+    def raw(self, number: int) -> bytes:
+        """The text of a child."""
+        return self.data[self.starts[number] - self.base : self.ends[number] - self.base]
 
 
 def over(data: bytes, walk: Walk[T]) -> T:
@@ -101,16 +94,6 @@ def over(data: bytes, walk: Walk[T]) -> T:
         return done.value
 
 
-def clipped(walk: Walk[T], end: int) -> Walk[T]:
-    """The same walk, over a document that ends at `end`."""
-    try:
-        want = next(walk)
-        while True:
-            want = walk.send((yield Want(want.start, min(want.end, end))))
-    except StopIteration as done:
-        return done.value
-
-
 def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
     """The first byte from `at` on that is no blank: its position and value.
 
@@ -119,8 +102,8 @@ def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
     """
     window = 256
     while at < source.size:
-        data = yield Want(at, at + window)
-        rest = data.lstrip(_BLANK)
+        data = yield source.want(at, window)
+        rest = data.lstrip(BLANK)
         if rest:
             return at + len(data) - len(rest), rest[0]
         at += len(data)
@@ -135,150 +118,27 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
         CutShortError: the document ends first.
     """
     _, first = yield from significant(source, start)
-    if first == QUOTE:
-        return (yield from _string_end(source, start))
-    if first not in {_OPEN_ARRAY, _OPEN_OBJECT}:
-        return (yield from _scalar_end(source, start))
-    structure, at, window = StructureReader(), start, 1024
+    structure, escaped = StructureReader(), False
+    at, window = (start + 1 if first == QUOTE else start), 1024
     while at < source.size:
-        data = yield Want(at, at + window)
-        marks = structure.feed(data, at)
-        done = marks.closes(1)
-        if done < len(marks.at):
-            return int(marks.at[done]) + 1
-        at += len(data)
-        window = min(window * 8, WINDOW)
-    raise CutShortError
-
-
-def _string_end(source: WalkSource, start: int) -> Walk[int]:
-    at, window, escaped = start + 1, 1024, False
-    while at < source.size:
-        data = yield Want(at, at + window)
-        plain, escaped = unescaped(data, escaped=escaped)
-        found = plain.find(b'"')
-        if found >= 0:
-            return at + found + 1
-        at += len(data)
-        window = min(window * 8, WINDOW)
-    raise CutShortError
-
-
-def _scalar_end(source: WalkSource, start: int) -> Walk[int]:
-    at, window = start, 256
-    while at < source.size:
-        data = yield Want(at, at + window)
-        for offset, octet in enumerate(data):
-            if octet in _SCALAR_END:
-                return at + offset
-        at += len(data)
-        window = min(window * 16, WINDOW)
-    return source.size
-
-
-def element(source: WalkSource, start: int, index: int) -> Walk[int | None]:
-    """Where element `index` (from 0) of the array at `start` begins; None when there are fewer."""
-    at, char = yield from significant(source, start + 1)
-    if char in _CLOSERS:
-        return None
-    if index == 0:
-        return at
-    structure, before, window = StructureReader(1), 0, FIRST_WINDOW
-    while at < source.size:
-        data = yield Want(at, at + window)
-        marks = structure.feed(data, at)
-        end = marks.closes(1)
-        commas = marks.commas(1, end)
-        if before + len(commas) >= index:
-            return (yield from significant(source, int(marks.at[commas[index - before - 1]]) + 1))[0]
-        if end < len(marks.at):
-            return None
-        before += len(commas)
-        at += len(data)
-        window = min(window * 4, WINDOW)
-    raise CutShortError
-
-
-def count(source: WalkSource, start: int) -> Walk[int]:
-    """How many children the container at `start` has."""
-    return (yield from _counted(source, start, 0))[0]
-
-
-def element_from_end(source: WalkSource, start: int, back: int) -> Walk[tuple[int | None, int]]:
-    """Where element `back` (from 1) from the end of the array at `start` begins, and its index from 0.
-
-    None, and an index below 0, when there are fewer.
-    """
-    length, commas = yield from _counted(source, start, back if back <= _KEPT else 0)
-    index = length - back
-    if index < 0:
-        return None, index
-    if not index or back > _KEPT:
-        return (yield from element(source, start, index)), index
-    return (yield from significant(source, int(commas[-back]) + 1))[0], index
-
-
-def _counted(source: WalkSource, start: int, last: int) -> Walk[tuple[int, NDArray[np.int64]]]:
-    """How many children a container has, and where at least the `last` commas between them are, or all."""
-    at, char = yield from significant(source, start + 1)
-    kept = np.zeros(0, np.int64)
-    if char in _CLOSERS:
-        return 0, kept
-    structure, commas, window = StructureReader(1), 0, FIRST_WINDOW
-    while at < source.size:
-        data = yield Want(at, at + window)
-        marks = structure.feed(data, at)
-        end = marks.closes(1)
-        found = marks.at[marks.commas(1, end)]
-        commas += len(found)
-        if last:
-            kept = found if len(found) >= last else np.concatenate((kept, found))[-last:]
-        if end < len(marks.at):
-            return commas + 1, kept
-        at += len(data)
-        window = min(window * 4, WINDOW)
-    raise CutShortError
-
-
-def member(source: WalkSource, start: int, name: str) -> Walk[int | None]:
-    """Where the value of a member of the object at `start` begins; None when there is no such member."""
-    at, char = yield from significant(source, start + 1)
-    if char in _CLOSERS:
-        return None
-    wanted = name.encode("utf-8", "surrogatepass")
-    window, found, fresh = FIRST_WINDOW, -1, True
-    structure = StructureReader(1)
-    while at < source.size:
-        data = yield Want(at, at + window)
-        marks = structure.feed(data, at)
-        end = marks.closes(1)
-        commas = marks.commas(1, end)
-        places = marks.at[commas] + 1
-        if fresh:
-            places = np.concatenate((np.full(1, at), places))
-        named = 0
-        if len(places):
-            starts, ends = marks.strings(places)
-            named = len(starts)
-            if end < len(marks.at):  # behind a stray comma no name follows in this object
-                within = starts < marks.at[end]
-                starts, ends = starts[within], ends[within]
-            hit = _named(data, at, starts, ends, wanted, last=source.last)
-            found = hit if hit >= 0 else found
-        if (found >= 0 and not source.last) or end < len(marks.at):
-            return None if found < 0 else (yield from value_after(source, found))
-        fresh = named < len(places)
-        if fresh and at + len(data) < source.size:  # begin again at the name that is cut
-            again = int(places[named])
-            window = window * 2 if again == at else window
-            if window > 2 * NAME_LIMIT:
-                break
-            at, structure = again, StructureReader(1)
+        data = yield source.want(at, window)
+        if first == QUOTE:
+            plain, escaped = unescaped(data, escaped=escaped)
+            found = plain.find(b'"') + 1
+        elif first in _OPENERS:
+            marks = structure.feed(data, at)
+            done = marks.closes(1)
+            found = int(marks.at[done]) + 1 - at if done < len(marks.at) else 0
         else:
-            at += len(data)
-            window = min(window * 4, WINDOW)
-    if found >= 0:
-        return (yield from value_after(source, found))
+            found = next((n for n, octet in enumerate(data) if octet in _SCALAR_END), -1)
+            if found < 0 and at + len(data) >= source.size:
+                found = len(data)
+            elif not found:
+                return at
+        if found > 0:
+            return at + found
+        at += len(data)
+        window = min(window * 8, WINDOW)
     raise CutShortError
 
 
@@ -295,33 +155,216 @@ def value_after(source: WalkSource, quote: int) -> Walk[int]:
     return (yield from significant(source, at + 1))[0]
 
 
-def _named(
-    data: bytes, base: int, opens: NDArray[np.int64], closes: NDArray[np.int64], wanted: bytes, *, last: bool
-) -> int:
-    """The closing quote of the first (or last) of these names that is `wanted`; -1 when none is."""
-    starts, ends = opens - base + 1, closes - base
-    hits = _plain_hits(data, starts, ends, wanted)
-    if b"\\" in data:
-        hits = hits + _escaped_hits(data, starts, ends, wanted)
-    return (max(hits) if last else min(hits)) + base if hits else -1
+class ChildReader:
+    """Reads the children of a container, batch by batch.
+
+    Attributes:
+        closed: whether the container is at its end.
+        unfinished: whether the document ends inside the child that was handed over as `long`.
+    """
+
+    def __init__(
+        self, source: WalkSource, at: int, *, named: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
+    ) -> None:
+        """Begin at a child.
+
+        Args:
+            source: what is read.
+            at: the first byte behind a `[`, `{` or comma.
+            named: whether the container is an object.
+            longest: bytes of a child; a longer one comes alone, as a batch that is `long`.
+            window: bytes that are looked at first.
+        """
+        self._source = source
+        self._at = at
+        self._named = named
+        self._longest = longest
+        self._window = window
+        self._first = True
+        self._long: ChildBatch | None = None
+        self.unfinished = False
+        self._extent: tuple[int, int] | None = None
+        self.closed = False
+
+    def next(self) -> Walk[ChildBatch | None]:
+        """The next children; None at the container's end.
+
+        Raises:
+            BrokenError: what follows a child that is `long` is no JSON.
+            CutShortError: the document ends inside the container; what had begun was handed over as `long`.
+        """
+        if self._long is not None:
+            _, end = yield from self.extent()
+            after, char = yield from significant(self._source, end)
+            if char not in _AFTER:
+                raise BrokenError
+            self._at, self.closed, self._long, self._extent = after + 1, char != COMMA, None, None
+        while not self.closed:
+            data = yield self._source.want(self._at, self._window)
+            marks = StructureReader(1).feed(data, self._at)
+            end = marks.closes(1)
+            stops = marks.commas(1, end)
+            if end < len(marks.at):
+                self.closed, stops = True, np.append(stops, end)
+            if len(stops):
+                found = self._batch(data, marks, marks.at[stops])
+                return found if len(found.starts) else None
+            self.unfinished = self._at + len(data) >= self._source.size
+            if self.unfinished or self._window > self._longest:
+                self._long = yield from self._begun()
+                return self._long
+            self._window *= 2
+        return None
+
+    def extent(self) -> Walk[tuple[int, int]]:
+        """Where the value of a child that is `long` begins, and where it ends.
+
+        Raises:
+            BrokenError: it is no member, in an object.
+            CutShortError: the document ends first.
+        """
+        if self.unfinished or self._long is None:
+            raise CutShortError
+        if self._extent is None:
+            names = self._long.names
+            if names is None:
+                at, _ = yield from significant(self._source, self._at)
+            elif len(names[1]):
+                at = yield from value_after(self._source, int(names[1][0]))
+            else:
+                raise BrokenError
+            self._extent = at, (yield from end_of(self._source, at))
+        return self._extent
+
+    def name(self) -> Walk[bytes]:
+        """The beginning of the name of a member that is `long`, as it is written between its quotes."""
+        if self._long is None or self._long.names is None:
+            return b""
+        opens, closes = self._long.names
+        if not len(opens):
+            raise BrokenError
+        return (yield Want(int(opens[0]) + 1, min(int(closes[0]), int(opens[0]) + 1 + _NAME_SHOWN)))
+
+    def _batch(self, data: bytes, marks: BlockStructure, ends: _Places) -> ChildBatch:
+        base, first = self._at, self._first
+        starts = np.concatenate(([base], ends[:-1] + 1))
+        names = marks.strings(starts) if self._named else None
+        self._at, self._first = int(ends[-1]) + 1, False
+        self._window = min(max(self._window, FIRST_WINDOW) * 4, WINDOW)
+        blank = self.closed and not data[int(starts[-1]) - base : int(ends[-1]) - base].strip(BLANK)
+        if blank and first and len(starts) == 1:  # an empty container
+            starts, ends = starts[:0], ends[:0]
+        return ChildBatch(base, data, starts, ends, names, blank=blank)
+
+    def _begun(self) -> Walk[ChildBatch]:
+        """The child that begins here, with its name if it has one."""
+        at, names = np.array([self._at]), None
+        quote, char = yield from significant(self._source, self._at)
+        if self._named:
+            found = [(quote, (yield from end_of(self._source, quote)) - 1)] if char == QUOTE else []
+            names = np.array([q for q, _ in found], np.int64), np.array([c for _, c in found], np.int64)
+        self._first = False
+        return ChildBatch(self._at, b"", at, at, names, long=True)
 
 
-def _plain_hits(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], wanted: bytes) -> list[int]:
-    likely = np.flatnonzero(ends - starts == len(wanted))
-    octets = np.frombuffer(data, np.uint8)
-    for offset in range(min(len(wanted), 64)):
-        if len(likely) <= 4:  # noqa: PLR2004 - a few are compared faster one by one
-            break
-        likely = likely[octets[starts[likely] + offset] == wanted[offset]]
-    return [int(ends[n]) for n in likely if data[starts[n] : ends[n]] == wanted]
+class LineReader:
+    """Reads documents on lines of their own, which are like the elements of an array. Blank lines are none."""
+
+    def __init__(self, source: WalkSource, at: int) -> None:
+        """Begin at a line's first byte."""
+        self._source = source
+        self._at = at
+        self._window = FIRST_WINDOW
+
+    def next(self) -> Walk[ChildBatch | None]:
+        """The next lines; None when there are no more.
+
+        Raises:
+            CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
+        """
+        while self._at < self._source.size:
+            base = self._at
+            data = yield self._source.want(base, self._window)
+            stops = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+            if base + len(data) >= self._source.size and not data.endswith(b"\n"):
+                stops = np.append(stops, len(data))
+            if not len(stops):
+                if self._window > MEMORY_LIMIT:
+                    raise too_large("a line of this document", f"over {MEMORY_LIMIT >> 20} MiB")
+                self._window *= 2
+                continue
+            starts = np.concatenate(([0], stops[:-1] + 1))
+            kept = stops - starts >= _SHORT_LINE
+            for n in np.flatnonzero(~kept).tolist():
+                kept[n] = bool(data[starts[n] : stops[n]].strip(BLANK))
+            self._at, self._window = base + int(stops[-1]) + 1, WINDOW
+            if kept.any():
+                return ChildBatch(base, data, starts[kept] + base, stops[kept] + base)
+        return None
 
 
-def _escaped_hits(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], wanted: bytes) -> list[int]:
-    """Names that are written with escapes, which only decoding compares."""
-    slashes = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\\"))
-    first = np.searchsorted(slashes, starts)
-    has = np.flatnonzero((first < len(slashes)) & (slashes[np.minimum(first, len(slashes) - 1)] < ends))
-    return [int(ends[n]) for n in has if _unescaped(data[starts[n] : ends[n]]) == wanted]
+Reader = ChildReader | LineReader
+
+
+def count(reader: Reader) -> Walk[int]:
+    """How many children are left to read."""
+    seen = 0
+    while (batch := (yield from reader.next())) is not None:
+        seen += len(batch.starts)
+    return seen
+
+
+def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
+    """Where a child begins and ends, and its index from the first; None where there is none.
+
+    `index` is negative from the end, by at most KEPT. The end of a `long` child is not told.
+    """
+    seen, tail = 0, np.zeros((2, 0), np.int64)
+    while (batch := (yield from reader.next())) is not None:
+        if 0 <= index < seen + len(batch.starts):
+            return int(batch.starts[index - seen]), int(batch.ends[index - seen]), index
+        if index < 0:
+            tail = np.concatenate((tail, np.stack((batch.starts, batch.ends))), axis=1)[:, index:]
+        seen += len(batch.starts)
+    if index >= 0 or seen + index < 0:
+        return None
+    return int(tail[0, 0]), int(tail[1, 0]), seen + index
+
+
+def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | None]:
+    """Where the value of a member begins; None when there is no such member.
+
+    A name that occurs twice is found where it occurs first, or where `source` says so, last: at the price of reading
+    to the object's end.
+    """
+    wanted, found = name.encode("utf-8", "surrogatepass"), -1
+    try:
+        while (found < 0 or source.last) and (batch := (yield from reader.next())) is not None:
+            assert batch.names is not None  # noqa: S101 - it is an object
+            hits = _named(batch, wanted)
+            if batch.long and len(batch.names[0]):
+                opening, closing = int(batch.names[0][0]), int(batch.names[1][0])
+                near = closing - opening <= _ESCAPE * len(wanted) + 1
+                hits = [closing] if near and _unescaped((yield Want(opening + 1, closing))) == wanted else []
+            if hits:
+                found = max(hits) if source.last else min(hits)
+    except CutShortError:
+        if found < 0:
+            raise
+    return None if found < 0 else (yield from value_after(source, found))
+
+
+def _named(batch: ChildBatch, wanted: bytes) -> list[int]:
+    """The closing quotes of those names that are `wanted`."""
+    assert batch.names is not None  # noqa: S101 - it is an object
+    data, base, width = batch.data, batch.base, len(wanted) + 1
+    inside = batch.names[0] < batch.ends[-1]  # behind a stray comma no name follows in this object
+    quotes = list(zip(*(each[inside].tolist() for each in batch.names), strict=True))
+    hits = [close for begin, close in quotes if close - begin == width and data.startswith(wanted, begin + 1 - base)]
+    if b"\\" in data:  # names that are written with escapes, which only decoding compares
+        names = ((close, data[begin + 1 - base : close - base]) for begin, close in quotes)
+        hits += [close for close, name in names if b"\\" in name and _unescaped(name) == wanted]
+    return hits
 
 
 def _unescaped(name: bytes) -> bytes:
@@ -338,94 +381,19 @@ def name_of(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
-def named(batch: ChildBatch, number: int) -> tuple[bytes, int] | None:
-    """The name of a member, as it is written between its quotes, and where what follows its colon begins.
+def text_of(batch: ChildBatch, number: int) -> tuple[bytes, int, bytes] | None:
+    """A child's value as it is written, where that begins, and its name as it is written between its quotes.
 
-    None for what is no member.
+    None for what is no member, in an object.
     """
-    base, data, starts, ends, names = batch
-    opening, closing = NAMELESS if names is None else names[number]
-    start, end = starts[number], ends[number]
-    if not start <= opening < closing < end:
+    base, data, start, end = batch.base, batch.data, int(batch.starts[number]), int(batch.ends[number])
+    if batch.names is None:
+        return data[start - base : end - base], start, b""
+    opens, closes = batch.names
+    if number >= len(opens) or not start <= opens[number] < closes[number] < end:
         return None
-    after = closing + 1 - base
-    colon = data.find(b":", after, end - base)
-    if colon < 0 or (opening > start and data[start - base : opening - base].strip(_BLANK)):
+    opening, closing = int(opens[number]) - base, int(closes[number]) - base
+    colon = data.find(b":", closing, end - base)
+    if colon < 0 or data[start - base : opening].strip(BLANK) or data[closing + 1 : colon].strip(BLANK):
         return None
-    if colon > after and data[after:colon].strip(_BLANK):
-        return None
-    return data[opening + 1 - base : closing - base], colon + 1 + base
-
-
-def children(
-    source: WalkSource, at: int, take: Take, *, is_object: bool, longest: int, window: int = FIRST_WINDOW
-) -> Walk[tuple[int, bool]]:
-    """Hand over the children from `at` on, the first byte behind a `[`, `{` or comma, until `take` says stop.
-
-    Answers where the next child would begin, and whether the container is at its end. `window`: bytes that are looked
-    at first.
-
-    Raises:
-        CutShortError: the document ends inside the container; what is whole was handed over.
-        TooLongError: a child is longer than `longest` bytes.
-    """
-    while at < source.size:
-        data = yield Want(at, at + window)
-        marks = StructureReader(1).feed(data, at)
-        end = marks.closes(1)
-        stops = marks.commas(1, end)
-        closed = end < len(marks.at)
-        if closed:
-            stops = np.append(stops, end)
-        if not len(stops):
-            if at + len(data) >= source.size:
-                raise CutShortError
-            if window > longest:
-                raise TooLongError(at)
-            window *= 2
-            continue
-        bounds = [at, *(marks.at[stops] + 1).tolist()]
-        names = None
-        if is_object:
-            opens, closes = marks.strings(np.array(bounds[:-1]))
-            names = list(zip(opens.tolist(), closes.tolist(), strict=True))
-            names += [NAMELESS] * (len(bounds) - 1 - len(names))
-        starts = bounds[:-1]
-        ends = [b - 1 for b in bounds[1:]]
-        if closed and not data[starts[-1] - at : ends[-1] - at].strip(_BLANK):  # an empty container
-            starts, ends = starts[:-1], ends[:-1]
-        stop = take(ChildBatch(at, data, starts, ends, names))
-        at = bounds[-1]
-        if closed or stop:
-            return at, closed
-        window = min(max(window, FIRST_WINDOW) * 4, WINDOW)
-    raise CutShortError
-
-
-def lines(source: WalkSource, at: int, take: Take, *, longest: int) -> Walk[tuple[int, bool]]:
-    """The same for documents on lines of their own, from `at` on, a line's first byte. Blank lines are none.
-
-    Raises:
-        TooLongError: a line is longer than `longest` bytes.
-    """
-    window = FIRST_WINDOW
-    while at < source.size:
-        data = yield Want(at, at + window)
-        stops = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
-        ended = at + len(data) >= source.size
-        if ended and (not len(stops) or stops[-1] != len(data) - 1):
-            stops = np.append(stops, len(data))
-        if not len(stops):
-            if window > longest:
-                raise TooLongError(at)
-            window *= 2
-            continue
-        starts = np.concatenate(([0], stops[:-1] + 1))
-        short = stops - starts < _SHORT_LINE
-        kept = [n for n in range(len(stops)) if not short[n] or data[starts[n] : stops[n]].strip(_BLANK)]
-        stop = take(ChildBatch(at, data, [int(starts[n]) + at for n in kept], [int(stops[n]) + at for n in kept], None))
-        at += int(stops[-1]) + 1
-        if stop:
-            return at, at >= source.size
-        window = WINDOW
-    return at, True
+    return data[colon + 1 : end - base], colon + 1 + base, data[opening + 1 : closing]

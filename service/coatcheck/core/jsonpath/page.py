@@ -8,34 +8,39 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.jsonpath.decode import ODD
+from coatcheck.core.jsonpath.decode import ODD, BrokenError, TooDeepError, decode, span_of
 from coatcheck.core.jsonpath.evaluate import Effort
 from coatcheck.core.jsonpath.hits import (
-    HOLD,
-    HOLD_ALONE,
     Resume,
     Span,
-    ValueContainer,
+    State,
     ValueHit,
     ValuePage,
     cells_of,
     cut,
+    kind_of,
     kind_of_value,
 )
-from coatcheck.core.jsonpath.location import Location, Step, normalized
+from coatcheck.core.jsonpath.location import Location, Step, normalized, steps
 from coatcheck.core.jsonpath.plan import QueryPlan
 
 PATIENCE_SECONDS: Final = 1.0
 COUNT_ON_SECONDS: Final = 0.3
 """How long a full page's values are counted on, for `total`."""
+HOLD: Final = 4_000
+"""Characters kept of a value while there are others."""
+HOLD_ALONE: Final = 30_000
+"""Characters kept of the first value of a page, which may be the only one."""
 _LOCATE_BYTES: Final = 32 * 1024 * 1024
 """Bytes that are read again to say where values are."""
+_SMALL: Final = 4 * 1024
+"""Bytes that are read again whatever was."""
 _ROW: Final = 8
 """Characters that a row costs beside its value."""
-
-
-_SMALL: Final = 4 * 1024
-"""Bytes of an element that are kept until somebody asks where in it a value is."""
+_STUCK: Final = (
+    "One step of this path takes more work than one call may, so the answer is incomplete. Use a narrower path: fewer "
+    "`..`, no filter inside a filter, or an index in place of *."
+)
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
@@ -65,13 +70,11 @@ class PageBuilder:
         line: the element that is looked at, where that is a line of its own.
         damaged: what is no JSON and was asked for all the same.
         lost: whether the walk could not go on in what is no JSON.
-        notices: sentences for the caller.
     """
 
     def __init__(self, ask: PageRequest, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self._deadline = _Deadline(clock, ask.patience)
-        self.effort = Effort(self._deadline.passed)  # not of this tally: what was found would wait for a collector
+        self.effort = Effort(clock, ask.patience)  # not of this tally: what was found would wait for a collector
         self.start = ask.resume or Resume()
         self.found = self.start.seen
         self.hits: list[ValueHit] = []
@@ -83,78 +86,89 @@ class PageBuilder:
         self.line: int | None = None
         self.damaged: list[Step] | None = None
         self.lost = False
-        self.notices: list[str] = []
         self._chars = 0
         self._locating = _LOCATE_BYTES
-
-    def room(self, resume: Resume) -> bool:
-        """Whether the page takes another value; if not, it is noted where the next page begins."""
-        if len(self.hits) < self._ask.limit and self._chars <= self._ask.chars:
-            return True
-        if self.full_at is None:
-            self.full_at = resume
-            self._deadline.at_most(COUNT_ON_SECONDS)
-        return False
 
     @property
     def keep(self) -> int:
         """Characters to keep of the next value."""
         return HOLD if self.hits else HOLD_ALONE
 
-    def add(self, value: object, within: ValueContainer, location: Location, resume: Resume) -> None:
-        """Count a value, and keep it if there is room."""
-        if self.room(resume):
-            keep = HOLD if self.hits else HOLD_ALONE
-            fields = self._ask.fields
-            text, whole = cut(value, keep, odd=self.odd)
-            cells = cells_of(value, fields, keep, odd=self.odd) if fields else None
-            looked = None
-            if within.raw is not None and len(within.raw) > _SMALL:
-                looked = self._look(within, len(within.raw), location)
-                within = ValueContainer(within.path, None, 0)
-            self.put(ValueHit(within, location, kind_of_value(value), text, whole, resume, cells, "sound", looked))
+    def room(self, resume: Resume) -> bool:
+        """Count a value. Whether the page takes it, too; if not, it is noted where the next page begins."""
         self.found += 1
+        if len(self.hits) < self._ask.limit and self._chars <= self._ask.chars:
+            return True
+        if self.full_at is None:
+            self.full_at = resume
+            self.effort.at_most(COUNT_ON_SECONDS)
+        return False
 
-    def put(self, hit: ValueHit) -> None:
-        """Keep a value."""
+    def put(
+        self, value: object, path: list[Step], location: Location, raw: bytes | None, at: int, resume: Resume
+    ) -> None:
+        """Keep a value, which is at `location` in what is written as `raw` at `path`, from byte `at` on."""
+        inner = steps(location)
+        span = None
+        if raw is not None and (len(raw) <= _SMALL or self._locating >= len(raw)):
+            self._locating -= len(raw) if len(raw) > _SMALL else 0
+            span = span_of(raw, inner)
+        span = None if span is None else (span[0] + at, span[1] + at)
+        text, whole = cut(value, self.keep, odd=self.odd)
+        path, cells = [*path, *inner], self._cells(value)
+        self._append(ValueHit(path, kind_of_value(value), text, whole, resume, span, cells))
+
+    def put_written(self, raw: bytes, path: list[Step], span: Span, resume: Resume, *, all_there: bool = True) -> None:
+        """Keep a value that is too long or too deep to be decoded, or need not be, by its beginning.
+
+        `raw` is at least four bytes for each character to keep, or all. What is no JSON is kept as it is written, is
+        never `whole`, and is noted.
+        """
+        keep = self.keep
+        raw, decoded = raw[: 4 * keep], None
+        kind = kind_of(raw[0]) or "number"
+        state: State = "sound" if all_there else "cut"
+        if all_there and len(raw) == span[1] - span[0]:
+            try:
+                decoded = decode(raw)
+                self.odd |= decoded.odd
+            except TooDeepError:
+                decoded = None
+            except BrokenError:
+                state, self.damaged = "broken", path
+        if decoded is None or kind == "number":  # a number's text says more than a double can
+            text = raw.decode("utf-8", "replace")
+            text, whole = text[:keep], len(text) <= keep and decoded is not None
+        else:
+            text, whole = cut(decoded.value, keep, odd=self.odd)
+        cells = None if decoded is None else self._cells(decoded.value)
+        self._append(ValueHit(path, kind, text, whole, resume, span, cells, state))
+
+    def _cells(self, value: object) -> tuple[str, ...] | None:
+        fields = self._ask.fields
+        return cells_of(value, fields, self.keep, odd=self.odd) if fields else None
+
+    def _append(self, hit: ValueHit) -> None:
         self._chars += sum(map(len, hit.cells)) if hit.cells is not None else min(len(hit.text), HOLD)
         self._chars += _ROW
         self.hits.append(hit)
 
-    def _look(self, within: ValueContainer, size: int, location: Location) -> Span | None:
-        """Where a value is written; None where that is not known, or looking would take too long."""
-        if self._locating < size:
-            return None
-        self._locating -= size
-        return within.span(location)
-
     def page(self, message: str | None = None) -> ValuePage:
         """The page as it stands."""
-        following = self.full_at or self.spent_at
         only = self._ask.plan.single and self.found > 0  # a path of names and indices leads to one value at most
-        exact = self.spent_at is None and (only or not (self.cut_short or self.lost))
-        if self.full_at is None and self.spent_at is not None and not self.hits and self._stuck(self.spent_at):
-            following = None
-            self.notices.append(
-                "One step of this path takes more work than one call may, so the answer is incomplete. Use a narrower "
-                "path: fewer `..`, no filter inside a filter, or an index in place of *."
-            )
+        stuck = False
+        if self.full_at is None and self.spent_at is not None and not self.hits:
+            stuck = (self.spent_at.byte, self.spent_at.skip) == (self.start.byte, self.start.skip)
         return ValuePage(
             hits=self.hits,
             total=self.found,
-            exact=exact,
+            exact=self.spent_at is None and (only or not (self.cut_short or self.lost)),
             stopped="limit" if self.full_at is not None else "deadline" if self.spent_at is not None else "end",
-            next=following,
-            notices=[*self.notices, *self._said()],
-            partial=self.cut_short
-            or self.broken > 0
-            or self.damaged is not None
-            or (self.spent_at is not None and following is None),
+            next=None if stuck else self.full_at or self.spent_at,
+            notices=[_STUCK, *self._said()] if stuck else self._said(),
+            partial=self.cut_short or self.broken > 0 or self.damaged is not None or stuck,
             message=message,
         )
-
-    def _stuck(self, at: Resume) -> bool:
-        return (at.byte, at.skip) == (self.start.byte, self.start.skip)
 
     def _said(self) -> list[str]:
         out: list[str] = []
@@ -173,19 +187,3 @@ class PageBuilder:
         if self.odd:
             out.append(ODD)
         return out
-
-
-class _Deadline:
-    """When a call's time is over."""
-
-    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        self._clock = clock
-        self._at = clock() + seconds
-
-    def passed(self) -> bool:
-        """Whether it is."""
-        return self._clock() > self._at
-
-    def at_most(self, seconds: float) -> None:
-        """Leave no more than that."""
-        self._at = min(self._at, self._clock() + seconds)
