@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.api.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
+from coatcheck.api.http.codings import STEP, Decoder, GzipDecoder, ZstdDecoder
 from coatcheck.core.errors import CoatcheckError, Code
 
 WINDOW = 8 * 1024 * 1024

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from coatcheck.api.access import NEEDED
 from coatcheck.api.app import document
+from coatcheck.api.http.access import NEEDED
 from coatcheck.core.artifact import EVERY_SCOPE
 from tenancy.tenants import INSTANT, House
 

@@ -19,24 +19,24 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.handlers import BaseRouteHandler
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from coatcheck.api.access import let_in, path_of
-from coatcheck.api.body import content_length
-from coatcheck.api.exchange import Exchange, ResponseSender, route_of, set_route, template_of
-from coatcheck.api.headers import field
-from coatcheck.api.limits import RequestLimits
-from coatcheck.api.mcp import METHODS as MCP_METHODS
-from coatcheck.api.mcp import PATH as MCP_PATH
-from coatcheck.api.mcp import Mount, json_rpc
-from coatcheck.api.memory_budget import MemoryBudget
+from coatcheck.api.artifacts.routes import SESSIONS, USAGE
+from coatcheck.api.content.routes import serve_content
+from coatcheck.api.http.access import let_in, path_of
+from coatcheck.api.http.body import content_length
+from coatcheck.api.http.exchange import Exchange, ResponseSender, route_of, set_route, template_of
+from coatcheck.api.http.headers import field
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.api.http.memory_budget import MemoryBudget
+from coatcheck.api.http.origin_guard import admit, sane_request_id
+from coatcheck.api.http.problems import internal, render
+from coatcheck.api.http.rates import set_allowance
+from coatcheck.api.http.request_log import RequestLog
 from coatcheck.api.openapi import openapi_document
-from coatcheck.api.origin_guard import admit, sane_request_id
-from coatcheck.api.problems import internal, render
-from coatcheck.api.rates import set_allowance
-from coatcheck.api.request_log import RequestLog
 from coatcheck.api.routes import CONTENT_PATH, METRICS_PATH, ROUTES
-from coatcheck.api.routes.artifacts import SESSIONS, USAGE
-from coatcheck.api.routes.content import serve_content
 from coatcheck.api.services import RouteContext, Services
+from coatcheck.api.tools.mcp import METHODS as MCP_METHODS
+from coatcheck.api.tools.mcp import PATH as MCP_PATH
+from coatcheck.api.tools.mcp import Mount, json_rpc
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 

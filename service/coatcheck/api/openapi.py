@@ -14,21 +14,19 @@ from typing import Any, Final, cast
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 
-from coatcheck.api import (
-    context_fields,
-    decision_fields,
-    docs,
-    fields,
-    hook_fields,
-    key_fields,
-    reading_docs,
-    retention_fields,
-    search_fields,
-)
-from coatcheck.api.access import needed, path_of, template
+from coatcheck.api import parameters as fields
+from coatcheck.api import route as docs
+from coatcheck.api.context import wire as context_fields
+from coatcheck.api.hooks import wire as hook_fields
+from coatcheck.api.http.access import needed, path_of, template
+from coatcheck.api.http.problems import MEDIA_TYPE, TABLE
+from coatcheck.api.keys import wire as key_fields
 from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, SECURITY, request_schemas
-from coatcheck.api.openapi_tools import tool_schemas
-from coatcheck.api.problems import MEDIA_TYPE, TABLE
+from coatcheck.api.policies import wire as decision_fields
+from coatcheck.api.reading import docs as reading_docs
+from coatcheck.api.retention import wire as retention_fields
+from coatcheck.api.search import wire as search_fields
+from coatcheck.api.tools.schemas import tool_schemas
 from coatcheck.core.errors import Code
 
 Node = dict[str, Any]

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coatcheck.api.limits import RequestLimits
-from coatcheck.api.memory_budget import MemoryBudget
-from coatcheck.api.rates import Allowances
-from coatcheck.api.request_log import RequestLog
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.api.http.memory_budget import MemoryBudget
+from coatcheck.api.http.rates import Allowances
+from coatcheck.api.http.request_log import RequestLog
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Meter, Tracer

@@ -1,0 +1,140 @@
+"""From what a request says to what the use case is asked: checked, completed, in its words.
+
+Control characters in names, IDs, labels and URLs are refused; a title's become spaces; labels lose their repetitions.
+"""
+
+import re
+
+from msgspec import UNSET, structs
+
+from coatcheck.api.durations import seconds
+from coatcheck.api.parameters import DeclaredParameters, StoreBody
+from coatcheck.core import ids
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.parts import PartsPayload
+from coatcheck.usecases.compare import PREVIOUS
+from coatcheck.usecases.ingest_request import IngestRequest, Notice
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
+
+
+def to_ingest_request(
+    asked: DeclaredParameters, said: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
+) -> IngestRequest:
+    """The use case's words for a request.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a duration that is none; `invalid_artifact_id` for a `compare_to` that is
+            neither an ID nor `previous`.
+    """
+    if asked.compare_to is not None and asked.compare_to != PREVIOUS:
+        ids.parse(asked.compare_to)
+    return IngestRequest(
+        said=said,
+        query=asked.query,
+        ttl=UNSET if asked.ttl is UNSET else duration(asked.ttl, "ttl"),
+        idle_ttl=UNSET if asked.idle_ttl is UNSET else duration(asked.idle_ttl, "idle_ttl"),
+        pinned=asked.pin,
+        card_tokens=asked.card_tokens,
+        inline_tokens=asked.inline_tokens,
+        keep_ends=asked.oversize == "keep_ends",
+        compare_to=asked.compare_to,
+        tools=asked.tools != "none",
+        key=key,
+        notices=notices,
+    )
+
+
+def to_declared(
+    asked: DeclaredParameters, *, media_type: str | None = None, title: str | None = None, failed: bool = False
+) -> DeclaredMetadata:
+    """What the caller said, checked; `media_type` and `title` stand in where the fields are absent.
+
+    `failed`: a provider's result says that the tool failed.
+
+    Raises:
+        CoatcheckError: `invalid_request`, naming the field that holds a control character or is no media type.
+    """
+    return DeclaredMetadata(
+        media_type=checked_media_type(asked.media_type or media_type),
+        tool_name=plain(asked.tool_name, "tool_name"),
+        tool_call_id=plain(asked.tool_call_id, "tool_call_id"),
+        command=asked.command,
+        session=plain(asked.session, "session"),
+        url=plain(asked.url, "url"),
+        title=_title(asked.title or title),
+        kind=asked.kind,
+        labels=checked_labels(asked.labels),
+        failed=failed,
+    )
+
+
+def duration(value: int | str | None, name: str) -> int | None:
+    """Seconds; None means for ever."""
+    return None if value is None else seconds(value, name)
+
+
+def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels without control characters and without repetition, in the order given."""
+    for label in labels:
+        plain(label, "labels")
+    return tuple(dict.fromkeys(labels))
+
+
+def plain(value: str | None, name: str) -> str | None:
+    """A text without control characters and line separators.
+
+    Raises:
+        CoatcheckError: `invalid_request`.
+    """
+    if value is not None and (found := _CONTROL.search(value)):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"'{name}' holds a control character (U+{ord(found[0]):04X}) at position {found.start()}.",
+            field=name,
+        )
+    return value
+
+
+def _title(value: str | None) -> str | None:
+    return None if value is None else _CONTROL.sub(" ", value).strip()[:1000] or None
+
+
+def checked_media_type(value: str | None) -> str | None:
+    """A media type, or None.
+
+    Raises:
+        CoatcheckError: `invalid_request` when it is none (RFC 9110 section 8.3.1).
+    """
+    if value is None or (len(value) <= 255 and _MEDIA_TYPE.fullmatch(value)):  # noqa: PLR2004 - as documented above
+        return value
+    raise CoatcheckError(
+        Code.INVALID_REQUEST, "'media_type' must be a media type such as text/html.", field="media_type"
+    )
+
+
+def stand_in(asked: StoreBody, parted: PartsPayload) -> StoreBody:
+    """The request with what its content says of itself, where the caller said nothing.
+
+    Raises:
+        CoatcheckError: `invalid_request` when the content's call ID or tool name is out of bounds.
+    """
+    media_type = parted.media_type
+    if media_type is not None and not (len(media_type) <= 255 and _MEDIA_TYPE.fullmatch(media_type)):  # noqa: PLR2004
+        media_type = None
+    return structs.replace(
+        asked,
+        media_type=asked.media_type or media_type,
+        tool_call_id=asked.tool_call_id or _bounded(parted.tool_call_id, 512, "content's call ID"),
+        tool_name=asked.tool_name or _bounded(parted.tool_name, 256, "content's tool name"),
+        url=asked.url or _bounded(parted.url, 8192, "content's URI"),
+        title=asked.title or parted.title,
+    )
+
+
+def _bounded(value: str | None, limit: int, name: str) -> str | None:
+    if value is not None and len(value) > limit:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"The {name} is longer than {limit} characters.")
+    return value

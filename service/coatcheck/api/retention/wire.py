@@ -1,0 +1,321 @@
+"""What requests and answers about retention say: their fields, with their bounds."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coatcheck.api.keys.wire import NamespaceName
+from coatcheck.api.parameters import DURATION
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policy import MAX_BYTES
+from coatcheck.core.retention import Group, Job, JobScope, JobState, Outcome, RetentionPlan, RetentionRun, Sample
+from coatcheck.usecases.administer_retention import MOST_WAIT, Status
+from coatcheck.usecases.undo_removal import LIMIT, UndoResult
+
+Name = Annotated[str, Meta(min_length=1, max_length=1024)]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
+MAX_SEQ: Final = 2**63 - 1
+"""What the place of a row may be: databases know no larger whole numbers."""
+Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
+Limit = Annotated[int, Meta(ge=1, le=200, description="Items of a page.")]
+Cursor = Annotated[str, Meta(description="`next` of the page before.")]
+OneNamespace = Annotated[NamespaceName, Meta(description="Absent: the key's own; for a key of `*`: all of them.")]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that has a job planned."""
+
+    job: Annotated[
+        Job,
+        Meta(
+            description="`expire`, `evict` (least recently read, down to a limit), `session`, `namespace` and `lost` "
+            "(bytes found missing or damaged) remove artifacts; `sweep` and `purge` what is left of removed ones; "
+            "`storage` and `verify` compare the store with the catalogue and remove nothing."
+        ),
+    ]
+    namespace: OneNamespace | None = None
+    session: Annotated[Name, Meta(description="For `session`.")] | None = None
+    max_bytes: Annotated[Count, Meta(description="For `evict`: bytes of content that may stay.")] | None = None
+    max_artifacts: Annotated[Count, Meta(description="For `evict`: artifacts that may stay.")] | None = None
+
+    def scope(self) -> JobScope:
+        """What the job is about."""
+        return JobScope(
+            namespace=self.namespace,
+            session=self.session,
+            max_bytes=self.max_bytes,
+            max_artifacts=self.max_artifacts,
+        )
+
+
+class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that applies a plan."""
+
+    digest: Digest
+    confirm: Annotated[bool, Meta(description="That more than 20 % of the live bytes may go.")] = False
+    wait: Annotated[
+        float, Meta(ge=0, le=MOST_WAIT, description="Seconds for which the answer may wait for the end of the run.")
+    ] = 5.0
+
+
+class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that brings removed artifacts back: by their IDs, or what a run has removed."""
+
+    namespace: OneNamespace | None = None
+    artifacts: Annotated[tuple[str, ...], Meta(max_length=LIMIT, description="Their IDs.")] = ()
+    run: Annotated[Name, Meta(description="A run's ID, in the place of `artifacts`.")] | None = None
+    cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the answer before.")] = 0
+    ttl: (
+        Annotated[int | str, Meta(description=f"How long what has expired shall live, counted from now. {DURATION}")]
+        | None
+    ) = None
+
+
+class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that changes a job of the schedule; what is left out stays."""
+
+    paused: bool | UnsetType = UNSET
+    interval: Annotated[
+        int | None | UnsetType, Meta(description="Seconds between two rounds, 1 to 86,400. Null: as the settings say.")
+    ] = UNSET
+
+
+class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Query of the list of runs."""
+
+    job: Annotated[Name, Meta(description="Only runs of this job.")] | None = None
+    outcome: Annotated[Outcome, Meta(description="Only runs that stand like this.")] | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class ScopeView(Struct, frozen=True, kw_only=True):
+    """What a job is about."""
+
+    namespace: Annotated[str | None, Meta(description="Null: all of them.")]
+    session: str | None
+    max_bytes: int | None
+    max_artifacts: int | None
+
+
+class PlanView(Struct, frozen=True, kw_only=True):
+    """What a job would do."""
+
+    digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
+    job: Job
+    scope: ScopeView
+    why: Annotated[str, Meta(description="Why these and no others.")]
+    planned_at: datetime
+    valid_until: datetime
+    artifacts: int
+    bytes: Annotated[int, Meta(description="Bytes of content; for what is no artifact, stored bytes.")]
+    items: Annotated[int, Meta(description="What is no artifact: dead blobs, records, blobs to look at.")]
+    held: Annotated[int, Meta(description="Artifacts that would be in the plan, were they not held.")]
+    live_artifacts: Annotated[int, Meta(description="Artifacts there are where it would remove some.")]
+    live_bytes: int
+    share: Annotated[float, Meta(description="Of `live_bytes`; more than 0.2 needs `confirm`.")]
+    needs_confirm: bool
+    oldest_overdue_seconds: float
+    by_kind: tuple[Group, ...]
+    by_tool: Annotated[tuple[Group, ...], Meta(description="The empty name stands for none.")]
+    by_session: tuple[Group, ...]
+    by_age: tuple[Group, ...]
+    samples: Annotated[tuple[Sample, ...], Meta(description="The largest, at most 10.")]
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """What a job has done."""
+
+    id: str
+    job: str
+    scope: ScopeView
+    actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for the rounds of an hour.")]
+    key_id: str | None
+    outcome: Outcome
+    started_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    plan: Annotated[str | None, Meta(description="The plan's digest.")]
+    planned: int
+    artifacts: Annotated[int, Meta(description="Removed so far.")]
+    bytes: int
+    items: Annotated[int, Meta(description="What is no artifact: blobs swept, records forgotten, findings.")]
+    busy_seconds: float
+    oldest_overdue_seconds: float
+    detail: str
+
+
+class RunsView(Struct, frozen=True, kw_only=True):
+    """A page of runs, the latest first."""
+
+    items: tuple[RunView, ...]
+    next: str | None
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job of the schedule."""
+
+    name: str
+    paused: bool
+    interval: Annotated[int | None, Meta(description="Seconds; null: as the settings say.")]
+    changed_by: str | None
+    changed_at: datetime | None
+    last_at: Annotated[datetime | None, Meta(description="When it ran last, to the minute.")]
+    last_outcome: str | None
+    last_detail: str | None
+
+
+class StatusView(Struct, frozen=True, kw_only=True):
+    """How retention stands."""
+
+    at: datetime
+    expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
+    oldest_overdue_seconds: float
+    dead_blobs: int
+    dead_bytes: int
+    artifacts: int | None
+    stored_bytes: int | None
+    jobs: tuple[JobView, ...]
+    running: tuple[RunView, ...]
+
+
+class FailureView(Struct, frozen=True, kw_only=True):
+    """An artifact that could not be brought back."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class UndoneView(Struct, frozen=True, kw_only=True):
+    """What an undo did."""
+
+    restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
+    there: Annotated[tuple[str, ...], Meta(description="That were there already.")]
+    failed: tuple[FailureView, ...]
+    next: Annotated[int | None, Meta(description="Where to go on with the run; null: that was all of it.")]
+
+
+def plan_view(plan: RetentionPlan) -> PlanView:
+    """A plan."""
+    return PlanView(
+        digest=plan.digest,
+        job=plan.job,
+        scope=scope_view(plan.scope),
+        why=plan.why,
+        planned_at=plan.moment,
+        valid_until=plan.until,
+        artifacts=plan.artifacts,
+        bytes=plan.bytes,
+        items=plan.items,
+        held=plan.held,
+        live_artifacts=plan.live_artifacts,
+        live_bytes=plan.live_bytes,
+        share=round(plan.share, 4),
+        needs_confirm=plan.needs_confirm,
+        oldest_overdue_seconds=round(plan.oldest_overdue, 3),
+        by_kind=plan.by_kind,
+        by_tool=plan.by_tool,
+        by_session=plan.by_session,
+        by_age=plan.by_age,
+        samples=plan.samples,
+    )
+
+
+def scope_view(scope: JobScope) -> ScopeView:
+    """A scope."""
+    return ScopeView(
+        namespace=scope.namespace,
+        session=scope.session,
+        max_bytes=scope.max_bytes,
+        max_artifacts=scope.max_artifacts,
+    )
+
+
+def run_view(run: RetentionRun) -> RunView:
+    """A run."""
+    return RunView(
+        id=run.id,
+        job=run.job,
+        scope=scope_view(run.scope),
+        actor=run.actor,
+        key_id=run.key_id,
+        outcome=run.outcome,
+        started_at=run.started_at,
+        updated_at=run.updated_at,
+        finished_at=run.finished_at,
+        plan=run.plan_digest,
+        planned=run.planned,
+        artifacts=run.artifacts,
+        bytes=run.bytes,
+        items=run.items,
+        busy_seconds=run.busy_seconds,
+        oldest_overdue_seconds=run.oldest_overdue,
+        detail=run.detail,
+    )
+
+
+def runs_view(found: list[RetentionRun], limit: int) -> RunsView:
+    """A page of runs."""
+    last = found[-1] if len(found) == limit else None
+    cursor = None if last is None else _cursor(last.started_at, last.id)
+    return RunsView(items=tuple(map(run_view, found)), next=cursor)
+
+
+def _cursor(moment: datetime, run_id: str) -> str:
+    microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
+    return base64.urlsafe_b64encode(msgspec.json.encode([microseconds, run_id])).decode().rstrip("=")
+
+
+def read_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """Start and ID of the run to go on behind.
+
+    Raises:
+        CoatcheckError: `invalid_cursor`.
+    """
+    if text is None:
+        return None
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, str])
+        return _EPOCH + timedelta(microseconds=microseconds), run_id
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, "The cursor is none of this list. Begin again without one."
+        ) from error
+
+
+def job_view(state: JobState) -> JobView:
+    """A job of the schedule."""
+    return JobView(**{name: getattr(state, name) for name in JobState.__struct_fields__})
+
+
+def status_view(status: Status) -> StatusView:
+    """How retention stands."""
+    overdue = status.overdue
+    late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
+    return StatusView(
+        at=status.at,
+        expired=overdue.expired,
+        oldest_overdue_seconds=round(max(0.0, late), 3),
+        dead_blobs=overdue.dead,
+        dead_bytes=overdue.dead_bytes,
+        artifacts=overdue.artifacts,
+        stored_bytes=overdue.stored_bytes,
+        jobs=tuple(map(job_view, status.jobs)),
+        running=tuple(map(run_view, status.running)),
+    )
+
+
+def undone_view(undone: UndoResult, following: int | None) -> UndoneView:
+    """What an undo did."""
+    return UndoneView(
+        restored=undone.restored,
+        there=undone.there,
+        failed=tuple(FailureView(id=each.id, code=each.code, detail=each.detail) for each in undone.failed),
+        next=following,
+    )

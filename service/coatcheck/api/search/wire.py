@@ -1,0 +1,109 @@
+"""What requests about web searches say: a response with its limits, and quotations to check."""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from coatcheck.api.parameters import CallId, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
+from coatcheck.core.ids import SECTION_LENGTH
+from coatcheck.core.search import limits
+from coatcheck.core.search.verify import QUOTE_CHARS
+from coatcheck.core.window import Extent, LineExtent
+from coatcheck.usecases.verify_citations import MOST
+
+_SHOWN: Final = limits.Limits()
+
+
+class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/search-results`."""
+
+    response: Annotated[
+        Raw,
+        Meta(
+            description="The provider's response body as it came: JSON, or a string with its text. Kept byte for byte, "
+            "a string as the text that it holds."
+        ),
+    ]
+    query: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4000,
+                description="What was searched for; windows and order follow it. Absent: what the provider repeats.",
+                examples=["how do tides form"],
+            ),
+        ]
+        | None
+    ) = None
+    session: Session | None = None
+    tool_name: ToolName | None = None
+    tool_call_id: CallId | None = None
+    url: Url | None = None
+    labels: Labels = ()
+    max_results: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.MOST_RESULTS,
+            description="Results whose text is shown; the others are listed by title and address.",
+        ),
+    ] = _SHOWN.max_results
+    max_tokens_per_result: Annotated[
+        int,
+        Meta(
+            ge=limits.LEAST_PER_RESULT,
+            le=limits.MOST_PER_RESULT,
+            description="Most tokens of one result with the line above it.",
+        ),
+    ] = _SHOWN.max_tokens_per_result
+    max_total_tokens: Annotated[
+        int, Meta(ge=limits.LEAST_IN_ALL, le=limits.MOST_IN_ALL, description="Most tokens of `text`.")
+    ] = _SHOWN.max_total_tokens
+    format: Annotated[
+        Literal["text", "anthropic", "openai"],
+        Meta(
+            description="Of `content`: `anthropic` gives `search_result` blocks that can be cited, the others a text."
+        ),
+    ] = "text"
+    across_session: Annotated[
+        bool, Meta(description="Do not show again what the session has already from earlier searches.")
+    ] = True
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin = False
+
+
+_Citation = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=SECTION_LENGTH + 64,
+        description="What is cited: a section, or an artifact's ID.",
+        examples=["art_482913077564201876#r1"],
+    ),
+]
+
+
+class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A part of a text view, as answers give it. Bytes count, or else characters; the other members are passed over."""
+
+    bytes: Extent | None = None
+    chars: Extent | None = None
+    lines: LineExtent | None = None
+    tokens: Extent | None = None
+
+
+class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """One quotation of `POST /v1/citations/verify`."""
+
+    quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as they are quoted.")]
+    citation: _Citation | None = None
+    range: RangeAsk | None = None
+
+
+class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
+
+    quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MOST)]
+    citation: Annotated[_Citation | None, Meta(description="What is cited where a quotation does not say it.")] = None
