@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coatcheck.api.http.json_body import decode
-from coatcheck.api.parameters import StoreBody
+from coatcheck.api.ingest.wire import StoreBody
 from coatcheck.core.errors import CoatcheckError, Code
 
 

@@ -1,67 +1,39 @@
-"""What requests say: the fields of every route, with their bounds, as the OpenAPI document shows them.
+"""What parameters of requests are: one type each, with its bounds, as the OpenAPI document shows them.
 
 Names, IDs, labels and URLs may hold any text but control characters, which have no business in them and would be
 reflected into logs and terminals; a title's control characters become spaces, because titles come from pages. What
 reads like a path (`../`) or runs right to left is data like any other: nothing here becomes a path or a header.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Meta
 
 from coatcheck.api.durations import MAX_SECONDS
-from coatcheck.core.artifact import COMMAND_CHARS, Kind
-from coatcheck.core.fulltext import MAX_QUERY_CHARS
+from coatcheck.core.artifact import COMMAND_CHARS
 from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
-from coatcheck.core.jsonpath.parse import PATH_LIMIT
-from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
-from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
-from coatcheck.core.window import Unit
-from coatcheck.usecases.json_path import MAX_FIELDS
-from coatcheck.usecases.json_path import MAX_LIMIT as JSON_MAX_LIMIT
-from coatcheck.usecases.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
-from coatcheck.usecases.passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
-from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_TOKENS
-from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
+from coatcheck.core.policy import MAX_VALUE
+from coatcheck.usecases.keys import MAX_PAGE
+from coatcheck.usecases.read_bounds import MAX_TOKENS
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
-"""Documented for callers; `offers.plain` enforces it with a better sentence."""
-
+"""Documented for callers; `checks.plain` enforces it with a better sentence."""
 DURATION = "Whole seconds (1 to 315360000), or text with a unit such as `30m`, `12h`, `7d`, `4w`, or `forever`"
+
+
+def _plain(most: int, description: str, example: str) -> Meta:
+    """Text of 1 to so many characters without control characters."""
+    return Meta(min_length=1, max_length=most, description=description, examples=[example], extra_json_schema=PLAIN)
+
 
 MediaType = Annotated[
     str, Meta(min_length=3, max_length=255, description="Media type of the payload.", examples=["text/html"])
 ]
-ToolName = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=256,
-        description="Tool that produced the payload.",
-        examples=["bash"],
-        extra_json_schema=PLAIN,
-    ),
-]
+ToolName = Annotated[str, _plain(256, "Tool that produced the payload.", "bash")]
 CallId = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=512,
-        description="ID of the tool call that the payload answers; part of the artifact's identity.",
-        examples=["call_8f2a"],
-        extra_json_schema=PLAIN,
-    ),
+    str, _plain(512, "ID of the tool call that the payload answers; part of the artifact's identity.", "call_8f2a")
 ]
-Session = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=256,
-        description="Conversation, run or thread; part of the artifact's identity.",
-        examples=["run-42"],
-        extra_json_schema=PLAIN,
-    ),
-]
+Session = Annotated[str, _plain(256, "Conversation, run or thread; part of the artifact's identity.", "run-42")]
 Command = Annotated[
     str,
     Meta(
@@ -86,16 +58,7 @@ Tools = Annotated[
     Literal["read_artifact", "none"],
     Meta(description="Which tool the model has: with `none` the card names no call to read on with."),
 ]
-Url = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=8192,
-        description="Where the payload came from.",
-        examples=["https://example.org/page"],
-        extra_json_schema=PLAIN,
-    ),
-]
+Url = Annotated[str, _plain(8192, "Where the payload came from.", "https://example.org/page")]
 Title = Annotated[
     str, Meta(min_length=1, max_length=1000, description="Title of the payload; control characters become spaces.")
 ]
@@ -139,85 +102,6 @@ Oversize = Annotated[
     Literal["reject", "keep_ends"],
     Meta(description="A payload over the limit is refused, or its head and tail are kept and the middle is counted."),
 ]
-
-
-class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What may be said about a payload; also the query parameters of the raw route and the fields of a form."""
-
-    media_type: MediaType | None = None
-    tool_name: ToolName | None = None
-    tool_call_id: CallId | None = None
-    command: Command | None = None
-    session: Session | None = None
-    url: Url | None = None
-    title: Title | None = None
-    kind: Annotated[Kind, Meta(description="What the payload is, where the caller knows better.")] | None = None
-    labels: Labels = ()
-    query: Query | None = None
-    ttl: Ttl | UnsetType = UNSET
-    idle_ttl: IdleTtl | UnsetType = UNSET
-    pin: Pin = False
-    card_tokens: CardTokens | None = None
-    inline_tokens: InlineTokens | None = None
-    oversize: Oversize = "reject"
-    compare_to: CompareTo | None = None
-    tools: Tools = "read_artifact"
-
-
-class RawQuery(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The query parameters of `POST /v1/artifacts/raw`."""
-
-
-class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of `POST /v1/artifacts`."""
-
-    content: str | list[Any] | dict[str, Any]
-
-
-class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
-
-    ttl: Ttl | UnsetType = UNSET
-    idle_ttl: IdleTtl | UnsetType = UNSET
-    pin: Pin | UnsetType = UNSET
-    labels: Labels | UnsetType = UNSET
-
-
-Telling = Annotated[
-    str,
-    Meta(
-        max_length=MAX_QUERY_CHARS,
-        description="Only artifacts that say all of these words: in title, URL, tool name, command, labels, or "
-        "the text of the payload, of which the first and the last 256 KiB count. Case, accents and endings do not "
-        "matter; words of Chinese, Japanese, Korean and Thai need no blanks; of identifiers and paths, parts are found "
-        "too. Words such as `the` and `what` are left out where there are others. There are no operators: quotes, `OR` "
-        "and `*` mean nothing.",
-        examples=["ConnectionResetError payments"],
-    ),
-]
-
-
-class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
-
-    session: Session | None = None
-    kind: Annotated[Kind, Meta(description="Only this kind.")] | None = None
-    tool_name: ToolName | None = None
-    url: Url | None = None
-    label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
-    q: Telling | None = None
-    cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the page before.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200, description="Artifacts on a page.")] = 50
-
-
-class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
-
-    tokens: CardTokens | None = None
-    query: Query | None = None
-    tools: Tools = "read_artifact"
-
-
 View = Annotated[
     Literal["raw", "text"],
     Meta(
@@ -237,195 +121,33 @@ Section = Annotated[
         examples=["r3"],
     ),
 ]
-MaxTokens = Annotated[
-    int,
-    Meta(ge=1, le=MAX_TOKENS, description="Most tokens of `text`; 30,000 characters are the limit in any case."),
+
+
+def text_budget(least: int) -> Meta:
+    """The bounds of a budget of `text` that is at least so many tokens."""
+    return Meta(ge=least, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case.")
+
+
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Items of a page.")]
+Cursor = Annotated[str, Meta(description="`next` of the page before.")]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
+MAX_SEQ: Final = 2**63 - 1
+"""What the place of a row may be: databases know no larger whole numbers."""
+NamespaceName = Annotated[
+    str,
+    Meta(
+        pattern="^[a-z0-9][a-z0-9_-]{0,62}$",
+        description="A namespace's name: 1 to 63 lower-case letters, digits, `-` and `_`.",
+        examples=["team-a"],
+    ),
 ]
-
-
-class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/read`."""
-
-    unit: Annotated[Unit, Meta(description="What offset and limit count; lines when absent.")] | None = None
-    offset: Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, the others from 0.")] | None = (
-        None
-    )
-    limit: Annotated[int, Meta(ge=1, description="How many; absent: as much as the budget holds.")] | None = None
-    section: Section | None = None
-    view: View | None = None
-    cursor: (
-        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the answer before.")] | None
-    ) = None
-    max_tokens: MaxTokens = DEFAULT_TOKENS
-
-
-class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/search`."""
-
-    pattern: Annotated[
-        str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
-    ]
-    literal: Annotated[bool, Meta(description="The pattern is text, not an expression.")] = False
-    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
-    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines shown around a match.")] = 2
-    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the answer before.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Most matches to show.")] = DEFAULT_LIMIT
-    section: Section | None = None
-    view: View | None = None
-    max_tokens: Annotated[
-        int,
-        Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case."),
-    ] = DEFAULT_TOKENS
-
-
-class PassagesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/windows`."""
-
-    query: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=4000,
-            description="What is looked for, in words of any language; names, paths and error codes work as they are.",
-            examples=["why did the build fail"],
-        ),
-    ]
-    section: Section | None = None
-    view: View | None = None
-    max_tokens: Annotated[
-        int,
-        Meta(
-            ge=PASSAGES_MIN_TOKENS,
-            le=MAX_TOKENS,
-            description="Most tokens of `text`; at most 30,000 characters in any case.",
-        ),
-    ] = DEFAULT_TOKENS
-
-
-class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/json`."""
-
-    path: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=PATH_LIMIT,
-            description="JSONPath (RFC 9535), or a JSON Pointer (RFC 6901) such as `/items/0/id`.",
-            examples=["$.items[?@.status=='failed'].id"],
-        ),
-    ]
-    fields: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=1000,
-                description=(
-                    f"Members to which objects are reduced, at most {MAX_FIELDS}, joined with commas; `a.b` is a "
-                    "member inside a member. Each object becomes a row of these."
-                ),
-                examples=["id,name"],
-            ),
-        ]
-        | None
-    ) = None
-    limit: (
-        Annotated[int, Meta(ge=1, le=JSON_MAX_LIMIT, description="Most values; absent: as many as the budget holds.")]
-        | None
-    ) = None
-    cursor: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=512,
-                description="`next` of the answer before, with the same path and fields.",
-            ),
-        ]
-        | None
-    ) = None
-    max_tokens: Annotated[
-        int,
-        Meta(
-            ge=JSON_MIN_TOKENS,
-            le=MAX_TOKENS,
-            description="Most tokens of `text`; at most 30,000 characters in any case.",
-        ),
-    ] = DEFAULT_TOKENS
-
-
-class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
-
-    section: Section | None = None
-    view: View | None = None
-
-
-class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/artifacts/{artifact_id}/outline`."""
-
-    section: Section | None = None
-    offset: Annotated[int, Meta(ge=0, description="Entries to pass over; `next` of the answer before.")] = 0
-    limit: (
-        Annotated[
-            int, Meta(ge=1, le=OUTLINE_MAX_LIMIT, description="Most entries; absent: as many as the budget holds.")
-        ]
-        | None
-    ) = None
-    max_tokens: Annotated[
-        int,
-        Meta(
-            ge=OUTLINE_MIN_TOKENS,
-            le=MAX_TOKENS,
-            description="Most tokens of `text`; at most 30,000 characters in any case.",
-        ),
-    ] = DEFAULT_TOKENS
-
-
-class EmptyQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A route without query parameters."""
-
-
-class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body of `POST /v1/artifacts:batch`. Items are read one by one, so that each can fail on its own."""
-
-    items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
-
-
-ToolFormat = Annotated[
-    Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"],
-    Meta(description="Whose declarations.", examples=["anthropic"]),
+Namespace = Annotated[NamespaceName, Meta(description="The namespace that it is about; absent: the key's own.")]
+OneNamespace = Annotated[NamespaceName, Meta(description="Absent: the key's own; for a key of `*`: all of them.")]
+AnyNamespace = Annotated[
+    str,
+    Meta(
+        pattern="^([a-z0-9][a-z0-9_-]{0,62}|\\*)$",
+        description="The namespace that it is about; absent: the presented key's own.",
+        examples=["team-a"],
+    ),
 ]
-ResultFormat = Annotated[
-    Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"],
-    Meta(description="What a result looks like; recognised by the call when it is not given.", examples=["anthropic"]),
-]
-
-
-class ToolsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `GET /v1/tools`."""
-
-    format: ToolFormat = "json-schema"
-    strict: Annotated[
-        bool, Meta(description="The variant for strict mode, where the provider has one: every property required.")
-    ] = False
-    listing: Annotated[
-        bool, Meta(description="With `list_artifacts`, which MCP always has. Each tool costs tokens in every request.")
-    ] = False
-
-
-class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The query parameters of `POST /v1/tools/call`."""
-
-    format: ResultFormat | None = None
-    max_tokens: (
-        Annotated[
-            int,
-            Meta(
-                ge=800,
-                le=MAX_TOKENS,
-                description="Most tokens of one answer (4,000), which has 30,000 characters at most.",
-            ),
-        ]
-        | None
-    ) = None

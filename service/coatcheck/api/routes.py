@@ -1,116 +1,40 @@
-"""The routes: one file per resource; each handler parses, calls one use case, renders."""
+"""All routes of the service: those that the resources declare. A new resource is added here, a new route is not."""
 
 from typing import Final
 
-from litestar.handlers import HTTPRouteHandler
+from coatcheck.api.artifacts import routes as artifacts
+from coatcheck.api.audit import routes as audit
+from coatcheck.api.content import routes as content
+from coatcheck.api.context import routes as context
+from coatcheck.api.holds import routes as holds
+from coatcheck.api.hooks import routes as hooks
+from coatcheck.api.ingest import routes as ingest
+from coatcheck.api.keys import routes as keys
+from coatcheck.api.namespaces import routes as namespaces
+from coatcheck.api.policies import routes as policies
+from coatcheck.api.reading import routes as reading
+from coatcheck.api.retention import routes as retention
+from coatcheck.api.route import Route, routes_of
+from coatcheck.api.search import routes as search
+from coatcheck.api.service import routes as service
+from coatcheck.api.sessions import routes as sessions
+from coatcheck.api.tools import routes as tools
 
-from coatcheck.api.artifacts.routes import (
-    delete_artifact,
-    delete_session,
-    get_artifact,
-    get_card,
-    list_artifacts,
-    patch_artifact,
+ROUTES: Final[list[Route]] = routes_of(
+    ingest,
+    artifacts,
+    reading,
+    content,
+    sessions,
+    search,
+    context,
+    hooks,
+    tools,
+    keys,
+    namespaces,
+    policies,
+    holds,
+    retention,
+    audit,
+    service,
 )
-from coatcheck.api.context.routes import compact_context, get_session_usage, measure_context
-from coatcheck.api.hooks.routes import claude_code_hook
-from coatcheck.api.http.origin_guard import METRICS_PATH
-from coatcheck.api.ingest.routes import store, store_batch, store_raw
-from coatcheck.api.keys.routes import (
-    create_key,
-    create_namespace,
-    list_keys,
-    list_namespaces,
-    revoke_key,
-    update_namespace,
-)
-from coatcheck.api.policies.routes import (
-    delete_namespace,
-    explain_policies,
-    list_holds,
-    list_policies,
-    list_usage,
-    place_hold,
-    release_hold,
-    remove_policy,
-    set_policy,
-    show_policy,
-)
-from coatcheck.api.reading.json import read_json
-from coatcheck.api.reading.passages import find_passages
-from coatcheck.api.reading.routes import outline_artifact, read_artifact, search_artifact
-from coatcheck.api.retention.routes import (
-    apply_retention,
-    audit_head,
-    change_job,
-    get_run,
-    list_audit,
-    list_runs,
-    plan_retention,
-    retention_status,
-    undo_removal,
-    verify_audit,
-)
-from coatcheck.api.search.routes import budget_search_results, verify_citations
-from coatcheck.api.service.document import openapi_json
-from coatcheck.api.service.metrics import metrics
-from coatcheck.api.service.routes import live, ready
-from coatcheck.api.tools.routes import call_tool, get_tools
-
-__all__ = ["CONTENT_PATH", "METRICS_PATH", "ROUTES"]
-
-ROUTES: Final[list[HTTPRouteHandler]] = [
-    store,
-    store_raw,
-    store_batch,
-    list_artifacts,
-    get_artifact,
-    patch_artifact,
-    delete_artifact,
-    get_card,
-    read_artifact,
-    search_artifact,
-    find_passages,
-    read_json,
-    outline_artifact,
-    delete_session,
-    budget_search_results,
-    verify_citations,
-    compact_context,
-    measure_context,
-    get_session_usage,
-    claude_code_hook,
-    get_tools,
-    call_tool,
-    list_keys,
-    create_key,
-    revoke_key,
-    list_namespaces,
-    create_namespace,
-    update_namespace,
-    delete_namespace,
-    list_policies,
-    show_policy,
-    explain_policies,
-    set_policy,
-    remove_policy,
-    list_holds,
-    place_hold,
-    release_hold,
-    list_usage,
-    plan_retention,
-    apply_retention,
-    undo_removal,
-    list_runs,
-    get_run,
-    retention_status,
-    change_job,
-    list_audit,
-    verify_audit,
-    audit_head,
-    live,
-    ready,
-    metrics,
-    openapi_json,
-]
-CONTENT_PATH: Final = "/v1/artifacts/{artifact_id}/content"

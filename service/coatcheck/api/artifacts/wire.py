@@ -1,56 +1,63 @@
-"""What answers say: the wire shapes of receipts, artifacts, cards and lists, and how they are made from values.
+"""What requests about artifacts say, and what answers say of them.
 
 Times are RFC 3339 in UTC; digests are hexadecimal; what is unknown is null, not missing.
 """
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
-import msgspec
-from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from coatcheck.api.parameters import CardTokens, IdleTtl, Label, Labels, Pin, Query, Session, ToolName, Tools, Ttl, Url
+from coatcheck.api.views import Id, Text, TextTokens, copy_fields
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
-from coatcheck.usecases.describe import Described
-from coatcheck.usecases.ingest_request import Notice, Receipt
-from coatcheck.usecases.verify_citations import Checked
+from coatcheck.core.fulltext import MAX_QUERY_CHARS
 
-Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=["art_482913077564201876"])]
-TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_base.", examples=[312])]
-Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
+Telling = Annotated[
+    str,
+    Meta(
+        max_length=MAX_QUERY_CHARS,
+        description="Only artifacts that say all of these words: in title, URL, tool name, command, labels, or "
+        "the text of the payload, of which the first and the last 256 KiB count. Case, accents and endings do not "
+        "matter; words of Chinese, Japanese, Korean and Thai need no blanks; of identifiers and paths, parts are found "
+        "too. Words such as `the` and `what` are left out where there are others. There are no operators: quotes, `OR` "
+        "and `*` mean nothing.",
+        examples=["ConnectionResetError payments"],
+    ),
+]
 
 
-class Warned(Struct, frozen=True):
-    """Something to know although the request succeeded."""
+class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
 
-    code: Annotated[str, Meta(description="Permanent name.", examples=["lone_surrogates_replaced"])]
-    message: Annotated[str, Meta(description="A sentence.")]
+    session: Session | None = None
+    kind: Annotated[Kind, Meta(description="Only this kind.")] | None = None
+    tool_name: ToolName | None = None
+    url: Url | None = None
+    label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
+    q: Telling | None = None
+    cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the page before.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Artifacts on a page.")] = 50
 
 
-class ReceiptView(Struct, frozen=True, kw_only=True):
-    """What an ingest answers."""
+class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
 
-    id: Id
-    stored: Annotated[
-        bool,
-        Meta(
-            description="Whether the payload is durable and can be read again under this ID. If not, `warnings` says "
-            "why: `storage_unavailable`, `storage_full` or `overloaded`; it may be stored a little later, from memory."
-        ),
-    ]
-    expires_at: Annotated[
-        datetime | None,
-        Meta(
-            description="The moment from which it answers `gone`, policies of the administrator considered. Null: kept "
-            "for ever, pinned, or not stored."
-        ),
-    ]
-    inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
-    text: Text
-    tokens: TextTokens
-    card: Card
-    warnings: tuple[Warned, ...] = ()
+    tokens: CardTokens | None = None
+    query: Query | None = None
+    tools: Tools = "read_artifact"
+
+
+class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
+
+    EXAMPLES: ClassVar = [{"ttl": "7d", "pin": True}]
+
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin | UnsetType = UNSET
+    labels: Labels | UnsetType = UNSET
 
 
 class TokensView(Struct, frozen=True):
@@ -135,119 +142,20 @@ class ListView(Struct, frozen=True, omit_defaults=True):
     ] = False
 
 
-class DeletedView(Struct, frozen=True):
-    """What deleting a session did."""
-
-    deleted: Annotated[int, Meta(ge=0, description="Artifacts that were live and are now gone.")]
-
-
-class HealthView(Struct, frozen=True):
-    """That the service lives, or is ready."""
-
-    status: Annotated[str, Meta(examples=["ready"])]
-
-
-class BatchItem(Struct, frozen=True, omit_defaults=True):
-    """The answer to one item of a batch: a receipt or a problem."""
-
-    status: Annotated[int, Meta(ge=200, le=599, description="What a request for this item alone would have answered.")]
-    receipt: ReceiptView | UnsetType = UNSET
-    problem: dict[str, Any] | UnsetType = UNSET
-
-
-class BatchView(Struct, frozen=True):
-    """What a batch answers."""
-
-    results: tuple[BatchItem, ...]
-
-
-class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to one quotation: what was found, or a problem."""
-
-    checked: Checked | UnsetType = UNSET
-    problem: dict[str, Any] | UnsetType = UNSET
-
-
-class VerifiedView(Struct, frozen=True):
-    """What became of quotations, in the order given."""
-
-    results: tuple[QuotationView, ...]
-
-
-class ToolsView(Struct, frozen=True):
-    """Tools as a provider wants them declared."""
-
-    tools: Annotated[tuple[dict[str, Any], ...], Meta(description="Exactly what to put into the `tools` of a request.")]
-
-
-class OpenApi(Struct, frozen=True):
-    """An OpenAPI document (for its own schema see the OpenAPI specification)."""
-
-    openapi: Annotated[str, Meta(examples=["3.1.1"])]
-
-
-def answer(view: Struct, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
-    """A JSON response."""
-    return Response(
-        content=msgspec.json.encode(view), status_code=status, media_type="application/json", headers=headers
-    )
-
-
-def receipt_view(receipt: Receipt) -> ReceiptView:
-    """An ingest's answer as callers see it."""
-    return ReceiptView(
-        id=receipt.id,
-        stored=receipt.stored,
-        expires_at=receipt.expires_at,
-        inline=receipt.inline,
-        text=receipt.text,
-        tokens=receipt.tokens,
-        card=receipt.card,
-        warnings=tuple(_warned(notice) for notice in receipt.warnings),
-    )
-
-
-def _warned(notice: Notice) -> Warned:
-    return Warned(notice.code, notice.message)
-
-
-def described_view(described: Described) -> DescribedView:
-    """An artifact and its card as callers see them."""
-    return DescribedView(
-        artifact=artifact_view(described.artifact),
-        text=described.text,
-        tokens=described.tokens,
-        card=described.card,
-    )
-
-
 def artifact_view(artifact: Artifact) -> ArtifactView:
-    """An artifact as callers see it; what was recognised stands in for what was not said."""
+    """An artifact as callers see it; what was recognised stands in for what was not declared."""
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
-    return ArtifactView(
-        id=artifact.id,
+    tokens = copy_fields(TokensView, measure.tokens)
+    size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)
+    return copy_fields(
+        ArtifactView,
+        artifact,
+        said,
         kind=facts.kind,
         media_type=said.media_type or facts.media_type,
-        tool_name=said.tool_name,
-        tool_call_id=said.tool_call_id,
-        command=said.command,
-        session=said.session,
         url=said.url or facts.url,
         title=said.title or facts.title,
-        labels=said.labels,
-        compared_to=said.compared_to,
-        size=SizeView(
-            bytes=measure.size,
-            chars=measure.chars,
-            lines=measure.lines,
-            tokens=TokensView(measure.tokens.count, measure.tokens.exact, measure.tokens.encoding),
-            dropped_bytes=measure.dropped,
-        ),
+        size=size,
         utf8=measure.utf8,
         sha256=measure.sha256.hex(),
-        created_at=artifact.created_at,
-        expires_at=artifact.expires_at,
-        ttl=artifact.ttl,
-        idle_ttl=artifact.idle_ttl,
-        pinned=artifact.pinned,
     )

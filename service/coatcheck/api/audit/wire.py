@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from coatcheck.api.retention.wire import MAX_SEQ, Limit, Name, OneNamespace
+from coatcheck.api.parameters import MAX_SEQ, Limit, Name, OneNamespace
 from coatcheck.core import ids
 from coatcheck.core.audit import Head, SealedAuditLine, unpack_numbers
 from coatcheck.usecases.audit_log import AuditVerification

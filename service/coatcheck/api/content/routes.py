@@ -1,40 +1,111 @@
-"""The bytes themselves: a raw ASGI handler, called before Litestar, because ranges are the hottest path.
+"""An artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
 
-Its route is not in Litestar's table: the router of 2.25 fails on a raw handler with a path parameter.
+Their routes are not in Litestar's table: the router of 2.25 fails on a raw handler with a path parameter.
 """
 
-from typing import cast
+from typing import Final, cast
 
 from litestar.types import HTTPScope, Receive, Send
+from msgspec import Struct
 
-from coatcheck.api.content import send as content_route
+from coatcheck.api.content import send as asgi
 from coatcheck.api.content.representation import representation
-from coatcheck.api.content.send import request_fields, respond, send_response
+from coatcheck.api.content.response import request_fields, respond
+from coatcheck.api.http.access import READ
 from coatcheck.api.http.problems import render
 from coatcheck.api.http.query import read_query
 from coatcheck.api.http.request_parts import caller, cited
-from coatcheck.api.parameters import ContentQuery
+from coatcheck.api.parameters import Section, View
+from coatcheck.api.route import ONE, Answer, route
 from coatcheck.api.services import Services
+from coatcheck.core.errors import Code
 
-_OURS = frozenset({"content-type", "content-length", "cache-control"})
+_OURS: Final = frozenset({"content-type", "content-length", "cache-control"})
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+_UNCHANGED: Final = Answer("The caller has it already.", headers=("ETag",))
 
 
-async def serve_content(
+class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
+
+    section: Section | None = None
+    view: View | None = None
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/content",
+    raw=True,
+    scope=READ,
+    tag="Reading",
+    query=ContentQuery,
+    headers=("Range", "If-Range", *_CONDITIONS),
+    answers={
+        200: Answer(
+            "All of it.", media=("application/octet-stream",), headers=("ETag", "Accept-Ranges", "Repr-Digest")
+        ),
+        206: Answer(
+            "The ranges that were asked for; several come as multipart/byteranges.",
+            media=("application/octet-stream", "multipart/byteranges"),
+            headers=("ETag", "Content-Range"),
+        ),
+        304: _UNCHANGED,
+    },
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.PRECONDITION_FAILED,
+        Code.RANGE_NOT_SATISFIABLE,
+        Code.INTEGRITY,
+    ),
+)
+async def get_content(
     services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
 ) -> None:
-    """Answer GET or HEAD of an artifact's bytes.
+    """Fetch the bytes.
+
+    The payload, with ranges and conditions as RFC 9110 has them; with `view=text` its text view, with `section` a part
+    of that, each with an entity tag of its own. Served inert: as an attachment, not to be sniffed, sandboxed.
+    """
+    await _serve(services, artifact_id, request_id, scope, receive, send)
+
+
+@route(
+    "HEAD /v1/artifacts/{artifact_id}/content",
+    raw=True,
+    scope=READ,
+    tag="Reading",
+    query=ContentQuery,
+    headers=_CONDITIONS,
+    answers={200: Answer("It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")), 304: _UNCHANGED},
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
+async def head_content(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Ask about the bytes.
+
+    The header fields of `getContent` without a Range, and no body.
+    """
+    await _serve(services, artifact_id, request_id, scope, receive, send)
+
+
+async def _serve(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Answer GET or HEAD.
 
     Raises:
         CoatcheckError: before the response has begun: what finding, opening and reading raise.
     """
-    asked = read_query(scope, ContentQuery)
-    number, section = cited(artifact_id, asked.section)
-    reading = await services.open_view(caller(scope), number, view=asked.view, section=section)
+    query = read_query(scope, ContentQuery)
+    number, section = cited(artifact_id, query.section)
+    reading = await services.open_view(caller(scope), number, view=query.view, section=section)
     fields = request_fields(list(scope["headers"]))
     method = str(scope["method"])
     response = respond(representation(reading), method, fields, services.clock.now())
     if response.error is None:
-        await send_response(response, cast("content_route.Receive", receive), cast("content_route.Send", send))
+        await asgi.send_response(response, cast("asgi.Receive", receive), cast("asgi.Send", send))
         return
     problem = render(response.error, request_id)
     kept = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]

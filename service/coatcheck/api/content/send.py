@@ -1,16 +1,14 @@
 """Send an artifact's bytes over ASGI, block by block.
 
-It begins no response before its first bytes are at hand, and stops reading the payload when the client has gone. What
-to send is decided in `content_response`, whose names a raw handler needs are offered here as well.
+It begins no response before its first bytes are at hand, and stops reading the payload when the client has gone.
+What to send is decided in `response`.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from coatcheck.api.content.response import ContentResponse, request_fields, respond
-
-__all__ = ["ContentResponse", "request_fields", "respond", "send_response"]
+from coatcheck.api.content.response import ContentResponse
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

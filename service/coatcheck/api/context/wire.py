@@ -1,15 +1,40 @@
-"""What requests about contexts say: a model's request body, what to do with it, and what is known beside it."""
+"""What requests about contexts say and are answered: a model's request body, what to do with it, its account."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.parameters import IdleTtl, Labels, Pin, Session, Ttl
-from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, MeasureRequest, ModelWindow, input_tokens
+from coatcheck.api.views import Warned, copy_fields, warnings_view
+from coatcheck.core.context import (
+    CompactionPolicy,
+    CompactionRule,
+    Format,
+    MeasureRequest,
+    Meters,
+    ModelWindow,
+    Report,
+    input_tokens,
+)
 from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.compact import Compacted, KeptPayload
 
 _SHOWN: Final = CompactionPolicy()
+_HISTORY_EXAMPLE: Final = {
+    "model": "gpt-5.6",
+    "messages": [
+        {"role": "user", "content": "Why does the build fail?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_8f2a", "type": "function", "function": {"name": "make", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_8f2a", "content": "FAILED tests/test_import.py\n"},
+    ],
+}
 _MOST: Final = 100_000_000
 """Tokens of the largest window or usage that is believed."""
 
@@ -116,20 +141,8 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     def policy(self) -> CompactionPolicy:
         """In the core's words."""
-        return CompactionPolicy(
-            inline_tokens=self.inline_tokens,
-            card_tokens=self.card_tokens,
-            protect=self.protect,
-            latest_tokens=self.latest_tokens,
-            exempt_tools=self.exempt_tools,
-            arguments=tuple(CompactionRule(rule.tools, rule.fields) for rule in self.arguments),
-            argument_tokens=self.argument_tokens,
-            media=self.media,
-            server_tools=self.server_tools,
-            batch_tokens=self.batch_tokens,
-            max_tokens=self.max_tokens,
-            settle_percent=self.settle_percent,
-        )
+        rules = tuple(copy_fields(CompactionRule, rule) for rule in self.arguments)
+        return copy_fields(CompactionPolicy, self, arguments=rules)
 
 
 class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -184,25 +197,20 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         int, Meta(ge=1, le=100, description="From how much of the usable window compaction is advised.")
     ] = 80
 
-    def ask(self, *, outputs_stay: bool = False) -> MeasureRequest:
+    def ask(self) -> MeasureRequest:
         """In the core's words.
 
         Raises:
             CoatcheckError: `invalid_request` for a usage that says no input tokens.
         """
-        return MeasureRequest(
-            window=None if self.window is None else _window(self.window),
-            real_tokens=_real(self.usage),
-            covers=self.covers,
-            transient_tokens=self.transient_tokens,
-            persisted_tokens=self.persisted_tokens,
-            outputs_stay=outputs_stay,
-            compact_percent=self.compact_percent,
-        )
+        window = None if self.window is None else copy_fields(ModelWindow, self.window)
+        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage))
 
 
 class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/context/measure`."""
+
+    EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "window": {"model": 262144}}]
 
     outputs_stay: Annotated[
         bool, Meta(description="Nothing is compacted when the turn is over: every output stays as it is.")
@@ -212,20 +220,12 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
 class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/context/compact`."""
 
+    EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "session": "run-42"}]
+
     labels: Labels = ()
     ttl: Ttl | UnsetType = UNSET
     idle_ttl: IdleTtl | UnsetType = UNSET
     pin: Pin = False
-
-
-def _window(asked: WindowAsk) -> ModelWindow:
-    return ModelWindow(
-        model=asked.model,
-        shown=asked.shown,
-        output_reserve=asked.output_reserve,
-        safety_margin=asked.safety_margin,
-        compaction_limit=asked.compaction_limit,
-    )
 
 
 def _real(usage: dict[str, Any] | int | None) -> int | None:
@@ -239,3 +239,25 @@ def _real(usage: dict[str, Any] | int | None) -> int | None:
             field="usage",
         )
     return found
+
+
+class CompactView(Struct, frozen=True, kw_only=True):
+    """What a compaction answers."""
+
+    body: Annotated[
+        Raw,
+        Meta(description="The request body to send: what no change reaches is byte for byte what was given."),
+    ]
+    report: Annotated[Report, Meta(description="What changed and why, what stays and why, and what to send with it.")]
+    meters: Annotated[
+        Meters, Meta(description="This turn and the next, before and after: as `/v1/context/measure` counts them.")
+    ]
+    payloads: Annotated[
+        tuple[KeptPayload, ...], Meta(description="What was stored of the body, now or before, and what could not be.")
+    ]
+    warnings: tuple[Warned, ...] = ()
+
+
+def compact_view(made: Compacted) -> CompactView:
+    """A compaction's answer as callers see it."""
+    return copy_fields(CompactView, made, body=Raw(made.body), warnings=warnings_view(made.warnings))

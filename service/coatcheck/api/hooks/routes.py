@@ -1,20 +1,18 @@
 """Hooks of agents' hosts: an event after a tool call in, what the model shall see of it out."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Request, Response, post
-from litestar.di import NamedDependency
-from msgspec import UNSET
+from litestar import Response
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coatcheck.api.hooks import docs
-from coatcheck.api.hooks.wire import HookQuery
-from coatcheck.api.http.body import open_body
+from coatcheck.api.checks import checked_labels
+from coatcheck.api.durations import given_seconds
+from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import decode_aside
-from coatcheck.api.http.query import read_query
-from coatcheck.api.http.request_parts import caller, require_json
-from coatcheck.api.ingest.requests import checked_labels, duration
-from coatcheck.api.services import RouteContext
+from coatcheck.api.http.request_parts import require_json
+from coatcheck.api.parameters import CardTokens, InlineTokens, Labels, Ttl
+from coatcheck.api.route import BODY, JSON, Call, route
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.hook import HookRequest, answer_hook
 
@@ -22,30 +20,82 @@ _UNTAKEN: Final = frozenset({Code.BODY_TOO_LARGE, Code.OVERLOADED, Code.INVALID_
 """Events that are right and cannot be taken: the host keeps what it has."""
 
 
-@post("/v1/hooks/claude-code", status_code=200, opt={"doc": docs.CLAUDE_CODE})
-async def claude_code_hook(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Store what is bulky in a tool's response, and answer what replaces it."""
-    scope = request.scope
-    query = read_query(scope, HookQuery)
+class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of a hook's address."""
+
+    card_tokens: CardTokens | None = None
+    inline_tokens: InlineTokens | None = None
+    labels: Labels = ()
+    ttl: Ttl | UnsetType = UNSET
+
+
+class ClaudeCodeEvent(Struct, kw_only=True):
+    """The members of a PostToolUse event that matter here; a host sends more, and they are passed over."""
+
+    hook_event_name: Annotated[str, Meta(examples=["PostToolUse"])]
+    tool_name: Annotated[str, Meta(examples=["Bash"])]
+    tool_response: Any
+    tool_input: Any = None
+    session_id: str | None = None
+    tool_use_id: str | None = None
+
+
+class HookOutput(Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """What replaces the tool's output."""
+
+    hook_event_name: Annotated[str, Meta(examples=["PostToolUse"])]
+    updated_tool_output: Annotated[Any, Meta(description="The response with cards, in the tool's own shape.")]
+    updated_mcp_tool_output: Annotated[
+        Any | UnsetType,
+        Meta(description="The same for MCP tools, under the name that earlier releases know."),
+    ] = UNSET
+
+
+class HookAnswer(Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """A hook's output; an empty object changes nothing."""
+
+    hook_specific_output: HookOutput | UnsetType = UNSET
+
+
+@route(
+    "POST /v1/hooks/claude-code",
+    scope=INGEST,
+    tag="Hooks",
+    body={JSON: ClaudeCodeEvent},
+    answers={200: "The hook's output."},
+    problems=(*BODY, Code.INVALID_JSON),
+)
+async def answer_claude_code_hook(call: Call, query: HookQuery) -> HookAnswer | Response[bytes]:
+    """Card a tool's output for Claude Code.
+
+    The address of a PostToolUse hook of type `http`. Takes the event as the host sends it, stores what is bulky in
+    `tool_response`, and answers `updatedToolOutput`: the same response, in the tool's own shape, with cards in place
+    of texts. Texts of MCP tools and agents, `stdout` and `stderr` of shells, `content` of Grep and `result` of
+    WebFetch are replaced. Left alone are files that were read or written, images, answers of `read_artifact`, and
+    output that the host has cut and keeps in a file itself: of that, the hook sees only the beginning.
+
+    Whatever goes wrong while storing, or takes over 5 seconds, is answered 200 with `{}`: nothing changes. So is
+    every other event.
+    """
     asked = HookRequest(
         card_tokens=query.card_tokens,
         inline_tokens=query.inline_tokens,
         labels=checked_labels(query.labels),
-        ttl=query.ttl if query.ttl is UNSET else duration(query.ttl, "ttl"),
+        ttl=given_seconds(query.ttl, "ttl"),
     )
-    require_json(scope)
+    require_json(call.scope)
     answer = b"{}"
     try:
-        with desk.budget.room() as room:
-            data = await open_body(scope, request.receive, desk.limits).whole(desk.limits.json_body, room)
+        with call.context.budget.room() as room:
+            data = await call.whole_body(call.limits.json_body, room)
             said, _ = await decode_aside(data, object)
-            output = await answer_hook(desk.services.ingest, caller(scope), said, asked)
+            output = await answer_hook(call.services.ingest, call.caller, said, asked)
             answer = _encoded(output)
     except CoatcheckError as e:
         if e.code not in _UNTAKEN:
             raise
-        desk.journal.failed(e, scope["state"]["request_id"], scope["path"])
-    return Response(content=answer, media_type="application/json")
+        call.context.journal.failed(e, call.scope["state"]["request_id"], call.scope["path"])
+    return Response(content=answer, media_type=JSON)
 
 
 def _encoded(output: dict[str, Any]) -> bytes:

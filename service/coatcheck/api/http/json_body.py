@@ -14,6 +14,7 @@ import msgspec
 
 from coatcheck.api.http.constraint_text import constraint_text
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.ingest_request import Notice
 
 T = TypeVar("T")
 
@@ -23,6 +24,10 @@ MAX_VALUES = 1_000_000
 and making them holds up everybody else."""
 INLINE = 64 * 1024
 """Bytes that are decoded on the event loop."""
+MENDED = Notice(
+    "lone_surrogates_replaced",
+    "The JSON held halves of surrogate pairs, which are no characters; each was replaced by U+FFFD.",
+)
 _LONE = re.compile(
     rb"\\u[dD](?:"
     rb"[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"

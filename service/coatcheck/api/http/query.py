@@ -18,6 +18,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 MAX_PAIRS = 100
 
 
+class EmptyQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A route without query parameters."""
+
+
 def read_query(scope: Scope, model: type[T]) -> T:
     """The query string of a request as a `model`.
 

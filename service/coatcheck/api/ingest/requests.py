@@ -5,10 +5,11 @@ Control characters in names, IDs, labels and URLs are refused; a title's become 
 
 import re
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
-from coatcheck.api.durations import seconds
-from coatcheck.api.parameters import DeclaredParameters, StoreBody
+from coatcheck.api.checks import CONTROL, checked_labels, plain
+from coatcheck.api.durations import given_seconds
+from coatcheck.api.ingest.wire import DeclaredParameters, StoreBody
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
@@ -16,7 +17,6 @@ from coatcheck.core.parts import PartsPayload
 from coatcheck.usecases.compare import PREVIOUS
 from coatcheck.usecases.ingest_request import IngestRequest, Notice
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
 
 
@@ -34,8 +34,8 @@ def to_ingest_request(
     return IngestRequest(
         said=said,
         query=asked.query,
-        ttl=UNSET if asked.ttl is UNSET else duration(asked.ttl, "ttl"),
-        idle_ttl=UNSET if asked.idle_ttl is UNSET else duration(asked.idle_ttl, "idle_ttl"),
+        ttl=given_seconds(asked.ttl, "ttl"),
+        idle_ttl=given_seconds(asked.idle_ttl, "idle_ttl"),
         pinned=asked.pin,
         card_tokens=asked.card_tokens,
         inline_tokens=asked.inline_tokens,
@@ -71,35 +71,8 @@ def to_declared(
     )
 
 
-def duration(value: int | str | None, name: str) -> int | None:
-    """Seconds; None means for ever."""
-    return None if value is None else seconds(value, name)
-
-
-def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Labels without control characters and without repetition, in the order given."""
-    for label in labels:
-        plain(label, "labels")
-    return tuple(dict.fromkeys(labels))
-
-
-def plain(value: str | None, name: str) -> str | None:
-    """A text without control characters and line separators.
-
-    Raises:
-        CoatcheckError: `invalid_request`.
-    """
-    if value is not None and (found := _CONTROL.search(value)):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"'{name}' holds a control character (U+{ord(found[0]):04X}) at position {found.start()}.",
-            field=name,
-        )
-    return value
-
-
 def _title(value: str | None) -> str | None:
-    return None if value is None else _CONTROL.sub(" ", value).strip()[:1000] or None
+    return None if value is None else CONTROL.sub(" ", value).strip()[:1000] or None
 
 
 def checked_media_type(value: str | None) -> str | None:

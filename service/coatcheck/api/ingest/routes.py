@@ -1,32 +1,36 @@
-"""Taking payloads in: as JSON, as a form, as the body itself, and many at once."""
+"""Storing payloads: as JSON, as a form, as the body itself, and many at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Final
 
-from litestar import Request, Response, post
-from litestar.di import NamedDependency
 from litestar.types import Scope
 
-from coatcheck.api.artifacts.wire import BatchItem, BatchView, answer, receipt_view
-from coatcheck.api.http.body import body_too_large, content_length, is_coded, open_body
+from coatcheck.api.http.access import INGEST
+from coatcheck.api.http.body import content_length, is_coded, open_body
 from coatcheck.api.http.forms import Form, boundary
 from coatcheck.api.http.headers import field, media_type
-from coatcheck.api.http.json_body import as_sent, decode_aside
-from coatcheck.api.http.limits import RequestLimits
-from coatcheck.api.http.memory_budget import MemoryReservation
+from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
 from coatcheck.api.http.problems import TABLE, members
-from coatcheck.api.http.query import from_pairs, read_query
+from coatcheck.api.http.query import from_pairs
 from coatcheck.api.http.rates import allowance_of
-from coatcheck.api.http.request_parts import caller, idempotency_key, require_json
-from coatcheck.api.ingest import docs
+from coatcheck.api.http.request_parts import idempotency_key, require_json
 from coatcheck.api.ingest.requests import stand_in, to_declared, to_ingest_request
-from coatcheck.api.parameters import BatchBody, EmptyQuery, RawQuery, StoreBody
-from coatcheck.api.services import RouteContext, Services
+from coatcheck.api.ingest.schemas import BYTES, PART
+from coatcheck.api.ingest.wire import (
+    BatchBody,
+    BatchItem,
+    BatchView,
+    RawQuery,
+    ReceiptView,
+    StoreBody,
+    StoreForm,
+    receipt_view,
+)
+from coatcheck.api.route import BODY, FORM, JSON, Answer, Call, Reply, route
 from coatcheck.core import parts
-from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.ingest_request import IngestRequest, Notice, Receipt
+from coatcheck.usecases.ingest_request import IngestRequest, Receipt
 from coatcheck.usecases.upload_session import too_large
 
 _PIECE = 512 * 1024
@@ -34,130 +38,192 @@ _FORM_ROOM = 1024 * 1024
 """Bytes that a form's fields and separators may add to the payload's."""
 _UNSAID = "application/x-www-form-urlencoded"
 """What curl's --data-binary says of any body: nothing."""
-MENDED = Notice(
-    "lone_surrogates_replaced",
-    "The JSON held halves of surrogate pairs, which are no characters; each was replaced by U+FFFD.",
+STORING: Final = (
+    Code.PAYLOAD_TOO_LARGE,
+    Code.INVALID_IDEMPOTENCY_KEY,
+    Code.IDEMPOTENCY_KEY_REUSED,
+    Code.INVALID_ARTIFACT_ID,
+    Code.COMPARED_NOT_FOUND,
+    Code.ARTIFACT_GONE,
+    Code.UPLOAD_FENCED,
+    Code.QUOTA_EXCEEDED,
+    Code.NAMESPACE_DELETING,
 )
+"""What can be wrong with storing a payload."""
+_RECEIPTS: Final = {
+    201: Answer("Stored.", headers=("Location",)),
+    200: Answer(
+        "This very artifact was there already. What this request declares of it (media type, tool name, command, "
+        "URL, title, kind) replaces what was declared before, as a whole; a request that declares nothing changes "
+        "nothing. Labels, expiry, pin and `compare_to` stay as they were first asked for: where this request asks "
+        "for something else, the warning `said_before` names them.",
+        headers=("Location",),
+    ),
+    202: Answer(
+        "Storage did not take it: `stored` is false and a warning says why. The text is good to use, and says "
+        "that the payload cannot be read back. It may be stored later, from memory, and counts as stored then only.",
+        headers=("Location",),
+    ),
+}
 
 
-@post("/v1/artifacts", opt={"doc": docs.STORE})
-async def store(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Store a payload given as JSON or as a form."""
-    scope = request.scope
-    read_query(scope, EmptyQuery)
-    if media_type(scope) == "multipart/form-data":
-        return _answer(scope, await _store_form(request, desk.services, desk.limits))
-    require_json(scope, "multipart/form-data")
-    key = idempotency_key(scope)
-    with desk.budget.room() as room:
-        asked, mended = await decode_aside(await _json(request, desk.limits, room), StoreBody)
-        return _answer(scope, await _store(desk.services, caller(scope), asked, key=key, mended=mended))
+@route(
+    "POST /v1/artifacts",
+    scope=INGEST,
+    tag="Ingest",
+    headers=("Idempotency-Key",),
+    body={JSON: StoreBody, FORM: StoreForm},
+    schemas={"Part": PART},
+    answers=_RECEIPTS,
+    problems=(*BODY, *STORING, Code.INVALID_JSON, Code.INVALID_CONTENT),
+)
+async def store_artifact(call: Call) -> Reply[ReceiptView]:
+    """Store a payload.
+
+    Stores the raw output of a tool, a search or a page fetch, and answers with exactly what to put into the tool
+    result: the payload itself when it is small, otherwise an evidence card.
+
+    The same payload for the same tool call in the same session is the same artifact, with the same ID, and with the
+    same card where the same is declared of it. In a form, the payload is the part with a file name, or named `file`
+    or `content`; `oversize` must come before it, the other fields may follow it; a file name is the title where there
+    is no other.
+
+    A list of parts, or a provider's whole tool result, becomes one payload. One part of text or of bytes is that text
+    or those bytes. Several parts of plain text are joined in order, with one line feed between two of which the first
+    does not end in one. Anything else is kept as a JSON array of the parts, with sorted keys and without
+    `cache_control` and `prompt_cache_breakpoint`; an object in no known shape is kept as that object. Whether the
+    result says that the tool failed is kept, too. Halves of surrogate pairs, which no encoding can hold, become
+    U+FFFD, with the warning `lone_surrogates_replaced`.
+    """
+    if media_type(call.scope) == FORM:
+        return _reply(call.scope, await _store_form(call))
+    require_json(call.scope, FORM)
+    key = idempotency_key(call.scope)
+    with call.context.budget.room() as room:
+        data = await call.whole_body(call.limits.json_body, room)
+        return _reply(call.scope, await _store(call, data, key))
 
 
-@post("/v1/artifacts/raw", opt={"doc": docs.STORE_RAW})
-async def store_raw(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Store the body as it is."""
-    scope = request.scope
-    asked = read_query(scope, RawQuery)
-    given = field(scope, b"content-type")
-    if given is not None and media_type(scope) == _UNSAID:
+@route(
+    "POST /v1/artifacts/raw",
+    scope=INGEST,
+    tag="Ingest",
+    headers=("Idempotency-Key",),
+    body={"application/octet-stream": "Bytes"},
+    schemas={"Bytes": BYTES},
+    answers=_RECEIPTS,
+    problems=(*(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *STORING),
+)
+async def store_raw_artifact(call: Call, query: RawQuery) -> Reply[ReceiptView]:
+    """Store the body as it is.
+
+    The body is the payload, streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`, which
+    curl says of everything, counts as none). `curl --data-binary @build.log '…/v1/artifacts/raw?tool_name=make'`
+    works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`.
+    """
+    given = field(call.scope, b"content-type")
+    if given is not None and media_type(call.scope) == _UNSAID:
         given = None
-    offer = to_ingest_request(asked, to_declared(asked, media_type=given), key=idempotency_key(scope))
-    limit = min(desk.limits.payload, desk.services.ingest.limit(caller(scope)))
-    _refuse_early(scope, limit, keep_ends=offer.keep_ends)
-    body = open_body(scope, request.receive, desk.limits)
-    receipt = await desk.services.ingest(caller(scope), body, lambda: offer, keep_ends=offer.keep_ends)
-    return _answer(scope, receipt)
+    request = to_ingest_request(query, to_declared(query, media_type=given), key=idempotency_key(call.scope))
+    _refuse_early(call, keep_ends=request.keep_ends)
+    body = open_body(call.scope, call.request.receive, call.limits)
+    receipt = await call.services.ingest(call.caller, body, lambda: request, keep_ends=request.keep_ends)
+    return _reply(call.scope, receipt)
 
 
-@post("/v1/artifacts:batch", status_code=200, opt={"doc": docs.STORE_BATCH})
-async def store_batch(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Store many payloads; each gets its own receipt or problem."""
-    scope = request.scope
-    read_query(scope, EmptyQuery)
-    require_json(scope)
-    key = idempotency_key(scope)
-    who = caller(scope)
-    places = asyncio.Semaphore(desk.limits.batch_at_once)
+@route(
+    "POST /v1/artifacts:batch",
+    scope=INGEST,
+    tag="Ingest",
+    headers=("Idempotency-Key",),
+    body={JSON: BatchBody},
+    schemas={"BatchItem": BatchItem},
+    answers={200: "One result for each item."},
+    problems=(*BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
+)
+async def store_artifacts(call: Call) -> BatchView:
+    """Store many payloads.
+
+    Each item is the body of a single request and gets its own receipt or its own problem, in the order of the items.
+    The Idempotency-Key of item n is the given key, `#` and n, counted from 0.
+    """
+    require_json(call.scope)
+    key = idempotency_key(call.scope)
+    places = asyncio.Semaphore(call.limits.batch_at_once)
 
     async def one(index: int, raw: bytes) -> BatchItem:
         async with places:
-            item_key = None if key is None else f"{key}#{index}"
-            return await _item(desk, who, raw, item_key, request.scope["state"]["request_id"])
+            return await _item(call, raw, None if key is None else f"{key}#{index}")
 
-    with desk.budget.room() as room:
-        items = await _items(await _json(request, desk.limits, room))
+    with call.context.budget.room() as room:
+        items = await _items(await call.whole_body(call.limits.json_body, room))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
-    return answer(BatchView(tuple(results)))
+    return BatchView(tuple(results))
 
 
 async def _items(data: bytes) -> list[bytes]:
     """The items of a batch, each as it was sent."""
-    asked, mended = await decode_aside(data, BatchBody)
+    batch, mended = await decode_aside(data, BatchBody)
     if mended:
-        return await asyncio.to_thread(as_sent, data, asked.items)
-    return [bytes(item) for item in asked.items]
+        return await asyncio.to_thread(as_sent, data, batch.items)
+    return [bytes(item) for item in batch.items]
 
 
-async def _item(desk: RouteContext, who: Caller, raw: bytes, key: str | None, request_id: str) -> BatchItem:
+async def _item(call: Call, raw: bytes, key: str | None) -> BatchItem:
     """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
     try:
-        asked, mended = await decode_aside(raw, StoreBody)
-        receipt = await _store(desk.services, who, asked, key=key, mended=mended)
+        receipt = await _store(call, raw, key)
     except CoatcheckError as e:
-        desk.journal.failed(e, request_id, "/v1/artifacts:batch")
+        call.context.journal.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
         return BatchItem(TABLE[e.code].status, problem=members(e, None))
     return BatchItem(_status(receipt), receipt_view(receipt))
 
 
-async def _json(request: Request[Any, Any, Any], limits: RequestLimits, room: MemoryReservation) -> bytes:
-    length = content_length(request.scope)
-    if length is not None and length > limits.json_body:
-        raise body_too_large(limits.json_body)
-    return await open_body(request.scope, request.receive, limits).whole(limits.json_body, room)
-
-
-async def _store(services: Services, who: Caller, asked: StoreBody, *, key: str | None, mended: bool) -> Receipt:
+async def _store(call: Call, data: bytes, key: str | None) -> Receipt:
+    """Store the payload of a JSON body."""
+    body, mended = await decode_aside(data, StoreBody)
     # How much there is to do does not show from outside, and a thread costs little beside what ingest does.
-    parted = await asyncio.to_thread(parts.payload, asked.content)
-    asked = stand_in(asked, parted)
-    said = to_declared(asked, failed=parted.failed)
-    offer = to_ingest_request(asked, said, key=key, notices=(MENDED,) if mended else ())
-    return await services.ingest(who, _pieces(parted.data), lambda: offer, keep_ends=offer.keep_ends)
+    parted = await asyncio.to_thread(parts.payload, body.content)
+    body = stand_in(body, parted)
+    declared = to_declared(body, failed=parted.failed)
+    request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
+    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
 
 
-async def _store_form(request: Request[Any, Any, Any], services: Services, limits: RequestLimits) -> Receipt:
-    scope = request.scope
+async def _store_form(call: Call) -> Receipt:
+    """Store the payload of a form."""
+    scope = call.scope
     key = idempotency_key(scope)
-    form = Form(open_body(scope, request.receive, limits), boundary(field(scope, b"content-type") or ""), limits)
+    body = open_body(scope, call.request.receive, call.limits)
+    form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
     before = from_pairs(form.fields, RawQuery)
     keep_ends = before.oversize == "keep_ends"
-    limit = min(limits.payload, services.ingest.limit(caller(scope)))
-    _refuse_early(scope, limit + _FORM_ROOM, keep_ends=keep_ends)
-    offer = _form_offer(form, key, before)
-    return await services.ingest(caller(scope), form, offer, keep_ends=keep_ends, before=to_declared(before))
+    _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
+    request = _form_request(form, key, before)
+    return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before))
 
 
-def _form_offer(form: Form, key: str | None, before: RawQuery) -> Callable[[], IngestRequest]:
-    """What a form asks, once all of it has been read."""
+def _form_request(form: Form, key: str | None, before: RawQuery) -> Callable[[], IngestRequest]:
+    """What a form says, once all of it has been read."""
 
-    def offer() -> IngestRequest:
-        asked = from_pairs(form.fields, RawQuery)
-        if asked.oversize != before.oversize:
+    def request() -> IngestRequest:
+        said = from_pairs(form.fields, RawQuery)
+        if said.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
             )
-        said = to_declared(asked, media_type=form.media_type, title=form.filename)
-        return to_ingest_request(asked, said, key=key)
+        declared = to_declared(said, media_type=form.media_type, title=form.filename)
+        return to_ingest_request(said, declared, key=key)
 
-    return offer
+    return request
 
 
-def _refuse_early(scope: Scope, limit: int, *, keep_ends: bool) -> None:
-    """Refuse by the announced length, before a byte of the body is asked for."""
-    length = content_length(scope)
-    if length is not None and length > limit and not keep_ends and not is_coded(scope):
+def _refuse_early(call: Call, *, keep_ends: bool, extra: int = 0) -> None:
+    """Refuse by the announced length, before a byte of the body is asked for; `extra` bytes may be no payload."""
+    limit = min(call.limits.payload, call.services.ingest.limit(call.caller)) + extra
+    length = content_length(call.scope)
+    if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
         raise too_large(limit)
 
 
@@ -166,13 +232,12 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data[at : at + _PIECE]
 
 
-def _answer(scope: Scope, receipt: Receipt) -> Response[bytes]:
+def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
     """The place of what was handed over, and what became of it. What was paid for before is not paid for again."""
     allowance = allowance_of(scope)
     if receipt.replayed and allowance is not None:
         allowance.give_back()
-    headers = {"location": f"/v1/artifacts/{receipt.id}"}
-    return answer(receipt_view(receipt), status=_status(receipt), headers=headers)
+    return Reply(receipt_view(receipt), _status(receipt), {"location": f"/v1/artifacts/{receipt.id}"})
 
 
 def _status(receipt: Receipt) -> int:

@@ -1,140 +1,95 @@
-"""Policies, holds, usage and namespaces that go, for those who administer them."""
+"""Policies, for those who administer them."""
 
-from datetime import timedelta
-from typing import Any
-
-from litestar import Request, Response, delete, get, post, put
-from litestar.di import NamedDependency
-from litestar.params import FromPath
-
-from coatcheck.api.artifacts.wire import answer
-from coatcheck.api.http.query import read_query
-from coatcheck.api.http.request_parts import administered, caller
-from coatcheck.api.http.small_body import small_body
-from coatcheck.api.ingest.requests import duration, plain
-from coatcheck.api.keys.wire import namespace_cursor, read_namespace_cursor
-from coatcheck.api.parameters import EmptyQuery
-from coatcheck.api.policies import docs
-from coatcheck.api.policies import wire as fields
-from coatcheck.api.services import RouteContext
-from coatcheck.core import ids
+from coatcheck.api.http.request_parts import administered
+from coatcheck.api.policies.wire import (
+    ChangedPolicyView,
+    ExplainedView,
+    ExplainQuery,
+    PoliciesQuery,
+    PoliciesView,
+    PolicyHistoryView,
+    PolicyView,
+    ScopeQuery,
+    SetPolicyAsk,
+    explained_view,
+    policy_body,
+    policy_of,
+    policy_scope_view,
+    scope_of,
+    version_view,
+)
+from coatcheck.api.route import JSON_BODY, Call, route
+from coatcheck.core.errors import Code
 from coatcheck.core.policy import PolicyScope
-from coatcheck.core.quota import QuotaLimits
-from coatcheck.usecases.holds import two_ends
-from coatcheck.usecases.usage import NamespaceUsage
 
 
-@get("/v1/admin/policies", opt={"doc": docs.LIST_POLICIES})
-async def list_policies(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """All policies that concern a namespace, or all there are."""
-    asked = read_query(request.scope, fields.PoliciesQuery)
-    version, found = await desk.services.policies.current(caller(request.scope), asked.namespace)
-    items = tuple(
-        fields.PolicyView(scope=fields.scope_view(scope), policy=fields.policy_body(policy)) for scope, policy in found
+@route("GET /v1/admin/policies", answers={200: "All of them."})
+async def list_policies(call: Call, query: PoliciesQuery) -> PoliciesView:
+    """List policies.
+
+    Those of the namespace and those of all namespaces, as they are kept.
+    """
+    version, found = await call.services.policies.current(call.caller, query.namespace)
+    items = tuple(PolicyView(scope=policy_scope_view(scope), policy=policy_body(policy)) for scope, policy in found)
+    return PoliciesView(version=version, items=items)
+
+
+@route("GET /v1/admin/policies/history", answers={200: "The versions."}, problems=(Code.POLICY_NOT_FOUND,))
+async def get_policy_history(call: Call, query: ScopeQuery) -> PolicyHistoryView:
+    """A scope's policy and its versions.
+
+    Newest first, at most 100. The newest is the one that holds; null where it was removed.
+    """
+    scope = _scope(call, query)
+    found = await call.services.policies.show(call.caller, scope)
+    versions = tuple(map(version_view, found))
+    return PolicyHistoryView(scope=policy_scope_view(scope), versions=versions)
+
+
+@route("GET /v1/admin/policies/effective", answers={200: "What holds."})
+async def explain_policies(call: Call, query: ExplainQuery) -> ExplainedView:
+    """What holds for a payload, and why.
+
+    For each field the most specific scope that says it decides: all namespaces, the namespace, then the session, the
+    kind, the tool, a label; of several labels the first in the order of characters. What no policy says is left to
+    the settings.
+    """
+    explained = await call.services.policies.explain(
+        call.caller,
+        query.namespace,
+        session=query.session,
+        kind=query.kind,
+        tool_name=query.tool_name,
+        labels=query.label,
     )
-    return answer(fields.PoliciesView(version=version, items=items))
+    return explained_view(explained)
 
 
-@get("/v1/admin/policies/history", opt={"doc": docs.SHOW_POLICY})
-async def show_policy(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """The versions of one scope's policy."""
-    scope = _scope(request, read_query(request.scope, fields.ScopeQuery))
-    found = await desk.services.policies.show(caller(request.scope), scope)
-    versions = tuple(map(fields.version_view, found))
-    return answer(fields.PolicyHistoryView(scope=fields.scope_view(scope), versions=versions))
+@route("PUT /v1/admin/policies", answers={200: "Set."}, problems=JSON_BODY)
+async def set_policy(call: Call, body: SetPolicyAsk) -> ChangedPolicyView:
+    """Set a policy.
+
+    Puts a policy in the place of the scope's own: what is left out is no longer decided. It holds for what is stored
+    or changed from then on: on the replica that answers at once, on every other one within five seconds. What a
+    receipt has promised stays. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` are kept by the namespace,
+    and can be said only of a whole one or of all. Needs a key of `*` for the namespace `*`.
+    """
+    scope, policy = _scope(call, body), policy_of(body.policy)
+    version = await call.services.policies.set(call.caller, scope, policy)
+    return ChangedPolicyView(scope=policy_scope_view(scope), version=version, policy=policy_body(policy))
 
 
-@get("/v1/admin/policies/effective", opt={"doc": docs.EXPLAIN_POLICY})
-async def explain_policies(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """What holds for a payload, and which scope says so."""
-    asked = read_query(request.scope, fields.ExplainQuery)
-    explained = await desk.services.policies.explain(
-        caller(request.scope),
-        asked.namespace,
-        session=asked.session,
-        kind=asked.kind,
-        tool_name=asked.tool_name,
-        labels=asked.label,
-    )
-    return answer(fields.explained_view(explained))
+@route("DELETE /v1/admin/policies", answers={200: "Removed."}, problems=(Code.POLICY_NOT_FOUND,))
+async def remove_policy(call: Call, query: ScopeQuery) -> ChangedPolicyView:
+    """Remove a policy.
+
+    Its versions stay listed. As with a new one, it takes up to five seconds on other replicas.
+    """
+    scope = _scope(call, query)
+    version = await call.services.policies.remove(call.caller, scope)
+    return ChangedPolicyView(scope=policy_scope_view(scope), version=version, policy=None)
 
 
-@put("/v1/admin/policies", opt={"doc": docs.SET_POLICY})
-async def set_policy(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Set the policy of a scope."""
-    asked = await small_body(request, desk, fields.SetPolicyAsk)
-    scope, policy = _scope(request, asked), fields.policy_of(asked.policy)
-    version = await desk.services.policies.set(caller(request.scope), scope, policy)
-    return answer(
-        fields.ChangedPolicyView(scope=fields.scope_view(scope), version=version, policy=fields.policy_body(policy))
-    )
-
-
-@delete("/v1/admin/policies", status_code=200, opt={"doc": docs.REMOVE_POLICY})
-async def remove_policy(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Remove the policy of a scope."""
-    scope = _scope(request, read_query(request.scope, fields.ScopeQuery))
-    version = await desk.services.policies.remove(caller(request.scope), scope)
-    return answer(fields.ChangedPolicyView(scope=fields.scope_view(scope), version=version, policy=None))
-
-
-@get("/v1/admin/holds", opt={"doc": docs.LIST_HOLDS})
-async def list_holds(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """A page of holds."""
-    asked = read_query(request.scope, fields.HoldsQuery)
-    page = await desk.services.holds.list(caller(request.scope), asked.namespace, after=asked.cursor, limit=asked.limit)
-    return answer(fields.HoldsView(tuple(map(fields.hold_view, page.items)), page.after))
-
-
-@post("/v1/admin/holds", opt={"doc": docs.PLACE_HOLD})
-async def place_hold(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Place a hold."""
-    asked = await small_body(request, desk, fields.NewHoldAsk)
-    plain(asked.reason, "reason")
-    if asked.ttl is not None and asked.until is not None:  # also where the life is for ever
-        raise two_ends()
-    life = None if asked.ttl is None else duration(asked.ttl, "ttl")
-    hold = await desk.services.holds.place(
-        caller(request.scope),
-        asked.namespace,
-        reason=asked.reason,
-        number=None if asked.artifact is None else ids.parse(asked.artifact),
-        session=plain(asked.session, "session"),
-        until=asked.until,
-        life=None if life is None else timedelta(seconds=life),
-    )
-    return answer(fields.hold_view(hold), status=201)
-
-
-@delete("/v1/admin/holds/{hold_id:str}", status_code=200, opt={"doc": docs.RELEASE_HOLD})
-async def release_hold(
-    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], hold_id: FromPath[str]
-) -> Response[bytes]:
-    """Release a hold."""
-    read_query(request.scope, EmptyQuery)
-    return answer(fields.hold_view(await desk.services.holds.release(caller(request.scope), hold_id)))
-
-
-@get("/v1/admin/usage", opt={"doc": docs.USAGE})
-async def list_usage(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """What namespaces hold."""
-    asked = read_query(request.scope, fields.UsageQuery)
-    after = read_namespace_cursor(asked.cursor)
-    page = await desk.services.usage(caller(request.scope), asked.namespace, after=after, limit=asked.limit)
-    return answer(fields.UsagesView(tuple(map(fields.usage_view, page.items)), namespace_cursor(page.after)))
-
-
-@delete("/v1/admin/namespaces/{namespace:str}", status_code=202, opt={"doc": docs.DELETE_NAMESPACE})
-async def delete_namespace(
-    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext], namespace: FromPath[str]
-) -> Response[bytes]:
-    """Begin to delete everything in a namespace."""
-    read_query(request.scope, EmptyQuery)
-    usage = await desk.services.empty_namespace.begin(caller(request.scope), namespace)
-    return answer(fields.usage_view(NamespaceUsage(usage, QuotaLimits(), "off")), status=202)
-
-
-def _scope(request: Request[Any, Any, Any], asked: fields.ScopeQuery) -> PolicyScope:
+def _scope(call: Call, named: ScopeQuery) -> PolicyScope:
     """The scope that a request names; without a namespace it is in the key's own."""
-    own = asked.namespace or administered(request.scope, None)
-    return fields.scope_of(asked, own)
+    return scope_of(named, named.namespace or administered(call.scope, None))

@@ -1,4 +1,4 @@
-"""What requests and answers about policies, holds and usage say: their fields, with their bounds."""
+"""What requests and answers about policies say: their fields, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -6,23 +6,16 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coatcheck.api.durations import seconds
-from coatcheck.api.keys.wire import KeysNamespace, NamespaceName
-from coatcheck.api.parameters import DURATION
-from coatcheck.core import ids
+from coatcheck.api.parameters import DURATION, AnyNamespace, Name, Namespace
+from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import MAX_REASON, Hold
-from coatcheck.core.policy import MAX_BYTES, MAX_VALUE, PARTS, Part, Policy, PolicyScope, decisions
+from coatcheck.core.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
 from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.usecases.policies import EffectivePolicy
-from coatcheck.usecases.usage import MAX_PAGE, NamespaceUsage
 
 Life = int | str | None | UnsetType
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Items of a page.")]
-Cursor = Annotated[str, Meta(description="`next` of the page before.")]
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
 Bytes = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
-Namespace = Annotated[NamespaceName, Meta(description="The namespace that it is about; absent: the key's own.")]
 _TIMES = ("ttl", "idle_ttl", "max_ttl")
 
 
@@ -77,7 +70,7 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query that names a policy's scope: a namespace, whole or one part of it."""
 
-    namespace: Annotated[KeysNamespace, Meta(description="Absent: the key's own; `*`: all of them.")] | None = None
+    namespace: Annotated[AnyNamespace, Meta(description="Absent: the key's own; `*`: all of them.")] | None = None
     session: Name | None = None
     kind: Kind | None = None
     tool: Name | None = None
@@ -93,7 +86,7 @@ class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
 class PoliciesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query of the list of policies."""
 
-    namespace: Annotated[KeysNamespace, Meta(description="Only those that concern this one.")] | None = None
+    namespace: Annotated[AnyNamespace, Meta(description="Only those that concern this one.")] | None = None
 
 
 class ExplainQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -106,7 +99,7 @@ class ExplainQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     label: Annotated[tuple[Name, ...], Meta(description="May be repeated.")] = ()
 
 
-class ScopeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PolicyScopeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whom a policy is for."""
 
     namespace: Annotated[str, Meta(description="`*`: all of them.")]
@@ -119,7 +112,7 @@ class ScopeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PolicyView(Struct, frozen=True, kw_only=True):
     """A scope's policy."""
 
-    scope: ScopeView
+    scope: PolicyScopeView
     policy: PolicyBody
 
 
@@ -142,14 +135,14 @@ class PolicyVersionView(Struct, frozen=True, kw_only=True):
 class PolicyHistoryView(Struct, frozen=True, kw_only=True):
     """The versions of a scope's policy, newest first; the first one holds."""
 
-    scope: ScopeView
+    scope: PolicyScopeView
     versions: tuple[PolicyVersionView, ...]
 
 
 class ChangedPolicyView(Struct, frozen=True, kw_only=True):
     """A policy that was set or removed."""
 
-    scope: ScopeView
+    scope: PolicyScopeView
     version: int
     policy: PolicyBody | None
 
@@ -159,7 +152,7 @@ class SourceView(Struct, frozen=True, kw_only=True):
 
     field: str
     value: Annotated[int | str | None, Meta(description="Null: for ever, or no limit.")]
-    scope: ScopeView
+    scope: PolicyScopeView
 
 
 class ExplainedView(Struct, frozen=True, kw_only=True):
@@ -167,76 +160,6 @@ class ExplainedView(Struct, frozen=True, kw_only=True):
 
     policy: PolicyBody
     sources: tuple[SourceView, ...]
-
-
-class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that places a hold: on an artifact, a session, or with neither on the namespace."""
-
-    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON, description="Why; whoever is refused may ask.")]
-    namespace: Namespace | None = None
-    artifact: Annotated[str, Meta(description="Its ID.", examples=["art_482913077564201876"])] | None = None
-    session: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
-    until: (
-        Annotated[datetime, Meta(tz=True, description="From when on it holds no more. Absent: until it is released.")]
-        | None
-    ) = None
-    ttl: Annotated[int | str, Meta(description=f"The same, counted from now. {DURATION}.")] | None = None
-
-
-class HoldsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of a list of holds."""
-
-    namespace: Namespace | None = None
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
-class HoldView(Struct, frozen=True, kw_only=True):
-    """A hold."""
-
-    id: Annotated[str, Meta(pattern="^hold_[0-9a-f]{16}$", examples=["hold_00ff12ab34cd56ef"])]
-    namespace: str
-    artifact: Annotated[str | None, Meta(description="The artifact that it covers.")]
-    session: Annotated[str | None, Meta(description="The session that it covers; with neither: the namespace.")]
-    reason: str
-    by: str
-    at: datetime
-    until: Annotated[datetime | None, Meta(description="Null: until it is released.")]
-
-
-class HoldsView(Struct, frozen=True):
-    """A page of holds, by ID."""
-
-    items: tuple[HoldView, ...]
-    next: str | None = None
-
-
-class UsageQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of what namespaces hold."""
-
-    namespace: Namespace | None = None
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
-class UsageView(Struct, frozen=True, kw_only=True):
-    """What a namespace holds, and may hold."""
-
-    namespace: str
-    bytes: Annotated[int, Meta(description="Stored bytes: compressed, and once where several artifacts share them.")]
-    artifacts: Annotated[int, Meta(description="Also those that have expired and are not buried yet.")]
-    reserved: Annotated[int, Meta(description="Bytes that uploads under way have reserved.")]
-    max_bytes: Annotated[int | None, Meta(description="Null: no limit.")]
-    max_artifacts: Annotated[int | None, Meta(description="Null: no limit.")]
-    evict: Annotated[str, Meta(description="What happens when it is full.")]
-    deleting_at: Annotated[datetime | None, Meta(description="Since when it is being deleted.")]
-
-
-class UsagesView(Struct, frozen=True):
-    """A page of namespaces, by name."""
-
-    items: tuple[UsageView, ...]
-    next: str | None = None
 
 
 def scope_of(asked: ScopeQuery, own: str) -> PolicyScope:
@@ -288,50 +211,21 @@ def policy_body(policy: Policy) -> PolicyBody:
     return PolicyBody(**decisions(policy))  # pyright: ignore[reportArgumentType] - the same fields
 
 
-def scope_view(scope: PolicyScope) -> ScopeView:
+def policy_scope_view(scope: PolicyScope) -> PolicyScopeView:
     """A scope as callers see it."""
-    return ScopeView(namespace=scope.namespace, **({} if scope.part is None else {scope.part: scope.value}))
+    return PolicyScopeView(namespace=scope.namespace, **({} if scope.part is None else {scope.part: scope.value}))
 
 
 def version_view(version: PolicyVersion) -> PolicyVersionView:
     """A version as callers see it."""
     policy = None if version.policy is None else policy_body(version.policy)
-    return PolicyVersionView(version=version.version, policy=policy, at=version.at, by=version.by)
+    return copy_fields(PolicyVersionView, version, policy=policy)
 
 
 def explained_view(explained: EffectivePolicy) -> ExplainedView:
     """What holds, as callers see it."""
     sources = tuple(
-        SourceView(field=name, value=source.value, scope=scope_view(source.scope))  # pyright: ignore[reportArgumentType]
+        SourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]
         for name, source in sorted(explained.sources.items())
     )
     return ExplainedView(policy=policy_body(explained.policy), sources=sources)
-
-
-def hold_view(hold: Hold) -> HoldView:
-    """A hold as callers see it."""
-    return HoldView(
-        id=hold.id,
-        namespace=hold.namespace,
-        artifact=None if hold.number is None else ids.render(hold.number),
-        session=hold.session,
-        reason=hold.reason,
-        by=hold.made_by,
-        at=hold.at,
-        until=hold.until,
-    )
-
-
-def usage_view(line: NamespaceUsage) -> UsageView:
-    """What a namespace holds, as callers see it."""
-    usage, room = line.usage, line.room
-    return UsageView(
-        namespace=usage.namespace,
-        bytes=usage.bytes,
-        artifacts=usage.artifacts,
-        reserved=usage.reserved,
-        max_bytes=room.max_bytes,
-        max_artifacts=room.max_artifacts,
-        evict=line.evict,
-        deleting_at=usage.deleting_at,
-    )

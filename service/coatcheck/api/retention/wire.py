@@ -7,22 +7,16 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coatcheck.api.keys.wire import NamespaceName
-from coatcheck.api.parameters import DURATION
+from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, OneNamespace
+from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import MAX_BYTES
-from coatcheck.core.retention import Group, Job, JobScope, JobState, Outcome, RetentionPlan, RetentionRun, Sample
+from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionPlan, RetentionRun, Sample
 from coatcheck.usecases.administer_retention import MOST_WAIT, Status
 from coatcheck.usecases.undo_removal import LIMIT, UndoResult
 
-Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
-MAX_SEQ: Final = 2**63 - 1
-"""What the place of a row may be: databases know no larger whole numbers."""
 Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
-Limit = Annotated[int, Meta(ge=1, le=200, description="Items of a page.")]
-Cursor = Annotated[str, Meta(description="`next` of the page before.")]
-OneNamespace = Annotated[NamespaceName, Meta(description="Absent: the key's own; for a key of `*`: all of them.")]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -44,12 +38,7 @@ class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def scope(self) -> JobScope:
         """What the job is about."""
-        return JobScope(
-            namespace=self.namespace,
-            session=self.session,
-            max_bytes=self.max_bytes,
-            max_artifacts=self.max_artifacts,
-        )
+        return copy_fields(JobScope, self)
 
 
 class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -93,7 +82,7 @@ class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-class ScopeView(Struct, frozen=True, kw_only=True):
+class JobScopeView(Struct, frozen=True, kw_only=True):
     """What a job is about."""
 
     namespace: Annotated[str | None, Meta(description="Null: all of them.")]
@@ -107,7 +96,7 @@ class PlanView(Struct, frozen=True, kw_only=True):
 
     digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
     job: Job
-    scope: ScopeView
+    scope: JobScopeView
     why: Annotated[str, Meta(description="Why these and no others.")]
     planned_at: datetime
     valid_until: datetime
@@ -132,7 +121,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
     id: str
     job: str
-    scope: ScopeView
+    scope: JobScopeView
     actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for the rounds of an hour.")]
     key_id: str | None
     outcome: Outcome
@@ -201,61 +190,26 @@ class UndoneView(Struct, frozen=True, kw_only=True):
 
 
 def plan_view(plan: RetentionPlan) -> PlanView:
-    """A plan."""
-    return PlanView(
-        digest=plan.digest,
-        job=plan.job,
-        scope=scope_view(plan.scope),
-        why=plan.why,
+    """A plan as callers see it."""
+    return copy_fields(
+        PlanView,
+        plan,
+        scope=copy_fields(JobScopeView, plan.scope),
         planned_at=plan.moment,
         valid_until=plan.until,
-        artifacts=plan.artifacts,
-        bytes=plan.bytes,
-        items=plan.items,
-        held=plan.held,
-        live_artifacts=plan.live_artifacts,
-        live_bytes=plan.live_bytes,
         share=round(plan.share, 4),
-        needs_confirm=plan.needs_confirm,
         oldest_overdue_seconds=round(plan.oldest_overdue, 3),
-        by_kind=plan.by_kind,
-        by_tool=plan.by_tool,
-        by_session=plan.by_session,
-        by_age=plan.by_age,
-        samples=plan.samples,
-    )
-
-
-def scope_view(scope: JobScope) -> ScopeView:
-    """A scope."""
-    return ScopeView(
-        namespace=scope.namespace,
-        session=scope.session,
-        max_bytes=scope.max_bytes,
-        max_artifacts=scope.max_artifacts,
     )
 
 
 def run_view(run: RetentionRun) -> RunView:
-    """A run."""
-    return RunView(
-        id=run.id,
-        job=run.job,
-        scope=scope_view(run.scope),
-        actor=run.actor,
-        key_id=run.key_id,
-        outcome=run.outcome,
-        started_at=run.started_at,
-        updated_at=run.updated_at,
-        finished_at=run.finished_at,
+    """A run as callers see it."""
+    return copy_fields(
+        RunView,
+        run,
+        scope=copy_fields(JobScopeView, run.scope),
         plan=run.plan_digest,
-        planned=run.planned,
-        artifacts=run.artifacts,
-        bytes=run.bytes,
-        items=run.items,
-        busy_seconds=run.busy_seconds,
         oldest_overdue_seconds=run.oldest_overdue,
-        detail=run.detail,
     )
 
 
@@ -289,33 +243,22 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
         ) from error
 
 
-def job_view(state: JobState) -> JobView:
-    """A job of the schedule."""
-    return JobView(**{name: getattr(state, name) for name in JobState.__struct_fields__})
-
-
 def status_view(status: Status) -> StatusView:
     """How retention stands."""
     overdue = status.overdue
     late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
-    return StatusView(
+    return copy_fields(
+        StatusView,
+        overdue,
         at=status.at,
-        expired=overdue.expired,
         oldest_overdue_seconds=round(max(0.0, late), 3),
         dead_blobs=overdue.dead,
-        dead_bytes=overdue.dead_bytes,
-        artifacts=overdue.artifacts,
-        stored_bytes=overdue.stored_bytes,
-        jobs=tuple(map(job_view, status.jobs)),
+        jobs=tuple(copy_fields(JobView, job) for job in status.jobs),
         running=tuple(map(run_view, status.running)),
     )
 
 
 def undone_view(undone: UndoResult, following: int | None) -> UndoneView:
     """What an undo did."""
-    return UndoneView(
-        restored=undone.restored,
-        there=undone.there,
-        failed=tuple(FailureView(id=each.id, code=each.code, detail=each.detail) for each in undone.failed),
-        next=following,
-    )
+    failed = tuple(copy_fields(FailureView, each) for each in undone.failed)
+    return copy_fields(UndoneView, undone, failed=failed, next=following)

@@ -1,77 +1,100 @@
 """Web searches within a budget: a response in, what to read of it out; and whether quotations stand there."""
 
-from typing import Any, Final
+from typing import Final
 
-from litestar import Request, Response, post
-from litestar.di import NamedDependency
-from msgspec import UNSET
-
-from coatcheck.api.artifacts.wire import QuotationView, VerifiedView, answer
-from coatcheck.api.http.body import body_too_large, content_length, open_body
-from coatcheck.api.http.json_body import as_sent, decode_aside
+from coatcheck.api.checks import checked_labels, plain
+from coatcheck.api.durations import given_seconds
+from coatcheck.api.http.access import INGEST, READ
+from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
 from coatcheck.api.http.limits import MIB
 from coatcheck.api.http.problems import members
-from coatcheck.api.http.query import read_query
-from coatcheck.api.http.request_parts import caller, idempotency_key, require_json
-from coatcheck.api.ingest.requests import checked_labels, duration, plain
-from coatcheck.api.ingest.routes import MENDED
-from coatcheck.api.parameters import EmptyQuery
-from coatcheck.api.search import docs
-from coatcheck.api.search.wire import QuotationBody, SearchResultsBody, VerifyBody
-from coatcheck.api.services import RouteContext
+from coatcheck.api.http.request_parts import idempotency_key, require_json
+from coatcheck.api.ingest.routes import STORING
+from coatcheck.api.route import BODY, JSON, JSON_BODY, Answer, Call, Reply, route
+from coatcheck.api.search.wire import QuotationBody, QuotationView, SearchResultsBody, VerifiedView, VerifyBody
+from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Limits
 from coatcheck.core.window import Extent
-from coatcheck.usecases.search_results import SearchResultsRequest
+from coatcheck.usecases.search_results import SearchResultsAnswer, SearchResultsRequest
 from coatcheck.usecases.verify_citations import Checked, Quotation
 
 _QUOTATIONS: Final = 4 * MIB
 """Bytes of a body with quotations: a hundred of the longest, escaped."""
-_JSON: Final = "application/json"
 
 
-@post("/v1/search-results", opt={"doc": docs.SEARCH_RESULTS})
-async def budget_search_results(
-    request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]
-) -> Response[bytes]:
-    """Store a search's response; answer what to read of it."""
-    scope = request.scope
-    read_query(scope, EmptyQuery)
-    require_json(scope)
-    key = idempotency_key(scope)
-    limit = desk.limits.json_body
-    length = content_length(scope)
-    if length is not None and length > limit:
-        raise body_too_large(limit)
-    with desk.budget.room() as room:
-        data = await open_body(scope, request.receive, desk.limits).whole(limit, room)
+@route(
+    "POST /v1/search-results",
+    scope=INGEST,
+    tag="Searching",
+    headers=("Idempotency-Key",),
+    body={JSON: SearchResultsBody},
+    answers={
+        201: Answer("Stored.", headers=("Location",)),
+        200: Answer("This very response was there already.", headers=("Location",)),
+        202: Answer(
+            "Storage did not take it: `stored` is false, and the text cites sections alone.", headers=("Location",)
+        ),
+    },
+    problems=(*BODY, *STORING, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
+)
+async def budget_search_results(call: Call) -> Reply[SearchResultsAnswer]:
+    """Budget a web search.
+
+    Takes the response of any search provider as it came, stores it as one artifact with a section for each result
+    (`r1`, `r2`, …), and answers what a model should read this turn (`text`), within hard limits: the passages of the
+    best results that answer the query, the others by title and address. What is the same is folded, also what the
+    session has already; everything that was dropped, folded or cut is counted.
+
+    `summary` is what to persist for later turns: verbatim sentences, each with its citation and exact range, and the
+    sources. Ranges lie in the artifact's text view: read on with `view=text` and `section=r2`. The same response,
+    query, limits and session before it give the same answer, byte for byte.
+
+    A response that is not understood is kept as it came, with the warning `no_results`. Other warnings:
+    `search_response` (what the provider says went wrong, and what could not be read), `session_partly_seen` (earlier
+    sources were not all looked at), `stored_as_other` (the same payload is declared as something else, so that
+    sections cannot be read), `said_before` (it was stored before, and something that is said of it now was not
+    taken).
+    """
+    require_json(call.scope)
+    key = idempotency_key(call.scope)
+    with call.context.budget.room() as room:
+        data = await call.whole_body(call.limits.json_body, room)
         asked, mended = await decode_aside(data, SearchResultsBody)
         payload, is_json, mended_too = await _payload(bytes(asked.response))
         ask = _search_ask(asked, key, is_json=is_json, mended=mended or mended_too)
-        made = await desk.services.search_results(caller(scope), payload, ask)
+        made = await call.services.search_results(call.caller, payload, ask)
     status = 202 if not made.answer.stored else 201 if made.created else 200
-    return answer(made.answer, status=status, headers={"location": f"/v1/artifacts/{made.answer.id}"})
+    return Reply(made.answer, status, {"location": f"/v1/artifacts/{made.answer.id}"})
 
 
-@post("/v1/citations/verify", status_code=200, opt={"doc": docs.VERIFY})
-async def verify_citations(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Whether quotations stand in what they cite. Each is answered by itself."""
-    scope = request.scope
-    read_query(scope, EmptyQuery)
-    require_json(scope)
-    length = content_length(scope)
-    if length is not None and length > _QUOTATIONS:
-        raise body_too_large(_QUOTATIONS)
-    with desk.budget.room() as room:
-        data = await open_body(scope, request.receive, desk.limits).whole(_QUOTATIONS, room)
+@route(
+    "POST /v1/citations/verify",
+    scope=READ,
+    tag="Searching",
+    body={JSON: VerifyBody},
+    schemas={"Quotation": QuotationBody, "QuotationView": QuotationView},
+    answers={200: "One result for each quotation."},
+    problems=JSON_BODY,
+)
+async def verify_citations(call: Call) -> VerifiedView:
+    """Check quotations.
+
+    Whether each quotation stands in the text view of what it cites, where exactly, and what is different. `exact`: to
+    the letter; `normalised`: but for blanks, quotation marks, dashes and an ellipsis; `fuzzy`: most of its words in
+    order, with the differences; `absent`. `moved` says that it stands outside the section or the range that was
+    cited. Each quotation is answered by itself: one whose artifact is gone has a `problem`.
+    """
+    with call.context.budget.room() as room:
+        data = await call.json_bytes(_QUOTATIONS, room)
         asked, mended = await decode_aside(data, VerifyBody)
         items = as_sent(data, asked.quotes) if mended else [bytes(item) for item in asked.quotes]
         read = [await _quotation(item, asked.citation) for item in items]
         good = [each for each in read if isinstance(each, Quotation)]
-        checked = iter(await desk.services.verify_citations(caller(scope), good))
+        checked = iter(await call.services.verify_citations(call.caller, good))
     results = [next(checked) if isinstance(each, Quotation) else each for each in read]
-    return answer(VerifiedView(tuple(map(_view, results))))
+    return VerifiedView(tuple(map(_view, results)))
 
 
 async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
@@ -88,7 +111,7 @@ async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
 def _search_ask(asked: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
     return SearchResultsRequest(
         said=DeclaredMetadata(
-            media_type=_JSON if is_json else None,
+            media_type=JSON if is_json else None,
             tool_name=plain(asked.tool_name, "tool_name"),
             tool_call_id=plain(asked.tool_call_id, "tool_call_id"),
             session=plain(asked.session, "session"),
@@ -96,15 +119,11 @@ def _search_ask(asked: SearchResultsBody, key: str | None, *, is_json: bool, men
             labels=checked_labels(asked.labels),
         ),
         query=asked.query or "",
-        limits=Limits(
-            max_results=asked.max_results,
-            max_tokens_per_result=asked.max_tokens_per_result,
-            max_total_tokens=asked.max_total_tokens,
-        ),
+        limits=copy_fields(Limits, asked),
         form=asked.format,
         across_session=asked.across_session,
-        ttl=asked.ttl if asked.ttl is UNSET else duration(asked.ttl, "ttl"),
-        idle_ttl=asked.idle_ttl if asked.idle_ttl is UNSET else duration(asked.idle_ttl, "idle_ttl"),
+        ttl=given_seconds(asked.ttl, "ttl"),
+        idle_ttl=given_seconds(asked.idle_ttl, "idle_ttl"),
         pinned=asked.pin,
         key=key,
         notices=(MENDED,) if mended else (),

@@ -1,6 +1,6 @@
-"""What requests about web searches say: a response with its limits, and quotations to check."""
+"""What requests about web searches say (a response with its limits, quotations to check), and what is answered."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -9,13 +9,24 @@ from coatcheck.core.ids import SECTION_LENGTH
 from coatcheck.core.search import limits
 from coatcheck.core.search.verify import QUOTE_CHARS
 from coatcheck.core.window import Extent, LineExtent
-from coatcheck.usecases.verify_citations import MOST
+from coatcheck.usecases.verify_citations import MOST, Checked
 
 _SHOWN: Final = limits.Limits()
+_SEARCH_EXAMPLE: Final = {
+    "response": {
+        "results": [
+            {"title": "Tides", "url": "https://example.org/tides", "content": "The Moon draws the sea twice a day."}
+        ]
+    },
+    "query": "how do tides form",
+    "session": "run-42",
+}
 
 
 class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of `POST /v1/search-results`."""
+
+    EXAMPLES: ClassVar = [_SEARCH_EXAMPLE]
 
     response: Annotated[
         Raw,
@@ -105,5 +116,25 @@ class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
 
+    EXAMPLES: ClassVar = [
+        {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": "art_482913077564201876#r1"}]}
+    ]
+    WRITTEN: ClassVar = {"quotes": {"items": {"$ref": "#/components/schemas/Quotation"}}}
+
     quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MOST)]
     citation: Annotated[_Citation | None, Meta(description="What is cited where a quotation does not say it.")] = None
+
+
+class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to one quotation: what was found, or a problem."""
+
+    WRITTEN: ClassVar = {"problem": {"$ref": "#/components/schemas/Problem"}}
+
+    checked: Checked | UnsetType = UNSET
+    problem: dict[str, Any] | UnsetType = UNSET
+
+
+class VerifiedView(Struct, frozen=True):
+    """What became of quotations, in the order given."""
+
+    results: tuple[QuotationView, ...]

@@ -1,27 +1,67 @@
-"""Whether the process lives, and whether it can serve. Says nothing that a stranger may not know."""
+"""Health, metrics and the OpenAPI document. Health says nothing that a stranger may not know."""
 
-from typing import Any
+from typing import Annotated
 
-from litestar import Request, Response, get
-from litestar.di import NamedDependency
+from litestar import Response
+from msgspec import Meta, Struct
 
-from coatcheck.api.artifacts.wire import HealthView, answer
-from coatcheck.api.http.query import read_query
-from coatcheck.api.parameters import EmptyQuery
-from coatcheck.api.service import docs
-from coatcheck.api.services import RouteContext
-
-
-@get("/health/live", opt={"doc": docs.LIVE})
-async def live(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """The process answers."""
-    read_query(request.scope, EmptyQuery)
-    return answer(HealthView("live"))
+from coatcheck.api.http.headers import field
+from coatcheck.api.http.request_parts import require_everywhere
+from coatcheck.api.route import JSON, Answer, Call, route
+from coatcheck.core.errors import Code
 
 
-@get("/health/ready", opt={"doc": docs.READY})
-async def ready(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-    """Storage and database answer, with this release's schema."""
-    read_query(request.scope, EmptyQuery)
-    await desk.services.ready()
-    return answer(HealthView("ready"))
+class HealthView(Struct, frozen=True):
+    """That the service lives, or is ready."""
+
+    status: Annotated[str, Meta(examples=["ready"])]
+
+
+class OpenApi(Struct, frozen=True):
+    """An OpenAPI document (for its own schema see the OpenAPI specification)."""
+
+    openapi: Annotated[str, Meta(examples=["3.1.1"])]
+
+
+@route("GET /health/live", scope=None, tag="Service", answers={200: "It is."})
+async def check_liveness(_: Call) -> HealthView:
+    """Is the process alive?
+
+    Answers as long as the process does. Asks nothing of storage.
+    """
+    return HealthView("live")
+
+
+@route("GET /health/ready", scope=None, tag="Service", answers={200: "It can."}, problems=(Code.SCHEMA_OUTDATED,))
+async def check_readiness(call: Call) -> HealthView:
+    """Can it serve?
+
+    Whether the database and the store answer, with this release's schema.
+    """
+    await call.services.ready()
+    return HealthView("ready")
+
+
+@route("GET /metrics", tag="Service", answers={200: Answer("The metrics.", media=("text/plain",))})
+async def get_metrics(call: Call) -> Response[bytes]:
+    """Numbers for monitoring.
+
+    Counters and gauges of this process in the text format of Prometheus, or in OpenMetrics where that is accepted.
+    Needs the scope `admin` unless the administrator has opened it; without keys it is open. No name in it is a
+    caller's.
+    """
+    if not call.limits.metrics_open:
+        require_everywhere(call.scope)  # they count what every namespace does
+    body, media_type = await call.services.metrics(field(call.scope, b"accept") or "")
+    if media_type.startswith("text/"):  # of which Litestar says itself that it is UTF-8
+        media_type = media_type.replace("; charset=utf-8", "")
+    return Response(content=body, media_type=media_type, headers={"cache-control": "no-store"})
+
+
+@route("GET /v1/openapi.json", scope=None, tag="Service", answers={200: "The document."})
+async def get_open_api(call: Call) -> OpenApi | Response[bytes]:
+    """This document.
+
+    The OpenAPI 3.1 document of this release.
+    """
+    return Response(content=call.context.document(), media_type=JSON)

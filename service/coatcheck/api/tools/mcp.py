@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from litestar.types import HTTPReceiveMessage, HTTPScope, Method, Receive, Send, WebSocketReceiveMessage
 
+from coatcheck.api.http.access import READ
 from coatcheck.api.http.body import body_too_large, content_length
 from coatcheck.api.http.limits import MIB
 from coatcheck.api.http.problems import Problem, members
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH: Final = "/mcp"
+SCOPE: Final = READ
+"""What a key needs."""
 METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
 _BODY: Final = MIB
 """Bytes of a request: a call of a tool, in which there is no payload."""

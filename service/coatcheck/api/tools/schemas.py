@@ -29,18 +29,15 @@ _RESULT: Final[Node] = {
     "examples": [{"text": "[art_482913077564201876 \u00b7 build.log \u00b7 \u2026", "tokens": 412, "is_error": False}],
 }
 
-
-def tool_schemas() -> dict[str, Node]:
-    """The schemas by their names."""
-    return {
-        "ToolCall": {
-            "description": "A call, or up to 32.",
-            "anyOf": [{"$ref": _REF + "OneToolCall"}, {"type": "array", "items": {"$ref": _REF + "OneToolCall"}}],
-        },
-        "OneToolCall": _CALL,
-        "ToolResult": {
-            "description": "A result for a call, a list of them for a list of calls.",
-            "anyOf": [{"$ref": _REF + "OneToolResult"}, {"type": "array", "items": {"$ref": _REF + "OneToolResult"}}],
-        },
-        "OneToolResult": _RESULT,
-    }
+TOOL_SCHEMAS: Final[dict[str, Node]] = {
+    "ToolCall": {
+        "description": "A call, or up to 32.",
+        "anyOf": [{"$ref": _REF + "OneToolCall"}, {"type": "array", "items": {"$ref": _REF + "OneToolCall"}}],
+    },
+    "OneToolCall": _CALL,
+    "ToolResult": {
+        "description": "A result for a call, a list of them for a list of calls.",
+        "anyOf": [{"$ref": _REF + "OneToolResult"}, {"type": "array", "items": {"$ref": _REF + "OneToolResult"}}],
+    },
+    "OneToolResult": _RESULT,
+}

@@ -1,0 +1,43 @@
+"""From one shape to another: requests into what use cases take, and what they return into what answers say.
+
+`copy_fields` copies what both shapes have; whoever calls it gives what differs.
+
+Times are RFC 3339 in UTC; what is unknown is null, not missing.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, TypeVar
+
+from msgspec import Meta, Struct
+
+from coatcheck.usecases.ingest_request import Notice
+
+V = TypeVar("V", bound=Struct)
+
+Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=["art_482913077564201876"])]
+TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_base.", examples=[312])]
+Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
+
+
+class Warned(Struct, frozen=True):
+    """Something to know although the request succeeded."""
+
+    code: Annotated[str, Meta(description="Permanent name.", examples=["lone_surrogates_replaced"])]
+    message: Annotated[str, Meta(description="A sentence.")]
+
+
+def copy_fields(model: type[V], *sources: object, **given: object) -> V:
+    """A `model` whose fields are as `given`, else the first source's attribute of that name, else the default.
+
+    Raises:
+        TypeError: when a field without a default is found nowhere.
+    """
+    for name in model.__struct_fields__:
+        if name not in given and (source := next((s for s in sources if hasattr(s, name)), None)) is not None:
+            given[name] = getattr(source, name)
+    return model(**given)
+
+
+def warnings_view(notices: Iterable[Notice]) -> tuple[Warned, ...]:
+    """Notices as callers see them."""
+    return tuple(copy_fields(Warned, notice) for notice in notices)
