@@ -73,14 +73,14 @@ class Face(Litestar):
     """One application."""
 
     def __init__(self, services: Services, limits: RequestLimits, new_request_id: Callable[[], str]) -> None:
-        self._journal = RequestLog(services.clock, services.meter)
-        desk = RouteContext(services, limits, MemoryBudget(limits.buffered), self._journal, document)
+        self._log = RequestLog(services.clock, services.meter)
+        context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
             dependencies={
-                "desk": Provide(lambda: desk, sync_to_thread=False),
+                "context": Provide(lambda: context, sync_to_thread=False),
             },
             exception_handlers={Exception: self._problem},
             guards=[self._guard],
@@ -125,7 +125,7 @@ class Face(Litestar):
         try:
             await self._serve(scope, cast("Receive", exchange.received), sending, request_id)
         except CoatcheckError as e:
-            self._journal.failed(e, request_id, exchange.route)
+            self._log.failed(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(e, scope, sending, request_id)
@@ -134,12 +134,12 @@ class Face(Litestar):
             if not sending.started:
                 await asyncio.shield(self._send_problem(_stopped(), scope, sending, request_id, close=True))
         except Exception as e:
-            self._journal.broke(e, request_id, exchange.route)
+            self._log.broke(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(internal(), scope, sending, request_id)
         finally:
-            self._journal.answered(exchange, caller_of(scope))
+            self._log.answered(exchange, caller_of(scope))
 
     async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
         admit(scope, self._limits)
@@ -212,13 +212,13 @@ class Face(Litestar):
         return sorted(found | {"HEAD"} if "GET" in found else found)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        """Any exception of a route as a response."""
+        """Turn an exception of a route into a response."""
         known = _known(error, request.scope)
         request_id, route = request.scope["state"]["request_id"], route_of(request.scope)
         if known is None:
-            self._journal.broke(error, request_id, route)
+            self._log.broke(error, request_id, route)
             known = internal()
-        self._journal.failed(known, request_id, route)
+        self._log.failed(known, request_id, route)
         problem = render(known, request_id)
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")
@@ -244,7 +244,7 @@ class Face(Litestar):
 
 
 def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
-    """The error in our words; None for a bug."""
+    """The exception as a CoatcheckError; None for a bug."""
     match error:
         case CoatcheckError():
             return error
@@ -259,13 +259,13 @@ def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
 
 
 def caller_of(scope: Scope) -> Caller | None:
-    """Who asks, where that is known yet."""
+    """The caller, or None while it is not known."""
     return cast("Caller | None", scope["state"].get("caller"))
 
 
 def _stopped() -> CoatcheckError:
     return CoatcheckError(
-        Code.STORAGE_UNAVAILABLE, "The service is stopping and gave this request up. Retry the same call."
+        Code.STORAGE_UNAVAILABLE, "The service is stopping and abandoned this request. Retry the same call."
     )
 
 

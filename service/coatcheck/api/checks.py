@@ -1,4 +1,4 @@
-"""Checks of names, IDs, labels and URLs: no control characters, and of labels no repetition."""
+"""Checks of names, IDs, labels and URLs: control characters are refused, repeated labelsdropped."""
 
 import re
 from typing import Final
@@ -29,3 +29,8 @@ def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     for label in labels:
         plain(label, "labels")
     return tuple(dict.fromkeys(labels))
+
+
+def plain_fields(source: object, *names: str) -> dict[str, str | None]:
+    """Texts of a request by their names. Raises as `plain`."""
+    return {name: plain(getattr(source, name), name) for name in names}

@@ -30,15 +30,15 @@ _CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
 
 
 _TAGS: Final = {
-    "Administration": "Keys, namespaces, and what is decided for all payloads. Needs the scope `admin`.",
+    "Administration": "Keys, namespaces, and decisions about stored payloads. Needs the scope `admin`.",
     "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
-    "Contexts": "What a model is sent: made smaller, measured, accounted for.",
-    "Hooks": "What hosts of agents call by themselves after each tool call.",
+    "Contexts": "What is sent to a model: compacting it, measuring it, accounting for it.",
+    "Hooks": "What agent hosts call by themselves after each tool call.",
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
-    "Searching": "Web searches within a budget: what to read of a response, what to persist, what is quoted truly.",
+    "Searching": "Web searches within a budget: what to read of a response, what to keep, which quotations are true.",
     "Service": "Health and description of the service.",
-    "Tools": "The tool that a model reads further with: how to declare it, and what a call of it answers.",
+    "Tools": "The tool with which a model reads further: how to declare it, and what a call returns.",
 }
 
 
@@ -54,7 +54,7 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
     document: Node = {
         "openapi": "3.1.1",
         "info": _info(),
-        "servers": [{"url": "/", "description": "Where this document came from."}],
+        "servers": [{"url": "/", "description": "The service that served this document."}],
         "security": _security(None),
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": {path: _path(path, paths[path], schemas) for path in sorted(paths)},
@@ -83,8 +83,8 @@ def _info() -> Node:
         "description": (
             "Post a payload, put the answer's `text` into the tool result, read further on request. Errors are "
             "problem details (RFC 9457) with a permanent `code`; times are RFC 3339 in UTC; every answer carries "
-            "`X-Request-ID`. Listening on loopback, the service asks for no key until one is made, and answers only to "
-            "requests for a host name of this machine that no other site sent."
+            "`X-Request-ID`. While it listens on loopback, the service needs no key until the first one is created, "
+            "and answers only requests for a host name of this machine that do not come from another site."
         ),
         "contact": {"name": "The Coatcheck developers"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

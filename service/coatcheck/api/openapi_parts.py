@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI document that no type of the code stands for: headers, path parameters, the problem."""
+"""The hand-written parts of the OpenAPI document: headers, path parameters, the problem."""
 
 from typing import Any, Final
 
@@ -23,8 +23,8 @@ def _parameter(name: str, description: str, **schema: Value) -> Node:
 PARAMETERS: Final[dict[str, Node]] = {
     "artifact_id": _path_parameter(
         "artifact_id",
-        "The artifact's ID, as its card gives it. To look something up or to read, also the citation of "
-        "a section, `art_…#r3`, whose `#` is written `%23` in a path.",
+        "The artifact's ID, as on its card. For looking up and reading, also the citation of a "
+        "section, `art_…#r3`, whose `#` is written `%23` in a path.",
         pattern="^art_[0-9]{18}(#.+)?$",
         examples=["art_482913077564201876"],
     ),
@@ -37,25 +37,27 @@ PARAMETERS: Final[dict[str, Node]] = {
     ),
     "key_id": _path_parameter(
         "key_id",
-        "The key's ID: what stands between its prefix and its secret.",
+        "The key's ID: the part between its prefix and its secret.",
         pattern="^[0-9A-Za-z]{11}$",
         examples=["4GbYz8LqkW1"],
     ),
     "namespace": _path_parameter(
         "namespace", "The namespace's name.", pattern="^[a-z0-9][a-z0-9_-]{0,62}$", examples=["team-a"]
     ),
-    "hold_id": _path_parameter("hold_id", "The hold's ID, as placing it answered.", pattern="^hold_[0-9a-f]{16}$"),
-    "run_id": _path_parameter("run_id", "The run's ID, as applying a plan answered.", minLength=1),
+    "hold_id": _path_parameter(
+        "hold_id", "The hold's ID, as returned when it was placed.", pattern="^hold_[0-9a-f]{16}$"
+    ),
+    "run_id": _path_parameter("run_id", "The run's ID, as returned when its plan was applied.", minLength=1),
     "name": _path_parameter("name", "The job's name.", examples=["expire"]),
     "X-Request-ID": _parameter(
         "X-Request-ID",
-        "Names the request in the answer and in the log. One that is not of this form is replaced.",
+        "Identifies the request in the answer and in the log. An ID of any other form is replaced.",
         pattern="^[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}$",
     ),
     "Idempotency-Key": _parameter(
         "Idempotency-Key",
-        "A repeated request with the same key answers what the first one answered, for 24 hours; a different request "
-        "with the same key is refused. In quotes or without.",
+        "For 24 hours, a repeated request with the same key gets the answer of the first one; a "
+        "different request with the same key is refused. With or without quotes.",
         minLength=1,
         maxLength=200,
         examples=["8e03978e-40d5-43e8-bc93-6894a57f9324"],
@@ -67,19 +69,19 @@ PARAMETERS: Final[dict[str, Node]] = {
     ),
     "Content-Digest": _parameter(
         "Content-Digest",
-        "sha-256 or sha-512 of the body as sent (RFC 9530); other algorithms are ignored. Nothing is stored when it "
-        "differs.",
+        "sha-256 or sha-512 of the body as sent (RFC 9530); other algorithms are ignored. If it "
+        "differs, nothing is stored.",
         examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
     ),
     "Repr-Digest": _parameter(
         "Repr-Digest",
-        "As Content-Digest; the digest of the body without its content coding is accepted as well.",
+        "Like Content-Digest; the digest of the decoded body is accepted as well.",
         examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
     ),
     "Range": _parameter("Range", "Ranges of bytes (RFC 9110 section 14).", examples=["bytes=0-1023", "bytes=-500"]),
-    "If-Range": _parameter("If-Range", "Ranges only if this is still the ETag or the date."),
-    "If-Match": _parameter("If-Match", "Only if the ETag is one of these."),
-    "If-None-Match": _parameter("If-None-Match", "Only if the ETag is none of these."),
+    "If-Range": _parameter("If-Range", "Ranges, only if this ETag or date is still current."),
+    "If-Match": _parameter("If-Match", "Only if the current ETag is one of these."),
+    "If-None-Match": _parameter("If-None-Match", "Only if the current ETag is none of these."),
     "If-Modified-Since": _parameter("If-Modified-Since", "Only if it is newer."),
     "If-Unmodified-Since": _parameter("If-Unmodified-Since", "Only if it is not newer."),
 }
@@ -90,8 +92,8 @@ SECURITY: Final[dict[str, Node]] = {
         "scheme": "bearer",
         "bearerFormat": "ck_live_<key id>_<secret>",
         "description": (
-            "A key. Its scopes (`ingest`, `read`, `delete`, `admin`) are named where a route needs one. Not needed "
-            "while no key was ever made and the service listens on loopback."
+            "A key. Each route names the scope that it needs (`ingest`, `read`, `delete` or `admin`). "
+            "No key is needed while none has ever been created and the service listens on loopback."
         ),
     },
     "keyHeader": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same key."},
@@ -99,17 +101,17 @@ SECURITY: Final[dict[str, Node]] = {
 
 RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "WWW-Authenticate": _header("`Bearer`, and the scope that is missing.", examples=['Bearer realm="coatcheck"']),
-    "X-Request-ID": _header("Names the request in the log."),
-    "Location": _header("Where the artifact is.", examples=["/v1/artifacts/art_482913077564201876"]),
+    "X-Request-ID": _header("Identifies the request in the log."),
+    "Location": _header("The artifact's address.", examples=["/v1/artifacts/art_482913077564201876"]),
     "Retry-After": {"description": "Seconds until the same request may succeed.", "schema": {"type": "integer"}},
     "RateLimit": _header(
-        "On every answer to a caller that has limits: what is left of each, and the seconds until there is more.",
+        "On every answer to a caller with limits: what is left of each, and the seconds until there is more.",
         examples=['"requests";r=55;t=1'],
     ),
-    "RateLimit-Policy": _header("Those limits, in a minute.", examples=['"requests";q=60;w=60']),
+    "RateLimit-Policy": _header("The caller's limits per minute.", examples=['"requests";q=60;w=60']),
     "ETag": _header("Strong; the SHA-256 of the bytes."),
     "Accept-Ranges": _header("`bytes`.", const="bytes"),
-    "Content-Range": _header("Which bytes these are.", examples=["bytes 0-1023/4096"]),
+    "Content-Range": _header("The range of these bytes.", examples=["bytes 0-1023/4096"]),
     "Repr-Digest": _header("The SHA-256 of all the bytes (RFC 9530)."),
 }
 
@@ -122,7 +124,7 @@ PROBLEM: Final[Node] = {
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "code": {"type": "string", "enum": [str(code) for code in Code], "description": "Permanent."},
         "detail": {"type": "string", "description": "What happened and what to do next."},
-        "request_id": {"type": "string", "description": "Names the request in the log."},
+        "request_id": {"type": "string", "description": "Identifies the request in the log."},
     },
     "required": ["type", "title", "status", "code", "detail"],
 }

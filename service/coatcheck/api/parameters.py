@@ -22,7 +22,7 @@ DURATION = "Whole seconds (1 to 315360000), or text with a unit such as `30m`, `
 
 
 def _plain(most: int, description: str, example: str) -> Meta:
-    """Text of 1 to so many characters without control characters."""
+    """Bounds of text of 1 to `most` characters without control characters."""
     return Meta(min_length=1, max_length=most, description=description, examples=[example], extra_json_schema=PLAIN)
 
 
@@ -31,7 +31,7 @@ MediaType = Annotated[
 ]
 ToolName = Annotated[str, _plain(256, "Tool that produced the payload.", "bash")]
 CallId = Annotated[
-    str, _plain(512, "ID of the tool call that the payload answers; part of the artifact's identity.", "call_8f2a")
+    str, _plain(512, "ID of the tool call that produced the payload; part of the artifact's identity.", "call_8f2a")
 ]
 Session = Annotated[str, _plain(256, "Conversation, run or thread; part of the artifact's identity.", "run-42")]
 Command = Annotated[
@@ -39,7 +39,7 @@ Command = Annotated[
     Meta(
         min_length=1,
         max_length=COMMAND_CHARS,
-        description="Command that was run, or the tool's arguments in short.",
+        description="Command that was run, or a short form of the tool's arguments.",
         examples=["pytest -q tests"],
     ),
 ]
@@ -48,15 +48,15 @@ CompareTo = Annotated[
     Meta(
         min_length=1,
         max_length=ID_LENGTH,
-        description="Artifact to compare with: an ID, or `previous`, the last artifact with the same session, tool "
-        "name and command among the 1,000 stored last in the session; without one, nothing is compared. It is decided "
-        "when the artifact is created, and stays.",
+        description="Artifact to compare with: an ID, or `previous` for the latest artifact with the same "
+        "session, tool name and command among the last 1,000 stored in the session; if there is "
+        "none, nothing is compared. Decided when the artifact is created, and never changed.",
         examples=["previous"],
     ),
 ]
 Tools = Annotated[
     Literal["read_artifact", "none"],
-    Meta(description="Which tool the model has: with `none` the card names no call to read on with."),
+    Meta(description="Which tool the model has: with `none`, the card does not print calls for reading further."),
 ]
 Url = Annotated[str, _plain(8192, "Where the payload came from.", "https://example.org/page")]
 Title = Annotated[
@@ -65,14 +65,14 @@ Title = Annotated[
 Label = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=PLAIN)]
 Labels = Annotated[
     tuple[Label, ...],
-    Meta(max_length=32, description="Labels for finding the artifact again.", examples=[["ci", "nightly"]]),
+    Meta(max_length=32, description="Labels by which to find the artifact again.", examples=[["ci", "nightly"]]),
 ]
 Query = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=4000,
-        description="What the agent was looking for; excerpts follow it.",
+        description="What the agent was looking for; excerpts are chosen by it.",
         examples=["why did the build fail"],
     ),
 ]
@@ -82,7 +82,9 @@ CardTokens = Annotated[
 InlineTokens = Annotated[
     int,
     Meta(
-        ge=0, le=100_000, description="Payloads up to this many tokens come back unchanged; 0 makes every one a card."
+        ge=0,
+        le=100_000,
+        description="Payloads up to this many tokens are returned unchanged; 0 makes a card of every payload.",
     ),
 ]
 _Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SECONDS})]
@@ -100,13 +102,15 @@ IdleTtl = Annotated[
 Pin = Annotated[bool, Meta(description="Suspend expiry.")]
 Oversize = Annotated[
     Literal["reject", "keep_ends"],
-    Meta(description="A payload over the limit is refused, or its head and tail are kept and the middle is counted."),
+    Meta(
+        description="A payload over the limit is refused, or only its head and tail are kept and the middle is counted."
+    ),
 ]
 View = Annotated[
     Literal["raw", "text"],
     Meta(
-        description="`raw` is the exact payload, `text` what a reader reads of it: a page without its markup, minified "
-        "JSON indented, plain text as it is. Absent: text where a section is named, otherwise raw.",
+        description="`raw` is the exact payload, `text` its readable form: a page without its markup, minified JSON "
+        "indented, plain text unchanged. Default: text if a section is named, otherwise raw.",
         examples=["text"],
     ),
 ]
@@ -115,21 +119,21 @@ Section = Annotated[
     Meta(
         min_length=1,
         max_length=SECTION_LENGTH,
-        description="A named part of the text view, from the card or the outline; or cite it in the path, as "
-        "`art_…%23r3`. Lines, characters and bytes count in the view all the same; an offset before the section "
-        "begins with it.",
+        description="A named part of the text view, from the card or the outline; it can also be cited in the "
+        "path, as `art_…%23r3`. Lines, characters and bytes still count in the whole view; an "
+        "offset before the section starts at its beginning.",
         examples=["r3"],
     ),
 ]
 
 
 def text_budget(least: int) -> Meta:
-    """The bounds of a budget of `text` that is at least so many tokens."""
+    """Bounds of a budget of `text` in tokens, from `least` to 4,000."""
     return Meta(ge=least, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case.")
 
 
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Items of a page.")]
-Cursor = Annotated[str, Meta(description="`next` of the page before.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Most items on a page.")]
+Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
 MAX_SEQ: Final = 2**63 - 1
 """What the place of a row may be: databases know no larger whole numbers."""
@@ -141,13 +145,15 @@ NamespaceName = Annotated[
         examples=["team-a"],
     ),
 ]
-Namespace = Annotated[NamespaceName, Meta(description="The namespace that it is about; absent: the key's own.")]
-OneNamespace = Annotated[NamespaceName, Meta(description="Absent: the key's own; for a key of `*`: all of them.")]
+Namespace = Annotated[NamespaceName, Meta(description="The namespace. Default: the key's own.")]
+OneNamespace = Annotated[
+    NamespaceName, Meta(description="The namespace. Default: the key's own; for a key of `*`: all of them.")
+]
 AnyNamespace = Annotated[
     str,
     Meta(
         pattern="^([a-z0-9][a-z0-9_-]{0,62}|\\*)$",
-        description="The namespace that it is about; absent: the presented key's own.",
+        description="The namespace. Default: the key's own.",
         examples=["team-a"],
     ),
 ]

@@ -50,10 +50,22 @@ BODY: Final = (
 JSON_BODY: Final = (*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT)
 ONE: Final = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
 """What can be wrong with an artifact's ID."""
+STORING: Final = (
+    Code.PAYLOAD_TOO_LARGE,
+    Code.INVALID_IDEMPOTENCY_KEY,
+    Code.IDEMPOTENCY_KEY_REUSED,
+    Code.INVALID_ARTIFACT_ID,
+    Code.COMPARED_NOT_FOUND,
+    Code.ARTIFACT_GONE,
+    Code.UPLOAD_FENCED,
+    Code.QUOTA_EXCEEDED,
+    Code.NAMESPACE_DELETING,
+)
+"""What can be wrong with storing a payload."""
 _CODED: Final = ("Content-Encoding", "Content-Digest", "Repr-Digest")
 
 
-class Call:
+class RouteCall:
     """One request to one route: who calls, and the service that serves it."""
 
     __slots__ = ("context", "request", "scope")
@@ -65,7 +77,7 @@ class Call:
 
     @property
     def caller(self) -> Caller:
-        """Who calls. Only routes that need a scope know it."""
+        """The caller. Only routes that need a scope have one."""
         return caller(self.scope)
 
     @property
@@ -104,8 +116,8 @@ class Call:
         Raises:
             CoatcheckError: `invalid_json`, `invalid_request`, and what `json_bytes` raises.
         """
-        with self.context.budget.room() as room:
-            value, _ = decode(await self.json_bytes(SMALL, room, MERGE_PATCH), model)
+        with self.context.budget.reserve() as reservation:
+            value, _ = decode(await self.json_bytes(SMALL, reservation, MERGE_PATCH), model)
         return value
 
 
@@ -161,19 +173,19 @@ class Route:
     function: Callable[..., Awaitable[Any]] = field(repr=False)
 
     def handler(self) -> HTTPRouteHandler:
-        """What Litestar calls."""
+        """The handler that Litestar calls."""
         function, query = self.function, self.query
         hints = function.__annotations__
         reads_query, body = "query" in hints, hints.get("body")
         parameters = [name for name, hint in hints.items() if hint is str]
         status = next(iter(self.answers))
 
-        async def handle(request: Request[Any, Any, Any], desk: NamedDependency[RouteContext]) -> Response[bytes]:
-            call = Call(request, desk)
+        async def handle(request: Request[Any, Any, Any], context: NamedDependency[RouteContext]) -> Response[bytes]:
+            call = RouteCall(request, context)
             given: dict[str, Any] = {name: str(request.path_params[name]) for name in parameters}
-            asked = read_query(call.scope, query)
+            parsed = read_query(call.scope, query)
             if reads_query:
-                given["query"] = asked
+                given["query"] = parsed
             if body is not None:
                 given["body"] = await call.small_json(body)
             return _response(await function(call, **given), status)

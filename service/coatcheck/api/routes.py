@@ -1,4 +1,4 @@
-"""All routes of the service: those that the resources declare. A new resource is added here, a new route is not."""
+"""All routes of the service, collected from the resources. A new resource is added here; anew route is not."""
 
 from typing import Final
 

@@ -18,7 +18,7 @@ from coatcheck.api.durations import given_seconds
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.headers import field, prefers_text
 from coatcheck.api.http.request_parts import cited
-from coatcheck.api.route import BODY, JSON, MERGE_PATCH, ONE, Answer, Call, Reply, route
+from coatcheck.api.route import BODY, JSON, MERGE_PATCH, ONE, Answer, Reply, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
@@ -32,11 +32,11 @@ from coatcheck.ports.catalog import ArtifactFilter
     answers={200: "A page."},
     problems=(Code.INVALID_CURSOR, Code.OVERLOADED, Code.INTEGRITY),
 )
-async def list_artifacts(call: Call, query: ListQuery) -> ListView:
+async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
     """List artifacts.
 
-    Live artifacts, newest first; all given conditions hold, and with `q` all of its words are said. What was stored
-    before the request is found, unless the answer says `partial`. An unknown parameter is an error.
+    Lists live artifacts, newest first. All conditions given must hold; with `q`, an artifact must contain every word.
+    Everything stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.
     """
     where = copy_fields(ArtifactFilter, query)
     listing = await call.services.browse(call.caller, where, query.cursor, query.limit, query=query.q)
@@ -50,10 +50,10 @@ async def list_artifacts(call: Call, query: ListQuery) -> ListView:
     answers={200: "Metadata and card."},
     problems=(*ONE, Code.INTEGRITY),
 )
-async def get_artifact(call: Call, artifact_id: str) -> DescribedView:
-    """Look an artifact up.
+async def get_artifact(call: RouteCall, artifact_id: str) -> DescribedView:
+    """Get an artifact.
 
-    Its metadata and its card, byte for byte the one that ingest answered at the default budget.
+    Returns its metadata and its card. The card is byte for byte the one that ingest returned at the default budget.
     """
     described = await call.services.describe(call.caller, cited(artifact_id)[0])
     return copy_fields(DescribedView, described, artifact=artifact_view(described.artifact))
@@ -66,11 +66,11 @@ async def get_artifact(call: Call, artifact_id: str) -> DescribedView:
     answers={200: Answer("The card.", media=("text/plain",))},
     problems=(*ONE, Code.INTEGRITY),
 )
-async def get_card(call: Call, artifact_id: str, query: CardQuery) -> Reply[CardView] | Response[bytes]:
-    """Cut the card again.
+async def get_card(call: RouteCall, artifact_id: str, query: CardQuery) -> Reply[CardView] | Response[bytes]:
+    """Render the card again.
 
-    At another budget, for another query, or for a model that has no tool to read on with (`tools=none`). As JSON, or
-    as the text alone with `Accept: text/plain`.
+    Renders the card at another budget, for another query, or for a model that has no tool to read further with
+    (`tools=none`). Returns JSON, or only the text with `Accept: text/plain`.
     """
     described = await call.services.describe(
         call.caller,
@@ -96,10 +96,10 @@ async def get_card(call: Call, artifact_id: str, query: CardQuery) -> Reply[Card
     answers={200: "The artifact as it is now."},
     problems=(*ONE, *BODY, Code.INVALID_JSON),
 )
-async def change_artifact(call: Call, artifact_id: str, body: PatchBody) -> ArtifactView:
-    """Change how long it is kept, its pin, its labels.
+async def change_artifact(call: RouteCall, artifact_id: str, body: PatchBody) -> ArtifactView:
+    """Change an artifact's expiry, pin or labels.
 
-    What is left out stays as it is. A new `ttl` counts from creation.
+    Fields that are left out stay as they are. A new `ttl` counts from creation.
     """
     artifact = await call.services.extend(
         call.caller,
@@ -119,9 +119,9 @@ async def change_artifact(call: Call, artifact_id: str, body: PatchBody) -> Arti
     answers={204: "Deleted."},
     problems=(*ONE, Code.HELD),
 )
-async def delete_artifact(call: Call, artifact_id: str) -> None:
+async def delete_artifact(call: RouteCall, artifact_id: str) -> None:
     """Delete an artifact.
 
-    From now on every route answers that it is gone; its bytes are removed a little later.
+    From now on every route reports it as gone; its bytes are removed a little later.
     """
     await call.services.forget(call.caller, ids.parse(artifact_id))

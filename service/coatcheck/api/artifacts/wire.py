@@ -18,11 +18,11 @@ Telling = Annotated[
     str,
     Meta(
         max_length=MAX_QUERY_CHARS,
-        description="Only artifacts that say all of these words: in title, URL, tool name, command, labels, or "
-        "the text of the payload, of which the first and the last 256 KiB count. Case, accents and endings do not "
-        "matter; words of Chinese, Japanese, Korean and Thai need no blanks; of identifiers and paths, parts are found "
-        "too. Words such as `the` and `what` are left out where there are others. There are no operators: quotes, `OR` "
-        "and `*` mean nothing.",
+        description="Only artifacts that contain all of these words in their title, URL, tool name, command, labels "
+        "or text. For text over 512 KiB, only the first and last 256 KiB are indexed. Case, accents and endings do "
+        "not matter; Chinese, Japanese, Korean and Thai need no spaces between words; parts of identifiers and paths "
+        "match, too. Words such as `the` and `what` are ignored if there are others. There are no operators: quotes, "
+        "`OR` and `*` have no meaning.",
         examples=["ConnectionResetError payments"],
     ),
 ]
@@ -37,8 +37,8 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     url: Url | None = None
     label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
     q: Telling | None = None
-    cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the page before.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200, description="Artifacts on a page.")] = 50
+    cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the previous page.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Most artifacts on a page.")] = 50
 
 
 class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +73,7 @@ class SizeView(Struct, frozen=True, kw_only=True):
 
     bytes: Annotated[int, Meta(ge=0)]
     chars: Annotated[int, Meta(ge=0)]
-    lines: Annotated[int, Meta(ge=0, description="Line feeds, and a last piece without one.")]
+    lines: Annotated[int, Meta(ge=0, description="Line feeds, plus one if the last line does not end in one.")]
     tokens: TokensView
     dropped_bytes: Annotated[
         int, Meta(ge=0, description="Bytes between the two ends that were never kept; 0 when the payload is whole.")
@@ -129,15 +129,15 @@ class ListView(Struct, frozen=True, omit_defaults=True):
     next: Annotated[
         str | None,
         Meta(
-            description="Give it as `cursor` for the next page; null on the last. A page before that may be short, or "
-            "empty where few artifacts match: go on until it is null."
+            description="Pass it as `cursor` to get the next page; null on the last page. Earlier pages may be "
+            "short, or empty if few artifacts match: continue until it is null."
         ),
     ]
     partial: Annotated[
         bool,
         Meta(
-            description="With `q`, and only when true: artifacts that were stored lately may be missing, because they "
-            "wait for the full-text index. The same request finds them later."
+            description="Only with `q`, and only if true: recently stored artifacts may be missing because they "
+            "are still waiting for the full-text index. The same request finds them later."
         ),
     ] = False
 

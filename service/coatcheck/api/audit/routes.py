@@ -1,4 +1,4 @@
-"""The audit log, for those who administer retention."""
+"""The audit log. For administrators."""
 
 from coatcheck.api.audit.wire import (
     AuditQuery,
@@ -10,13 +10,13 @@ from coatcheck.api.audit.wire import (
     lines_view,
     verified_view,
 )
-from coatcheck.api.route import Call, route
+from coatcheck.api.route import RouteCall, route
 from coatcheck.core.audit import Head
 from coatcheck.core.errors import Code
 
 
 @route("GET /v1/admin/audit", answers={200: "A page."})
-async def list_audit(call: Call, query: AuditQuery) -> LinesView:
+async def list_audit(call: RouteCall, query: AuditQuery) -> LinesView:
     """The audit's lines.
 
     The latest first. Every removal is in exactly one line, with all its artifacts. A line's hash is SHA-256 over its
@@ -33,8 +33,8 @@ async def list_audit(call: Call, query: AuditQuery) -> LinesView:
     return lines_view(found, query.limit)
 
 
-@route("GET /v1/admin/audit/verify", answers={200: "Whole, or where it is not."})
-async def verify_audit(call: Call, query: VerifyAuditQuery) -> VerifiedAuditView:
+@route("GET /v1/admin/audit/verify", answers={200: "Whether it is intact, and where not."})
+async def verify_audit(call: RouteCall, query: VerifyAuditQuery) -> VerifiedAuditView:
     """Verify the audit.
 
     Follows the chain from its first line to its head. A line that was changed, removed, inserted or moved shows, and
@@ -46,7 +46,7 @@ async def verify_audit(call: Call, query: VerifyAuditQuery) -> VerifiedAuditView
 
 
 @route("GET /v1/admin/audit/head", answers={200: "The head."}, problems=(Code.INTEGRITY,))
-async def get_audit_head(call: Call) -> HeadView:
+async def get_audit_head(call: RouteCall) -> HeadView:
     """The audit's head.
 
     To be kept where who administers the database cannot write. Needs a key of `*`.

@@ -23,7 +23,7 @@ class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
     limit: Limit = 50
     before: (
-        Annotated[int, Meta(ge=1, le=MAX_SEQ, description="Only lines before this one: `next` of the page before.")]
+        Annotated[int, Meta(ge=1, le=MAX_SEQ, description="Only lines before this one: `next` of the previous page.")]
         | None
     ) = None
 

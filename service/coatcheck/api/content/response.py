@@ -59,8 +59,8 @@ def respond(served: Representation, method: str, fields: Fields, now: datetime) 
         return ContentResponse(304, _unchanging(validators))
     if outcome == "failed":
         return ContentResponse(412, _unchanging(validators), error=_failed())
-    asked = fields("range") if method == "GET" else []
-    specs = parse_range(asked) if range_applies(fields, validators, now=now) else None
+    ranges = fields("range") if method == "GET" else []
+    specs = parse_range(ranges) if range_applies(fields, validators, now=now) else None
     chosen = select(specs, served.size)
     if chosen == "none":
         headers = [*_unchanging(validators), ("Content-Range", f"bytes */{served.size}")]

@@ -22,7 +22,7 @@ from coatcheck.core.errors import Code
 
 _OURS: Final = frozenset({"content-type", "content-length", "cache-control"})
 _CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
-_UNCHANGED: Final = Answer("The caller has it already.", headers=("ETag",))
+_UNCHANGED: Final = Answer("The caller's copy is current.", headers=("ETag",))
 
 
 class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -41,10 +41,12 @@ class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     headers=("Range", "If-Range", *_CONDITIONS),
     answers={
         200: Answer(
-            "All of it.", media=("application/octet-stream",), headers=("ETag", "Accept-Ranges", "Repr-Digest")
+            "The whole representation.",
+            media=("application/octet-stream",),
+            headers=("ETag", "Accept-Ranges", "Repr-Digest"),
         ),
         206: Answer(
-            "The ranges that were asked for; several come as multipart/byteranges.",
+            "The requested ranges; several come as multipart/byteranges.",
             media=("application/octet-stream", "multipart/byteranges"),
             headers=("ETag", "Content-Range"),
         ),
@@ -64,8 +66,9 @@ async def get_content(
 ) -> None:
     """Fetch the bytes.
 
-    The payload, with ranges and conditions as RFC 9110 has them; with `view=text` its text view, with `section` a part
-    of that, each with an entity tag of its own. Served inert: as an attachment, not to be sniffed, sandboxed.
+    Returns the payload, with ranges and conditions as in RFC 9110; with `view=text` its text view, with `section` a
+    part of that. Each has its own entity tag. Bytes are served inert: as an attachment, without sniffing, in a
+    sandbox.
     """
     await _serve(services, artifact_id, request_id, scope, receive, send)
 
@@ -77,15 +80,15 @@ async def get_content(
     tag="Reading",
     query=ContentQuery,
     headers=_CONDITIONS,
-    answers={200: Answer("It is there.", headers=("ETag", "Accept-Ranges", "Repr-Digest")), 304: _UNCHANGED},
+    answers={200: Answer("It exists.", headers=("ETag", "Accept-Ranges", "Repr-Digest")), 304: _UNCHANGED},
     problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
 )
 async def head_content(
     services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
 ) -> None:
-    """Ask about the bytes.
+    """Get the header fields of the bytes.
 
-    The header fields of `getContent` without a Range, and no body.
+    Returns the header fields of `getContent` without a Range, and no body.
     """
     await _serve(services, artifact_id, request_id, scope, receive, send)
 

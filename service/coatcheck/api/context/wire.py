@@ -1,4 +1,4 @@
-"""What requests about contexts say and are answered: a model's request body, what to do with it, its account."""
+"""Wire types of contexts: a model's request body, what to do with it, and the answers."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -41,12 +41,12 @@ _MOST: Final = 100_000_000
 Body = Annotated[
     Any,
     Meta(
-        description="A request body as the provider gets it, or its list of messages alone: OpenAI Chat Completions, "
-        "OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini generateContent, LangChain messages "
-        "(`messages_to_dict` or `dumpd`)."
+        description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
+        "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
+        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`)."
     ),
 ]
-FormatName = Annotated[Format, Meta(description="The body's format. Absent: detected by its structure.")]
+FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
 Tokens = Annotated[int, Meta(ge=0, le=_MOST)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
@@ -55,7 +55,9 @@ Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
 class ArgumentRuleAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which arguments of which tools become markers once the call is done."""
 
-    tools: Annotated[Names, Meta(description="Compared without case and a host's prefix.")] = CompactionRule().tools
+    tools: Annotated[Names, Meta(description="Compared without case and without a host's prefix.")] = (
+        CompactionRule().tools
+    )
     fields: Annotated[Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = (
         CompactionRule().fields
     )
@@ -70,18 +72,18 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """How a body is compacted. Every size is in tokens of o200k_base."""
 
     inline_tokens: Annotated[
-        int, _tokens("inline_tokens"), Meta(description="An output's text of at most this stays as it is.")
+        int, _tokens("inline_tokens"), Meta(description="Output text of at most this many tokens stays as it is.")
     ] = _SHOWN.inline_tokens
     card_tokens: Annotated[
-        int, _tokens("card_tokens"), Meta(description="No card is larger; at most `inline_tokens`.")
+        int, _tokens("card_tokens"), Meta(description="Most tokens of a card; at most `inline_tokens`.")
     ] = _SHOWN.card_tokens
     protect: Annotated[
         Literal["turn", "step", "none"],
         Meta(
-            description="What is spared while the model works with it. `turn`: everything from the last message of the "
-            "user on, and the model's last step before it. `step`: the model's last step and what came back since. "
-            "`none`: nothing but calls without an output, so that an output is a card from its first request on, which "
-            "costs no prompt cache and no thinking."
+            description="What is left alone while the model works with it. `turn`: everything from the user's "
+            "last message on, and the model's last step before it. `step`: the model's last step and "
+            "what came back since. `none`: only calls without an output, so an output is a card from "
+            "its first request on, which invalidates neither prompt cache nor thinking."
         ),
     ] = _SHOWN.protect
     latest_tokens: (
@@ -90,8 +92,8 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 ge=0,
                 le=_MOST,
-                description="A protected output's text over this becomes a card all the same; null spares any size. "
-                "Less than `inline_tokens` is as much as these.",
+                description="Protected output text over this many tokens still becomes a card; null protects any "
+                "size. A value below `inline_tokens` counts as `inline_tokens`.",
             ),
         ]
         | None
@@ -104,21 +106,21 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         Meta(max_length=64, description="Default: the content of tools that write files."),
     ] = (ArgumentRuleAsk(),)
     argument_tokens: Annotated[
-        int, _tokens("argument_tokens"), Meta(description="An argument of at most this stays as it is.")
+        int, _tokens("argument_tokens"), Meta(description="An argument of at most this many tokens stays as it is.")
     ] = _SHOWN.argument_tokens
     media: Annotated[
         Literal["keep", "placeholder"],
         Meta(description="Whether images and files in outputs that are not protected become placeholders."),
     ] = _SHOWN.media
     server_tools: Annotated[
-        bool, Meta(description="Whether text of tools that the provider ran itself is replaced, too.")
+        bool, Meta(description="Whether to replace text of tools that the provider ran itself, too.")
     ] = _SHOWN.server_tools
     batch_tokens: Annotated[
         int,
         _tokens("batch_tokens"),
         Meta(
-            description="What is out of protection waits until this can be saved at once, so that the prompt's cached "
-            "prefix changes rarely."
+            description="Outputs that are no longer protected wait until this many tokens can be saved at once, "
+            "so that the prompt's cached prefix changes rarely."
         ),
     ] = _SHOWN.batch_tokens
     max_tokens: (
@@ -127,8 +129,8 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 ge=LEAST_BUDGET,
                 le=_MOST,
-                description="Budget of the whole body; over it the oldest messages are left out at last, with a "
-                "notice. Null: nothing is ever left out.",
+                description="Budget of the whole body; if nothing else brings the body within it, the oldest messages "
+                "are dropped, with a notice. Null: nothing is ever dropped.",
             ),
         ]
         | None
@@ -136,30 +138,31 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     settle_percent: Annotated[
         int,
         _tokens("settle_percent"),
-        Meta(description="A body over its budget is brought to this much of it, so that the next turns need nothing."),
+        Meta(
+            description="A body over its budget is reduced to this percentage of it, so that the next turns need "
+            "no further change."
+        ),
     ] = _SHOWN.settle_percent
 
     def policy(self) -> CompactionPolicy:
-        """In the core's words."""
+        """The policy as the core takes it."""
         rules = tuple(copy_fields(CompactionRule, rule) for rule in self.arguments)
         return copy_fields(CompactionPolicy, self, arguments=rules)
 
 
 class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a model has room for, and what of it is not for the conversation; in tokens."""
+    """The size of a model's window, and what of it is reserved; in tokens."""
 
     model: Annotated[int, Meta(ge=1, le=_MOST, description="The model's whole window.", examples=[262144])]
     shown: (
-        Annotated[
-            int, Meta(ge=1, le=_MOST, description="The window that the host shows or allows, where it is another.")
-        ]
+        Annotated[int, Meta(ge=1, le=_MOST, description="The window that the host shows or allows, if it differs.")]
         | None
     ) = None
     output_reserve: Annotated[Tokens, Meta(description="Kept for the answer.")] = 0
     safety_margin: Tokens = 0
-    compaction_limit: Annotated[int, Meta(ge=1, le=_MOST, description="Where the host compacts by itself.")] | None = (
-        None
-    )
+    compaction_limit: (
+        Annotated[int, Meta(ge=1, le=_MOST, description="The size at which the host compacts by itself.")] | None
+    ) = None
 
 
 class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -183,22 +186,24 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
             int,
             Meta(
                 ge=0,
-                description="How many of the body's messages that request had. Absent: those before the model's last "
+                description="How many of the body's messages that request had. Default: those before the model's last "
                 "step.",
             ),
         ]
         | None
     ) = None
-    transient_tokens: Annotated[Tokens, Meta(description="Tool payload of this turn that is not in the body.")] = 0
+    transient_tokens: Annotated[
+        Tokens, Meta(description="Tokens of tool payload of this turn that are not in the body.")
+    ] = 0
     persisted_tokens: Annotated[
-        Tokens, Meta(description="Summaries that will be in the next turn and are not in the body yet.")
+        Tokens, Meta(description="Tokens of summaries that will be in the next turn and are not in the body yet.")
     ] = 0
     compact_percent: Annotated[
-        int, Meta(ge=1, le=100, description="From how much of the usable window compaction is advised.")
+        int, Meta(ge=1, le=100, description="Percentage of the usable window from which compaction is advised.")
     ] = 80
 
-    def ask(self) -> MeasureRequest:
-        """In the core's words.
+    def request(self) -> MeasureRequest:
+        """What is known beside the body, as the core takes it.
 
         Raises:
             CoatcheckError: `invalid_request` for a usage that says no input tokens.
@@ -213,7 +218,7 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
     EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "window": {"model": 262144}}]
 
     outputs_stay: Annotated[
-        bool, Meta(description="Nothing is compacted when the turn is over: every output stays as it is.")
+        bool, Meta(description="Whether outputs stay as they are when the turn is over, without compaction.")
     ] = False
 
 
@@ -246,18 +251,19 @@ class CompactView(Struct, frozen=True, kw_only=True):
 
     body: Annotated[
         Raw,
-        Meta(description="The request body to send: what no change reaches is byte for byte what was given."),
+        Meta(description="The request body to send; whatever no change touches is byte for byte as given."),
     ]
     report: Annotated[Report, Meta(description="What changed and why, what stays and why, and what to send with it.")]
     meters: Annotated[
         Meters, Meta(description="This turn and the next, before and after: as `/v1/context/measure` counts them.")
     ]
     payloads: Annotated[
-        tuple[KeptPayload, ...], Meta(description="What was stored of the body, now or before, and what could not be.")
+        tuple[KeptPayload, ...],
+        Meta(description="Payloads of the body that are stored, now or earlier, and those that could not be."),
     ]
     warnings: tuple[Warned, ...] = ()
 
 
-def compact_view(made: Compacted) -> CompactView:
-    """A compaction's answer as callers see it."""
-    return copy_fields(CompactView, made, body=Raw(made.body), warnings=warnings_view(made.warnings))
+def compact_view(result: Compacted) -> CompactView:
+    """The result of a compaction as callers see it."""
+    return copy_fields(CompactView, result, body=Raw(result.body), warnings=warnings_view(result.warnings))

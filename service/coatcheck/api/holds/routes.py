@@ -1,4 +1,4 @@
-"""Holds, which forbid to delete what they cover. For those who administer them."""
+"""Holds, which prevent what they cover from being deleted. For administrators."""
 
 from datetime import datetime
 from typing import Annotated
@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
 from coatcheck.api.parameters import DURATION, Cursor, Limit, Namespace
-from coatcheck.api.route import JSON_BODY, Call, route
+from coatcheck.api.route import JSON_BODY, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
@@ -19,19 +19,20 @@ from coatcheck.usecases.holds import two_ends
 class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that places a hold: on an artifact, a session, or with neither on the namespace."""
 
-    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON, description="Why; whoever is refused may ask.")]
+    reason: Annotated[
+        str, Meta(min_length=1, max_length=MAX_REASON, description="Why, for those whose deletes are refused.")
+    ]
     namespace: Namespace | None = None
     artifact: Annotated[str, Meta(description="Its ID.", examples=["art_482913077564201876"])] | None = None
     session: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     until: (
-        Annotated[datetime, Meta(tz=True, description="From when on it holds no more. Absent: until it is released.")]
-        | None
+        Annotated[datetime, Meta(tz=True, description="When the hold ends. Default: when it is released.")] | None
     ) = None
     ttl: Annotated[int | str, Meta(description=f"The same, counted from now. {DURATION}.")] | None = None
 
 
 class HoldsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of a list of holds."""
+    """The query parameters of `GET /v1/admin/holds`."""
 
     namespace: Namespace | None = None
     limit: Limit = 50
@@ -44,7 +45,9 @@ class HoldView(Struct, frozen=True, kw_only=True):
     id: Annotated[str, Meta(pattern="^hold_[0-9a-f]{16}$", examples=["hold_00ff12ab34cd56ef"])]
     namespace: str
     artifact: Annotated[str | None, Meta(description="The artifact that it covers.")]
-    session: Annotated[str | None, Meta(description="The session that it covers; with neither: the namespace.")]
+    session: Annotated[
+        str | None, Meta(description="The session that it covers; with neither, it covers the namespace.")
+    ]
     reason: str
     by: str
     at: datetime
@@ -59,10 +62,10 @@ class HoldsView(Struct, frozen=True):
 
 
 @route("GET /v1/admin/holds", answers={200: "A page."})
-async def list_holds(call: Call, query: HoldsQuery) -> HoldsView:
+async def list_holds(call: RouteCall, query: HoldsQuery) -> HoldsView:
     """List holds.
 
-    By ID, also those whose time is over.
+    In order of ID, including holds that have ended.
     """
     page = await call.services.holds.list(call.caller, query.namespace, after=query.cursor, limit=query.limit)
     return HoldsView(tuple(map(hold_view, page.items)), page.after)
@@ -73,13 +76,13 @@ async def list_holds(call: Call, query: HoldsQuery) -> HoldsView:
     answers={201: "Placed."},
     problems=(*JSON_BODY, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE, Code.INVALID_ARTIFACT_ID),
 )
-async def place_hold(call: Call, body: NewHoldAsk) -> HoldView:
+async def place_hold(call: RouteCall, body: NewHoldAsk) -> HoldView:
     """Place a hold.
 
-    Forbids to delete an artifact, a session with all that comes into it, or a namespace: by anybody, by any route, by
-    expiry and by eviction. From the answer on no delete that was not answered before removes what it covers; such a
-    delete answers 423 with the hold's ID. What expires under a hold is answered as gone and its row and bytes stay: a
-    caller with the scope `admin` can give it a later `ttl`, or pin it.
+    Prevents an artifact, a session with everything added to it later, or a namespace from being deleted: by anyone,
+    through any route, by expiry or by eviction. From the answer on, no delete that was not already answered removes
+    what the hold covers; such a delete gets 423 with the hold's ID. What expires under a hold is reported as gone,
+    but its row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
     """
     plain(body.reason, "reason")
     if body.ttl is not None and body.until is not None:  # also where the life is for ever
@@ -96,11 +99,13 @@ async def place_hold(call: Call, body: NewHoldAsk) -> HoldView:
     return hold_view(hold)
 
 
-@route("DELETE /v1/admin/holds/{hold_id}", answers={200: "Released; as it was."}, problems=(Code.HOLD_NOT_FOUND,))
-async def release_hold(call: Call, hold_id: str) -> HoldView:
+@route(
+    "DELETE /v1/admin/holds/{hold_id}", answers={200: "The hold that was released."}, problems=(Code.HOLD_NOT_FOUND,)
+)
+async def release_hold(call: RouteCall, hold_id: str) -> HoldView:
     """Release a hold.
 
-    What it alone kept can be deleted from then on, and goes with the next sweep where it has expired.
+    What only this hold kept can be deleted from then on, and goes with the next sweep if it has expired.
     """
     return hold_view(await call.services.holds.release(call.caller, hold_id))
 

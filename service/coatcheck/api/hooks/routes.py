@@ -1,4 +1,4 @@
-"""Hooks of agents' hosts: an event after a tool call in, what the model shall see of it out."""
+"""Hooks of agent hosts: take the event after a tool call, return what the model should seeof it."""
 
 from typing import Annotated, Any, Final
 
@@ -12,7 +12,7 @@ from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import decode_aside
 from coatcheck.api.http.request_parts import require_json
 from coatcheck.api.parameters import CardTokens, InlineTokens, Labels, Ttl
-from coatcheck.api.route import BODY, JSON, Call, route
+from coatcheck.api.route import BODY, JSON, RouteCall, route
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.hook import HookRequest, answer_hook
 
@@ -30,7 +30,7 @@ class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClaudeCodeEvent(Struct, kw_only=True):
-    """The members of a PostToolUse event that matter here; a host sends more, and they are passed over."""
+    """The members of a PostToolUse event that are used; others that a host sends are ignored."""
 
     hook_event_name: Annotated[str, Meta(examples=["PostToolUse"])]
     tool_name: Annotated[str, Meta(examples=["Bash"])]
@@ -47,7 +47,7 @@ class HookOutput(Struct, kw_only=True, rename="camel", omit_defaults=True):
     updated_tool_output: Annotated[Any, Meta(description="The response with cards, in the tool's own shape.")]
     updated_mcp_tool_output: Annotated[
         Any | UnsetType,
-        Meta(description="The same for MCP tools, under the name that earlier releases know."),
+        Meta(description="`updatedToolOutput` of an MCP tool, under the name that earlier releases use."),
     ] = UNSET
 
 
@@ -65,19 +65,19 @@ class HookAnswer(Struct, kw_only=True, rename="camel", omit_defaults=True):
     answers={200: "The hook's output."},
     problems=(*BODY, Code.INVALID_JSON),
 )
-async def answer_claude_code_hook(call: Call, query: HookQuery) -> HookAnswer | Response[bytes]:
+async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnswer | Response[bytes]:
     """Card a tool's output for Claude Code.
 
-    The address of a PostToolUse hook of type `http`. Takes the event as the host sends it, stores what is bulky in
-    `tool_response`, and answers `updatedToolOutput`: the same response, in the tool's own shape, with cards in place
-    of texts. Texts of MCP tools and agents, `stdout` and `stderr` of shells, `content` of Grep and `result` of
-    WebFetch are replaced. Left alone are files that were read or written, images, answers of `read_artifact`, and
-    output that the host has cut and keeps in a file itself: of that, the hook sees only the beginning.
+    The address for a PostToolUse hook of type `http`. Takes the event as the host sends it, stores what is bulky in
+    `tool_response`, and returns `updatedToolOutput`: the same response, in the tool's own shape, with cards in place
+    of texts. It replaces texts of MCP tools and agents, `stdout` and `stderr` of shells, `content` of Grep and
+    `result` of WebFetch. It leaves alone files that were read or written, images, answers of `read_artifact`, and
+    output that the host has cut and keeps in a file itself, since the hook sees only its beginning.
 
-    Whatever goes wrong while storing, or takes over 5 seconds, is answered 200 with `{}`: nothing changes. So is
-    every other event.
+    If storing fails or takes longer than 5 seconds, the answer is 200 with `{}`, and nothing changes. Every other
+    event gets the same answer.
     """
-    asked = HookRequest(
+    request = HookRequest(
         card_tokens=query.card_tokens,
         inline_tokens=query.inline_tokens,
         labels=checked_labels(query.labels),
@@ -86,15 +86,15 @@ async def answer_claude_code_hook(call: Call, query: HookQuery) -> HookAnswer | 
     require_json(call.scope)
     answer = b"{}"
     try:
-        with call.context.budget.room() as room:
-            data = await call.whole_body(call.limits.json_body, room)
-            said, _ = await decode_aside(data, object)
-            output = await answer_hook(call.services.ingest, call.caller, said, asked)
+        with call.context.budget.reserve() as reservation:
+            data = await call.whole_body(call.limits.json_body, reservation)
+            event, _ = await decode_aside(data, object)
+            output = await answer_hook(call.services.ingest, call.caller, event, request)
             answer = _encoded(output)
     except CoatcheckError as e:
         if e.code not in _UNTAKEN:
             raise
-        call.context.journal.failed(e, call.scope["state"]["request_id"], call.scope["path"])
+        call.context.log.failed(e, call.scope["state"]["request_id"], call.scope["path"])
     return Response(content=answer, media_type=JSON)
 
 

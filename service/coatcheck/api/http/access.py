@@ -36,7 +36,7 @@ def presented(scope: Scope) -> str | None:
     if not token.startswith(PREFIX):
         return found
     if found not in {None, token}:
-        raise unauthenticated("Two different keys were presented. Send one, in `Authorization` or in `X-Api-Key`.")
+        raise unauthenticated("The request has two different keys. Send one, in `Authorization` or in `X-Api-Key`.")
     return token
 
 

@@ -22,18 +22,18 @@ INLINE = 64 * 1024
 
 
 class ByteStream(Protocol):
-    """A stream of bytes that is asked for its next piece."""
+    """A stream of bytes that is read piece by piece."""
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end, and again after it."""
+        """The next bytes; empty at the end and from then on."""
         ...
 
 
 class Expansion:
-    """How much all codings of one body made of it, against its size on the wire: what is decoded twice counts twice."""
+    """How much the codings of one body expand it, compared with its size on the wire; every coding's output counts."""
 
     def __init__(self, limits: RequestLimits, allowance: RateAllowance | None = None) -> None:
-        """`allowance`: of whom what is more than came over the wire is charged to."""
+        """`allowance`: is charged for decoded bytes beyond those sent."""
         self._limits = limits
         self._allowance = allowance
         self.wire = 0
@@ -104,7 +104,7 @@ class Wire:
         return b""
 
     async def _next(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        """What the server hands over next. A sender keeps its place by bringing bytes, not by a byte now and then."""
+        """The next message of the server, in a time that grows with the bytes received: a trickle does not suffice."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         left = self._stall + self._seen / self._rate - self._waited
@@ -182,8 +182,8 @@ class RequestBody:
             raise StopAsyncIteration
         return data
 
-    async def whole(self, limit: int, room: MemoryReservation) -> bytes:
-        """All of it, when it is at most `limit` bytes and there is room for it.
+    async def whole(self, limit: int, reservation: MemoryReservation) -> bytes:
+        """All of it, when it is at most `limit` bytes and the reservation has room for it.
 
         Raises:
             CoatcheckError: `body_too_large`, `overloaded`, and what `read` raises.
@@ -194,7 +194,7 @@ class RequestBody:
             size += len(data)
             if size > limit:
                 raise body_too_large(limit)
-            room.take(len(data))
+            reservation.take(len(data))
             parts.append(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -224,7 +224,7 @@ def content_length(scope: Scope) -> int | None:
 
 
 def is_coded(scope: Scope) -> bool:
-    """Whether the body's size says nothing about the payload's."""
+    """Whether the body has a content coding, so that its length is not the payload's."""
     value = field(scope, b"content-encoding")
     return value is not None and value.strip().lower() not in {"", "identity"}
 
@@ -263,7 +263,7 @@ class Digest(Protocol):
     """Something that takes bytes."""
 
     def __call__(self, data: bytes, /) -> None:
-        """Take them."""
+        """Take the next bytes."""
         ...
 
 

@@ -105,7 +105,7 @@ class Exchange:
 
     @property
     def is_asked_all_the_time(self) -> bool:
-        """Whether it is a machine's, who only looks whether we are there or how we are."""
+        """Whether it is a health check or a scrape of metrics."""
         return self.scope["path"] in PROBES or self.scope["path"] == METRICS_PATH
 
     @property
@@ -115,7 +115,7 @@ class Exchange:
         return None if found is None else found[1].decode()
 
     def facts(self, caller: Caller | None) -> dict[str, str | float]:
-        """What may be told of it to those who watch: nothing of what it carried."""
+        """Facts for logs and traces; nothing of the request's content."""
         facts: dict[str, str | float] = {
             "request_id": self.id,
             "method": self.scope["method"][:20],
@@ -131,12 +131,12 @@ class Exchange:
         return facts
 
     def allow(self, allowance: RateAllowance) -> None:
-        """Charge what comes from now on, and tell the caller how it stands."""
+        """Charge what arrives from now on, and add the rate limit fields to the answer."""
         self.received.allowance = self.sent.allowance = allowance
 
 
 def set_route(scope: Scope, template: str | None) -> None:
-    """Say which route took a request."""
+    """Remember which route took a request."""
     if template:
         scope["state"][_ROUTE] = template
 

@@ -103,7 +103,7 @@ class Form:
             seen = self._before + data
             self._marked, self._before = self._mark in seen, seen[1 - len(self._mark) :]
         if self._quiet > _QUIET + len(data):
-            raise _invalid("The form has too much text outside its parts.")
+            raise _invalid("The form has too much data outside its parts.")
         self._events = self._parser.parse(data) if data else iter(())
         if not data:
             try:
@@ -168,9 +168,7 @@ def _malformed(error: MultipartError) -> CoatcheckError:
 
 
 def _no_boundary() -> CoatcheckError:
-    return _invalid(
-        "The boundary that the Content-Type names does not occur in the body, which is no form or another one."
-    )
+    return _invalid("The boundary in Content-Type does not occur in the body: it is not a form, or a different one.")
 
 
 def _said(error: MultipartError) -> str:

@@ -207,10 +207,10 @@ def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY
     if words is not None and got and where == _BODY:  # of a query string everything is text
         words += f", not {_KINDS[got[1]]}"
     if not name:
-        said = f"In {where}: {_short(what)}." if words is None else f"{where[0].upper()}{where[1:]} must be {words}."
-        return CoatcheckError(Code.INVALID_REQUEST, said)
-    said = f"'{_short(name)}': {_short(what)}." if words is None else f"'{_short(name)}' must be {words}."
-    return CoatcheckError(Code.INVALID_REQUEST, said, field=_short(name))
+        detail = f"In {where}: {_short(what)}." if words is None else f"{where[0].upper()}{where[1:]} must be {words}."
+        return CoatcheckError(Code.INVALID_REQUEST, detail)
+    detail = f"'{_short(name)}': {_short(what)}." if words is None else f"'{_short(name)}' must be {words}."
+    return CoatcheckError(Code.INVALID_REQUEST, detail, field=_short(name))
 
 
 def _takes(model: object, name: str) -> str:

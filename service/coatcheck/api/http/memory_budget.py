@@ -11,24 +11,24 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 
 class MemoryBudget:
-    """So many bytes, for everybody. Used on one event loop."""
+    """A number of bytes shared by all requests. Used on one event loop."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     @property
     def left(self) -> int:
-        """Bytes that nobody holds."""
+        """Free bytes."""
         return self._left
 
     @contextmanager
-    def room(self) -> Generator["MemoryReservation"]:
-        """Room for one request; given back on leaving."""
-        room = MemoryReservation(self)
+    def reserve(self) -> Generator["MemoryReservation"]:
+        """Memory for one request; given back on leaving."""
+        reservation = MemoryReservation(self)
         try:
-            yield room
+            yield reservation
         finally:
-            self._left += room.taken
+            self._left += reservation.taken
 
     def take(self, size: int) -> None:
         """Take bytes out of the budget.
@@ -39,8 +39,8 @@ class MemoryBudget:
         if size > self._left:
             raise CoatcheckError(
                 Code.OVERLOADED,
-                "Too many large JSON bodies are being read at this moment. Retry in a moment, or send the payload to "
-                "/v1/artifacts/raw, which streams it.",
+                "Too many large JSON bodies are being read right now. Retry in a moment, or send the "
+                "payload to /v1/artifacts/raw, which streams it.",
             )
         self._left -= size
 

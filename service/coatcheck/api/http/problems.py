@@ -34,9 +34,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     ),
     Code.INVALID_ARTIFACT_ID: StatusRow(400, "Invalid artifact ID", "Copy the ID from the card again."),
     Code.INVALID_CURSOR: StatusRow(400, "Invalid cursor", "Start again without a cursor."),
-    Code.INVALID_PATTERN: StatusRow(
-        400, "Invalid pattern", "Correct the regular expression (RE2), or ask for `literal`."
-    ),
+    Code.INVALID_PATTERN: StatusRow(400, "Invalid pattern", "Correct the regular expression (RE2), or use `literal`."),
     Code.INVALID_DIGEST: StatusRow(400, "Invalid digest field", "Write `sha-256=:<base64>:` (RFC 9530)."),
     Code.INVALID_IDEMPOTENCY_KEY: StatusRow(
         400, "Invalid idempotency key", "Send 1 to 200 printable ASCII characters, for example a UUID."
@@ -59,7 +57,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     ),
     Code.ARTIFACT_GONE: StatusRow(410, "Artifact gone", "Run the tool again if its output is still needed."),
     Code.COMPARED_NOT_FOUND: StatusRow(
-        422, "Nothing to compare with", "Leave out `compare_to`, or name an artifact that is there, or `previous`."
+        422, "Nothing to compare with", "Leave out `compare_to`, or name an artifact that exists, or `previous`."
     ),
     Code.SECTION_NOT_FOUND: StatusRow(404, "Section not found", "Use a section that the card or the outline names."),
     Code.VIEW_NOT_AVAILABLE: StatusRow(422, "View not available", "Read the view `raw`."),
@@ -83,9 +81,9 @@ TABLE: Final[dict[Code, StatusRow]] = {
         "Retry the same call after the time in Retry-After, or ask the administrator for more.",
         retry_after=60,
     ),
-    Code.STORAGE_FULL: StatusRow(507, "Storage full", "Ask the administrator for room; nothing was stored."),
+    Code.STORAGE_FULL: StatusRow(507, "Storage full", "Ask the administrator to free space; nothing was stored."),
     Code.QUOTA_EXCEEDED: StatusRow(
-        507, "Namespace full", "Delete what is not needed any more, or ask the administrator for a larger quota."
+        507, "Namespace full", "Delete what is no longer needed, or ask the administrator for a larger quota."
     ),
     Code.SECRET_REFUSED: StatusRow(422, "Secret refused", "Take the secret out, then send the payload again."),
     Code.HELD: StatusRow(423, "Held", "It stays until the hold is released; `holds` names what holds it."),
@@ -105,7 +103,9 @@ TABLE: Final[dict[Code, StatusRow]] = {
         503, "Database schema outdated", "The administrator must run the migrations.", retry_after=30
     ),
     Code.FORBIDDEN_HOST: StatusRow(
-        403, "Forbidden host or origin", "Call the service by a host name that it answers to, not from another site."
+        403,
+        "Forbidden host or origin",
+        "Call the service by a host name that it answers to, not from another site.",
     ),
     Code.UNAUTHENTICATED: StatusRow(
         401, "Key required", "Present a valid key: `Authorization: Bearer ck_live_…`, or `X-Api-Key`."

@@ -29,7 +29,7 @@ Header = tuple[bytes, bytes]
 
 
 class RateAllowance:
-    """What one request may still use. Made by Allowances."""
+    """What one request may still use. Created by Allowances."""
 
     def __init__(
         self, requests: TokenBucket | None, size: TokenBucket | None, meter: Meter, clock: Callable[[], float]
@@ -76,13 +76,13 @@ class RateAllowance:
         self._charged += size
 
     def give_back(self) -> None:
-        """The same had been sent and paid for before."""
+        """Undo the charge of this request: it repeats one that was charged before."""
         if self._bytes is not None:
             self._bytes.give_back(self._charged, self._clock())
             self._charged = 0
 
     def headers(self) -> list[Header]:
-        """How the caller stands now."""
+        """Header fields with the caller's limits and what is left of them."""
         now = self._clock()
         policies: list[str] = []
         left: list[str] = []
@@ -133,7 +133,7 @@ class Allowances:
         return len(self._buckets)
 
     def of(self, caller: Caller) -> RateAllowance | None:
-        """What a caller may use; None: as much as it likes."""
+        """The allowance of a caller; None: unlimited."""
         own = caller.rates or self._usual
         requests = self._usual.requests if own.requests is None else own.requests
         size = self._usual.bytes if own.bytes is None else own.bytes
@@ -154,7 +154,7 @@ class Allowances:
         return bucket
 
     def _forget(self) -> None:
-        """Now and then let go of buckets that are full: new ones are the same."""
+        """Drop full buckets once there are many: a new bucket is equal to a full one."""
         if len(self._buckets) >= self._forget_at:
             now = self._clock()
             self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full(now)}
@@ -162,10 +162,10 @@ class Allowances:
 
 
 def set_allowance(scope: Scope, allowance: RateAllowance) -> None:
-    """Say what a request may use, for whoever reads its body."""
+    """Remember a request's allowance for whoever reads its body."""
     scope["state"][_STATE] = allowance
 
 
 def allowance_of(scope: Scope) -> RateAllowance | None:
-    """What a request may use; None: as much as it likes."""
+    """The allowance of a request; None: unlimited."""
     return cast("RateAllowance | None", scope["state"].get(_STATE))

@@ -6,7 +6,7 @@ from typing import Final
 from litestar.types import Scope
 
 from coatcheck.api.http.headers import field, media_type
-from coatcheck.core import ids, keys
+from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -16,28 +16,9 @@ _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 
 
 def caller(scope: Scope) -> Caller:
-    """Who asks, as `access.let_in` found out. What they ask for is the use case's to allow, scope aside."""
+    """The caller, as `access.let_in` found it. Beyond the scope, use cases decide what it may do."""
     found: Caller = scope["state"]["caller"]
     return found
-
-
-def administered(scope: Scope, named: str | None) -> str:
-    """The namespace that an administrator's request is about; `named` is its `?namespace=`.
-
-    Raises:
-        CoatcheckError: `forbidden` for another namespace than the key's; `invalid_request` for a key of `*` that
-            names none.
-    """
-    return keys.administered(caller(scope), named)
-
-
-def require_everywhere(scope: Scope) -> None:
-    """For what is about the whole service: a key of `*`, or no key where none is needed.
-
-    Raises:
-        CoatcheckError: `forbidden`.
-    """
-    keys.require_everywhere(caller(scope))
 
 
 def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
@@ -49,7 +30,9 @@ def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None
     number, named = ids.parse_citation(artifact_id)
     if named is not None and section is not None and named != section:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "The ID cites one section and `section` names another: give one.", parameter="section"
+            Code.INVALID_REQUEST,
+            "The ID cites one section and `section` names another: name only one.",
+            parameter="section",
         )
     return number, named or section
 
@@ -64,7 +47,7 @@ def idempotency_key(scope: Scope) -> str | None:
     if value is None:
         return None
     if sum(name == b"idempotency-key" for name, _ in scope["headers"]) > 1:
-        raise CoatcheckError(Code.INVALID_IDEMPOTENCY_KEY, "Idempotency-Key was given more than once; give one.")
+        raise CoatcheckError(Code.INVALID_IDEMPOTENCY_KEY, "Idempotency-Key was sent more than once; send one.")
     if value.startswith('"'):
         quoted = _QUOTED.fullmatch(value)
         value = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else ""

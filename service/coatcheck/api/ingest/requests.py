@@ -1,4 +1,4 @@
-"""From what a request says to what the use case is asked: checked, completed, in its words.
+"""From what a request says to what the use case takes: checked, completed, in its words.
 
 Control characters in names, IDs, labels and URLs are refused; a title's become spaces; labels lose their repetitions.
 """
@@ -7,9 +7,10 @@ import re
 
 from msgspec import structs
 
-from coatcheck.api.checks import CONTROL, checked_labels, plain
+from coatcheck.api.checks import CONTROL, checked_labels, plain_fields
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.ingest.wire import DeclaredParameters, StoreBody
+from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
@@ -21,53 +22,48 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-
 
 
 def to_ingest_request(
-    asked: DeclaredParameters, said: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
+    sent: DeclaredParameters, declared: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
 ) -> IngestRequest:
-    """The use case's words for a request.
+    """The request as the use case takes it.
 
     Raises:
         CoatcheckError: `invalid_request` for a duration that is none; `invalid_artifact_id` for a `compare_to` that is
             neither an ID nor `previous`.
     """
-    if asked.compare_to is not None and asked.compare_to != PREVIOUS:
-        ids.parse(asked.compare_to)
-    return IngestRequest(
-        said=said,
-        query=asked.query,
-        ttl=given_seconds(asked.ttl, "ttl"),
-        idle_ttl=given_seconds(asked.idle_ttl, "idle_ttl"),
-        pinned=asked.pin,
-        card_tokens=asked.card_tokens,
-        inline_tokens=asked.inline_tokens,
-        keep_ends=asked.oversize == "keep_ends",
-        compare_to=asked.compare_to,
-        tools=asked.tools != "none",
+    if sent.compare_to is not None and sent.compare_to != PREVIOUS:
+        ids.parse(sent.compare_to)
+    return copy_fields(
+        IngestRequest,
+        sent,
+        said=declared,
+        ttl=given_seconds(sent.ttl, "ttl"),
+        idle_ttl=given_seconds(sent.idle_ttl, "idle_ttl"),
+        pinned=sent.pin,
+        keep_ends=sent.oversize == "keep_ends",
+        tools=sent.tools != "none",
         key=key,
         notices=notices,
     )
 
 
 def to_declared(
-    asked: DeclaredParameters, *, media_type: str | None = None, title: str | None = None, failed: bool = False
+    sent: DeclaredParameters, *, media_type: str | None = None, title: str | None = None, failed: bool = False
 ) -> DeclaredMetadata:
-    """What the caller said, checked; `media_type` and `title` stand in where the fields are absent.
+    """What the caller declared, checked; `media_type` and `title` stand in where the fields are absent.
 
     `failed`: a provider's result says that the tool failed.
 
     Raises:
         CoatcheckError: `invalid_request`, naming the field that holds a control character or is no media type.
     """
-    return DeclaredMetadata(
-        media_type=checked_media_type(asked.media_type or media_type),
-        tool_name=plain(asked.tool_name, "tool_name"),
-        tool_call_id=plain(asked.tool_call_id, "tool_call_id"),
-        command=asked.command,
-        session=plain(asked.session, "session"),
-        url=plain(asked.url, "url"),
-        title=_title(asked.title or title),
-        kind=asked.kind,
-        labels=checked_labels(asked.labels),
+    return copy_fields(
+        DeclaredMetadata,
+        sent,
+        media_type=checked_media_type(sent.media_type or media_type),
+        title=_title(sent.title or title),
+        labels=checked_labels(sent.labels),
         failed=failed,
+        **plain_fields(sent, "tool_name", "tool_call_id", "session", "url"),
     )
 
 
@@ -88,7 +84,7 @@ def checked_media_type(value: str | None) -> str | None:
     )
 
 
-def stand_in(asked: StoreBody, parted: PartsPayload) -> StoreBody:
+def stand_in(sent: StoreBody, parted: PartsPayload) -> StoreBody:
     """The request with what its content says of itself, where the caller said nothing.
 
     Raises:
@@ -98,12 +94,12 @@ def stand_in(asked: StoreBody, parted: PartsPayload) -> StoreBody:
     if media_type is not None and not (len(media_type) <= 255 and _MEDIA_TYPE.fullmatch(media_type)):  # noqa: PLR2004
         media_type = None
     return structs.replace(
-        asked,
-        media_type=asked.media_type or media_type,
-        tool_call_id=asked.tool_call_id or _bounded(parted.tool_call_id, 512, "content's call ID"),
-        tool_name=asked.tool_name or _bounded(parted.tool_name, 256, "content's tool name"),
-        url=asked.url or _bounded(parted.url, 8192, "content's URI"),
-        title=asked.title or parted.title,
+        sent,
+        media_type=sent.media_type or media_type,
+        tool_call_id=sent.tool_call_id or _bounded(parted.tool_call_id, 512, "content's call ID"),
+        tool_name=sent.tool_name or _bounded(parted.tool_name, 256, "content's tool name"),
+        url=sent.url or _bounded(parted.url, 8192, "content's URI"),
+        title=sent.title or parted.title,
     )
 
 

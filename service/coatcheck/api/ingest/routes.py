@@ -1,4 +1,4 @@
-"""Storing payloads: as JSON, as a form, as the body itself, and many at once."""
+"""Storing payloads: as JSON, as a form, as the raw body, and in batches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ from coatcheck.api.ingest.wire import (
     StoreForm,
     receipt_view,
 )
-from coatcheck.api.route import BODY, FORM, JSON, Answer, Call, Reply, route
+from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
 from coatcheck.core import parts
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.ingest_request import IngestRequest, Receipt
@@ -38,30 +38,18 @@ _FORM_ROOM = 1024 * 1024
 """Bytes that a form's fields and separators may add to the payload's."""
 _UNSAID = "application/x-www-form-urlencoded"
 """What curl's --data-binary says of any body: nothing."""
-STORING: Final = (
-    Code.PAYLOAD_TOO_LARGE,
-    Code.INVALID_IDEMPOTENCY_KEY,
-    Code.IDEMPOTENCY_KEY_REUSED,
-    Code.INVALID_ARTIFACT_ID,
-    Code.COMPARED_NOT_FOUND,
-    Code.ARTIFACT_GONE,
-    Code.UPLOAD_FENCED,
-    Code.QUOTA_EXCEEDED,
-    Code.NAMESPACE_DELETING,
-)
-"""What can be wrong with storing a payload."""
 _RECEIPTS: Final = {
     201: Answer("Stored.", headers=("Location",)),
     200: Answer(
-        "This very artifact was there already. What this request declares of it (media type, tool name, command, "
-        "URL, title, kind) replaces what was declared before, as a whole; a request that declares nothing changes "
-        "nothing. Labels, expiry, pin and `compare_to` stay as they were first asked for: where this request asks "
-        "for something else, the warning `said_before` names them.",
+        "This artifact existed already. What this request declares (media type, tool name, "
+        "command, URL, title, kind) replaces the earlier declaration as a whole; a request that "
+        "declares nothing changes nothing. Labels, expiry, pin and `compare_to` stay as first "
+        "requested: if this request differs in them, the warning `said_before` names them.",
         headers=("Location",),
     ),
     202: Answer(
-        "Storage did not take it: `stored` is false and a warning says why. The text is good to use, and says "
-        "that the payload cannot be read back. It may be stored later, from memory, and counts as stored then only.",
+        "Storage did not accept it: `stored` is false and a warning says why. The text can be used, and says that the "
+        "payload cannot be read back. It may still be stored later, from memory, and counts as stored only then.",
         headers=("Location",),
     ),
 }
@@ -77,30 +65,30 @@ _RECEIPTS: Final = {
     answers=_RECEIPTS,
     problems=(*BODY, *STORING, Code.INVALID_JSON, Code.INVALID_CONTENT),
 )
-async def store_artifact(call: Call) -> Reply[ReceiptView]:
+async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
     """Store a payload.
 
-    Stores the raw output of a tool, a search or a page fetch, and answers with exactly what to put into the tool
-    result: the payload itself when it is small, otherwise an evidence card.
+    Stores the raw output of a tool, a search or a page fetch, and returns exactly what to put into the tool result:
+    the payload itself when it is small, otherwise an evidence card.
 
-    The same payload for the same tool call in the same session is the same artifact, with the same ID, and with the
-    same card where the same is declared of it. In a form, the payload is the part with a file name, or named `file`
-    or `content`; `oversize` must come before it, the other fields may follow it; a file name is the title where there
-    is no other.
+    The same payload for the same tool call in the same session is the same artifact: it has the same ID, and the same
+    card as long as the same metadata is declared. In a form, the payload is the part that has a file name or is named
+    `file` or `content`; `oversize` must come before it, other fields may follow it. The file name becomes the title
+    when no other title is given.
 
-    A list of parts, or a provider's whole tool result, becomes one payload. One part of text or of bytes is that text
-    or those bytes. Several parts of plain text are joined in order, with one line feed between two of which the first
-    does not end in one. Anything else is kept as a JSON array of the parts, with sorted keys and without
-    `cache_control` and `prompt_cache_breakpoint`; an object in no known shape is kept as that object. Whether the
-    result says that the tool failed is kept, too. Halves of surrogate pairs, which no encoding can hold, become
-    U+FFFD, with the warning `lone_surrogates_replaced`.
+    A list of parts, or a provider's whole tool result, becomes one payload. A single part of text or bytes is stored
+    as that text or those bytes. Several parts of plain text are joined in order, separated by a line feed unless the
+    earlier part already ends in one. Anything else is stored as a JSON array of the parts, with sorted keys and
+    without `cache_control` and `prompt_cache_breakpoint`; an object of unknown shape is stored as that object. If the
+    result reports that the tool failed, that is stored too. Unpaired surrogates, which no encoding can represent,
+    become U+FFFD, with the warning `lone_surrogates_replaced`.
     """
     if media_type(call.scope) == FORM:
         return _reply(call.scope, await _store_form(call))
     require_json(call.scope, FORM)
     key = idempotency_key(call.scope)
-    with call.context.budget.room() as room:
-        data = await call.whole_body(call.limits.json_body, room)
+    with call.context.budget.reserve() as reservation:
+        data = await call.whole_body(call.limits.json_body, reservation)
         return _reply(call.scope, await _store(call, data, key))
 
 
@@ -114,11 +102,11 @@ async def store_artifact(call: Call) -> Reply[ReceiptView]:
     answers=_RECEIPTS,
     problems=(*(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *STORING),
 )
-async def store_raw_artifact(call: Call, query: RawQuery) -> Reply[ReceiptView]:
+async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptView]:
     """Store the body as it is.
 
-    The body is the payload, streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`, which
-    curl says of everything, counts as none). `curl --data-binary @build.log '…/v1/artifacts/raw?tool_name=make'`
+    The body is the payload and is streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`,
+    curl's default for any body, counts as none). `curl --data-binary @build.log '…/v1/artifacts/raw?tool_name=make'`
     works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`.
     """
     given = field(call.scope, b"content-type")
@@ -141,11 +129,11 @@ async def store_raw_artifact(call: Call, query: RawQuery) -> Reply[ReceiptView]:
     answers={200: "One result for each item."},
     problems=(*BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
 )
-async def store_artifacts(call: Call) -> BatchView:
+async def store_artifacts(call: RouteCall) -> BatchView:
     """Store many payloads.
 
     Each item is the body of a single request and gets its own receipt or its own problem, in the order of the items.
-    The Idempotency-Key of item n is the given key, `#` and n, counted from 0.
+    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0.
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
@@ -155,8 +143,8 @@ async def store_artifacts(call: Call) -> BatchView:
         async with places:
             return await _item(call, raw, None if key is None else f"{key}#{index}")
 
-    with call.context.budget.room() as room:
-        items = await _items(await call.whole_body(call.limits.json_body, room))
+    with call.context.budget.reserve() as reservation:
+        items = await _items(await call.whole_body(call.limits.json_body, reservation))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
     return BatchView(tuple(results))
 
@@ -169,17 +157,17 @@ async def _items(data: bytes) -> list[bytes]:
     return [bytes(item) for item in batch.items]
 
 
-async def _item(call: Call, raw: bytes, key: str | None) -> BatchItem:
+async def _item(call: RouteCall, raw: bytes, key: str | None) -> BatchItem:
     """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
     try:
         receipt = await _store(call, raw, key)
     except CoatcheckError as e:
-        call.context.journal.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
+        call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
         return BatchItem(TABLE[e.code].status, problem=members(e, None))
     return BatchItem(_status(receipt), receipt_view(receipt))
 
 
-async def _store(call: Call, data: bytes, key: str | None) -> Receipt:
+async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
     """Store the payload of a JSON body."""
     body, mended = await decode_aside(data, StoreBody)
     # How much there is to do does not show from outside, and a thread costs little beside what ingest does.
@@ -190,7 +178,7 @@ async def _store(call: Call, data: bytes, key: str | None) -> Receipt:
     return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
 
 
-async def _store_form(call: Call) -> Receipt:
+async def _store_form(call: RouteCall) -> Receipt:
     """Store the payload of a form."""
     scope = call.scope
     key = idempotency_key(scope)
@@ -205,22 +193,22 @@ async def _store_form(call: Call) -> Receipt:
 
 
 def _form_request(form: Form, key: str | None, before: RawQuery) -> Callable[[], IngestRequest]:
-    """What a form says, once all of it has been read."""
+    """The ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
-        said = from_pairs(form.fields, RawQuery)
-        if said.oversize != before.oversize:
+        sent = from_pairs(form.fields, RawQuery)
+        if sent.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
             )
-        declared = to_declared(said, media_type=form.media_type, title=form.filename)
-        return to_ingest_request(said, declared, key=key)
+        declared = to_declared(sent, media_type=form.media_type, title=form.filename)
+        return to_ingest_request(sent, declared, key=key)
 
     return request
 
 
-def _refuse_early(call: Call, *, keep_ends: bool, extra: int = 0) -> None:
-    """Refuse by the announced length, before a byte of the body is asked for; `extra` bytes may be no payload."""
+def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
+    """Refuse a body by its announced length, before reading it; `extra`: bytes of the form around the payload."""
     limit = min(call.limits.payload, call.services.ingest.limit(call.caller)) + extra
     length = content_length(call.scope)
     if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
@@ -233,7 +221,7 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
-    """The place of what was handed over, and what became of it. What was paid for before is not paid for again."""
+    """The receipt with its Location. A replayed request is not charged to the caller's byte allowance again."""
     allowance = allowance_of(scope)
     if receipt.replayed and allowance is not None:
         allowance.give_back()
@@ -241,7 +229,7 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
 
 
 def _status(receipt: Receipt) -> int:
-    """201 for what is new, 200 for what was there already, 202 for what storage has not taken."""
+    """201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
     if not receipt.stored:
         return 202
     return 201 if receipt.created else 200

@@ -1,4 +1,4 @@
-"""Schemas of payloads in request bodies that no type stands for. Values only."""
+"""Hand-written schemas of payloads in request bodies. Values only."""
 
 from typing import Any, Final
 

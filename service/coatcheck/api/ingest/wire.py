@@ -1,4 +1,4 @@
-"""What requests to store payloads say, and what they are answered."""
+"""Wire types of ingest: what a request declares of a payload, and its receipt."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
@@ -32,7 +32,7 @@ from coatcheck.usecases.ingest_request import Receipt
 
 
 class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What may be said about a payload; also the query parameters of the raw route and the fields of a form."""
+    """What a caller may declare of a payload; also the query parameters of the raw route and the fields of a form."""
 
     media_type: MediaType | None = None
     tool_name: ToolName | None = None
@@ -41,7 +41,9 @@ class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_
     session: Session | None = None
     url: Url | None = None
     title: Title | None = None
-    kind: Annotated[Kind, Meta(description="What the payload is, where the caller knows better.")] | None = None
+    kind: (
+        Annotated[Kind, Meta(description="What the payload is, if the caller knows better than recognition.")] | None
+    ) = None
     labels: Labels = ()
     query: Query | None = None
     ttl: Ttl | UnsetType = UNSET
@@ -59,7 +61,7 @@ class RawQuery(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omi
 
 
 class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A payload and what is said about it."""
+    """A payload and its metadata."""
 
     EXAMPLES: ClassVar = [STORE_EXAMPLE]
     WRITTEN: ClassVar = {"content": CONTENT}
@@ -68,7 +70,7 @@ class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, om
 
 
 class StoreForm(DeclaredParameters, kw_only=True, forbid_unknown_fields=False, omit_defaults=True):
-    """The same as a form. The file may be named `content`, or anything if it has a file name."""
+    """A payload and its metadata as a form. The file may be named `content`, or anything if it has a file name."""
 
     WRITTEN: ClassVar = {
         "file": {"description": "The payload.", "type": "string", "contentMediaType": "application/octet-stream"}
@@ -99,15 +101,15 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     stored: Annotated[
         bool,
         Meta(
-            description="Whether the payload is durable and can be read again under this ID. If not, `warnings` says "
+            description="Whether the payload is durable and can be read again by this ID. If not, `warnings` says "
             "why: `storage_unavailable`, `storage_full` or `overloaded`; it may be stored a little later, from memory."
         ),
     ]
     expires_at: Annotated[
         datetime | None,
         Meta(
-            description="The moment from which it answers `gone`, policies of the administrator considered. Null: kept "
-            "for ever, pinned, or not stored."
+            description="When it will be gone, with the administrator's policies applied. Null: kept for ever, "
+            "pinned, or not stored."
         ),
     ]
     inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
@@ -122,7 +124,9 @@ class BatchItem(Struct, frozen=True, omit_defaults=True):
 
     WRITTEN: ClassVar = {"problem": {"$ref": "#/components/schemas/Problem"}}
 
-    status: Annotated[int, Meta(ge=200, le=599, description="What a request for this item alone would have answered.")]
+    status: Annotated[
+        int, Meta(ge=200, le=599, description="The status that a request for this item alone would have had.")
+    ]
     receipt: ReceiptView | UnsetType = UNSET
     problem: dict[str, Any] | UnsetType = UNSET
 
@@ -134,5 +138,5 @@ class BatchView(Struct, frozen=True):
 
 
 def receipt_view(receipt: Receipt) -> ReceiptView:
-    """An ingest's answer as callers see it."""
+    """The receipt as callers see it."""
     return copy_fields(ReceiptView, receipt, warnings=warnings_view(receipt.warnings))

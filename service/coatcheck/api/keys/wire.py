@@ -17,10 +17,13 @@ Scope = Literal["admin", "delete", "ingest", "read"]
 
 
 class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of a list of keys."""
+    """The query parameters of `GET /v1/admin/keys`."""
 
     namespace: (
-        Annotated[AnyNamespace, Meta(description="Only keys of this one. An administrator of all may leave it out.")]
+        Annotated[
+            AnyNamespace,
+            Meta(description="Only keys of this namespace. An administrator of all namespaces may leave it out."),
+        ]
         | None
     ) = None
     limit: Limit = 50
@@ -30,15 +33,13 @@ class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that asks for a key."""
 
-    name: Annotated[
-        str, Meta(min_length=1, max_length=NAME_LENGTH, description="What people call it.", examples=["ci"])
-    ]
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A name for people.", examples=["ci"])]
     scopes: Annotated[
         tuple[Scope, ...],
         Meta(
             min_length=1,
-            description="What it allows: `ingest` to store, `read` to look up and read, `delete` to delete and to "
-            "change how long artifacts are kept, `admin` to administer its namespace.",
+            description="What the key allows: `ingest` to store, `read` to look up and read, `delete` to delete "
+            "and to change how long artifacts are kept, `admin` to administer its namespace.",
             examples=[["ingest", "read"]],
         ),
     ]
@@ -46,8 +47,9 @@ class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         Annotated[
             AnyNamespace,
             Meta(
-                description="Whose key it is; absent: the presented key's own namespace. It is made where there is "
-                "none of that name. `*`: a key of no namespace, which administers all and does nothing else."
+                description="The namespace of the new key; it is created if it does not exist. Default: the namespace "
+                "of the key that makes the request. `*`: a key of no namespace, which administers all of "
+                "them and can do nothing else."
             ),
         ]
         | None
@@ -58,7 +60,7 @@ class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 min_length=1,
                 max_length=SESSION_LENGTH,
-                description="Only sessions whose names begin with this exist for the key.",
+                description="The key sees only sessions whose names begin with this.",
                 examples=["user-42/"],
             ),
         ]
@@ -66,11 +68,11 @@ class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
     ttl: Annotated[int | str, Meta(description=f"How long it is good. {DURATION}. Absent: for ever.")] | None = None
     requests_per_minute: (
-        Annotated[int, Meta(ge=0, le=MOST, description="Requests in a minute; 0: no limit. Absent: as configured.")]
+        Annotated[int, Meta(ge=0, le=MOST, description="Requests per minute; 0: no limit. Default: as configured.")]
         | None
     ) = None
     bytes_per_minute: (
-        Annotated[int, Meta(ge=0, le=MOST, description="Bytes sent in a minute; 0: no limit. Absent: as configured.")]
+        Annotated[int, Meta(ge=0, le=MOST, description="Bytes sent per minute; 0: no limit. Default: as configured.")]
         | None
     ) = None
 
@@ -79,15 +81,15 @@ class KeyView(Struct, frozen=True, kw_only=True):
     """A key, without its secret."""
 
     id: Annotated[str, Meta(pattern="^[0-9A-Za-z]{11}$", description="The public part of the key.")]
-    namespace: Annotated[str, Meta(description="`*`: none of its own.")]
+    namespace: Annotated[str, Meta(description="`*`: the key belongs to no namespace.")]
     name: str
     scopes: tuple[str, ...]
     session_prefix: str | None
     created_at: datetime
-    expires_at: Annotated[datetime | None, Meta(description="The moment from which it is refused. Null: never.")]
-    revoked_at: Annotated[datetime | None, Meta(description="Since when it is refused. Null: it is not revoked.")]
-    requests_per_minute: Annotated[int | None, Meta(description="Requests in a minute. Null: as configured.")]
-    bytes_per_minute: Annotated[int | None, Meta(description="Bytes sent in a minute. Null: as configured.")]
+    expires_at: Annotated[datetime | None, Meta(description="When it expires. Null: never.")]
+    revoked_at: Annotated[datetime | None, Meta(description="When it was revoked. Null: it is not revoked.")]
+    requests_per_minute: Annotated[int | None, Meta(description="Requests per minute. Null: as configured.")]
+    bytes_per_minute: Annotated[int | None, Meta(description="Bytes sent per minute. Null: as configured.")]
 
 
 class NewKeyView(KeyView, frozen=True, kw_only=True):
@@ -97,7 +99,7 @@ class NewKeyView(KeyView, frozen=True, kw_only=True):
         str,
         Meta(
             pattern="^ck_live_[0-9A-Za-z]{11}_[0-9A-Za-z]{49}$",
-            description="The key itself. It is kept nowhere: this is the only time that it is shown.",
+            description="The key itself. It is not stored anywhere and is shown only this once.",
         ),
     ]
 

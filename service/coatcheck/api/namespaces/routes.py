@@ -1,4 +1,4 @@
-"""Namespaces: make, disable and empty them, and what they hold. For those who administer them."""
+"""Namespaces: create, disable and empty them, and what they use. For administrators."""
 
 import base64
 from datetime import datetime
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from coatcheck.api.parameters import Cursor, Limit, Namespace, NamespaceName
-from coatcheck.api.route import JSON_BODY, Call, Reply, route
+from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import Code
 from coatcheck.core.keys import NAMESPACE, not_a_cursor
@@ -17,7 +17,7 @@ from coatcheck.usecases.usage import NamespaceUsage
 
 
 class NamespacesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of a list of namespaces."""
+    """The query parameters of `GET /v1/admin/namespaces`."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
@@ -32,7 +32,7 @@ class NewNamespaceAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 class NamespacePatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that changes a namespace."""
 
-    disabled: Annotated[bool, Meta(description="Whether its keys are refused. Its artifacts stay.")]
+    disabled: Annotated[bool, Meta(description="Whether to refuse its keys. Its artifacts stay.")]
 
 
 class NamespaceView(Struct, frozen=True):
@@ -40,7 +40,7 @@ class NamespaceView(Struct, frozen=True):
 
     name: str
     created_at: datetime
-    disabled_at: Annotated[datetime | None, Meta(description="Since when its keys are refused. Null: they are not.")]
+    disabled_at: Annotated[datetime | None, Meta(description="When it was disabled. Null: it is enabled.")]
 
 
 class NamespacesView(Struct, frozen=True):
@@ -51,7 +51,7 @@ class NamespacesView(Struct, frozen=True):
 
 
 class UsageQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of what namespaces hold."""
+    """The query parameters of `GET /v1/admin/usage`."""
 
     namespace: Namespace | None = None
     limit: Limit = 50
@@ -62,13 +62,15 @@ class UsageView(Struct, frozen=True, kw_only=True):
     """What a namespace holds, and may hold."""
 
     namespace: str
-    bytes: Annotated[int, Meta(description="Stored bytes: compressed, and once where several artifacts share them.")]
-    artifacts: Annotated[int, Meta(description="Also those that have expired and are not buried yet.")]
-    reserved: Annotated[int, Meta(description="Bytes that uploads under way have reserved.")]
+    bytes: Annotated[
+        int, Meta(description="Stored bytes: compressed, and counted once if several artifacts share them.")
+    ]
+    artifacts: Annotated[int, Meta(description="Includes artifacts that have expired and are not removed yet.")]
+    reserved: Annotated[int, Meta(description="Bytes reserved by uploads in progress.")]
     max_bytes: Annotated[int | None, Meta(description="Null: no limit.")]
     max_artifacts: Annotated[int | None, Meta(description="Null: no limit.")]
     evict: Annotated[str, Meta(description="What happens when it is full.")]
-    deleting_at: Annotated[datetime | None, Meta(description="Since when it is being deleted.")]
+    deleting_at: Annotated[datetime | None, Meta(description="When its deletion began. Null: it is not being deleted.")]
 
 
 class UsagesView(Struct, frozen=True):
@@ -79,21 +81,21 @@ class UsagesView(Struct, frozen=True):
 
 
 @route("GET /v1/admin/namespaces", answers={200: "A page."})
-async def list_namespaces(call: Call, query: NamespacesQuery) -> NamespacesView:
+async def list_namespaces(call: RouteCall, query: NamespacesQuery) -> NamespacesView:
     """List namespaces.
 
-    Those that were made, or got a key; who administers one sees that one.
+    Lists namespaces that were created or received a key. A key of a single namespace sees only its own.
     """
     after = read_namespace_cursor(query.cursor)
     page = await call.services.namespaces.list(call.caller, after=after, limit=query.limit)
     return NamespacesView(tuple(copy_fields(NamespaceView, each) for each in page.items), namespace_cursor(page.after))
 
 
-@route("POST /v1/admin/namespaces", answers={201: "Made.", 200: "It was there already."}, problems=JSON_BODY)
-async def create_namespace(call: Call, body: NewNamespaceAsk) -> Reply[NamespaceView]:
-    """Make a namespace.
+@route("POST /v1/admin/namespaces", answers={201: "Created.", 200: "It existed already."}, problems=JSON_BODY)
+async def create_namespace(call: RouteCall, body: NewNamespaceAsk) -> Reply[NamespaceView]:
+    """Create a namespace.
 
-    A namespace's first key makes it, too. Needs a key of the namespace `*`.
+    Creating the first key of a namespace creates it, too. Needs a key of the namespace `*`.
     """
     info, new = await call.services.namespaces.create(call.caller, body.name)
     return Reply(copy_fields(NamespaceView, info), 201 if new else 200)
@@ -101,14 +103,14 @@ async def create_namespace(call: Call, body: NewNamespaceAsk) -> Reply[Namespace
 
 @route(
     "PATCH /v1/admin/namespaces/{namespace}",
-    answers={200: "As it is now."},
+    answers={200: "The namespace as it is now."},
     problems=(*JSON_BODY, Code.NAMESPACE_NOT_FOUND),
 )
-async def update_namespace(call: Call, namespace: str, body: NamespacePatchAsk) -> NamespaceView:
+async def update_namespace(call: RouteCall, namespace: str, body: NamespacePatchAsk) -> NamespaceView:
     """Disable or enable a namespace.
 
-    While it is disabled all of its keys are refused, by every replica and from the answer on; what it stores stays
-    and expires as it would. Needs a key of the namespace `*`.
+    While a namespace is disabled, every replica refuses all of its keys, from the answer on; its artifacts stay and
+    expire as usual. Needs a key of the namespace `*`.
     """
     info = await call.services.namespaces.switch(call.caller, namespace, disabled=body.disabled)
     return copy_fields(NamespaceView, info)
@@ -116,25 +118,26 @@ async def update_namespace(call: Call, namespace: str, body: NamespacePatchAsk) 
 
 @route(
     "DELETE /v1/admin/namespaces/{namespace}",
-    answers={202: "Begun, now or before."},
+    answers={202: "Deletion has begun, now or earlier."},
     problems=(Code.HELD, Code.NAMESPACE_NOT_FOUND),
 )
-async def delete_namespace(call: Call, namespace: str) -> UsageView:
+async def delete_namespace(call: RouteCall, namespace: str) -> UsageView:
     """Delete everything in a namespace.
 
-    From the answer on nothing is stored in it; what is in it goes in batches, as listUsage shows. What is held stays
-    until it is released. When nothing is left the namespace can be used again. Needs a key of `*`.
+    From the answer on, nothing can be stored in it; its contents are deleted in batches, as listUsage shows. Held
+    artifacts stay until their holds are released. Once it is empty, the namespace can be used again. Needs a key of
+    `*`.
     """
     usage = await call.services.empty_namespace.begin(call.caller, namespace)
     return usage_view(NamespaceUsage(usage, QuotaLimits(), "off"))
 
 
 @route("GET /v1/admin/usage", answers={200: "A page."})
-async def list_usage(call: Call, query: UsageQuery) -> UsagesView:
-    """What namespaces hold.
+async def list_usage(call: RouteCall, query: UsageQuery) -> UsagesView:
+    """List what namespaces use.
 
-    Artifacts and stored bytes, exactly, with the limits of the policies. Who administers every namespace and names
-    none gets all of them.
+    Returns exact numbers of artifacts and stored bytes, with the limits that policies set. An administrator of all
+    namespaces who names none gets all of them.
     """
     after = read_namespace_cursor(query.cursor)
     page = await call.services.usage(call.caller, query.namespace, after=after, limit=query.limit)

@@ -1,4 +1,4 @@
-"""What requests and answers about policies say: their fields, with their bounds."""
+"""Wire types of policies: fields of requests and answers, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ _TIMES = ("ttl", "idle_ttl", "max_ttl")
 
 
 class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Decisions for one scope. What is left out is not decided; null, where it is allowed, is a decision too."""
+    """Decisions for one scope. A field that is left out is not decided; null, where it is allowed, is a decision."""
 
     ttl: Annotated[
         Life,
@@ -28,13 +28,16 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     idle_ttl: Annotated[
         Life,
-        Meta(description="How long without a read, when the caller names none; at least a minute. Null: no limit."),
+        Meta(
+            description="How long an artifact is kept without a read if the caller names no time; at least a "
+            "minute. Null: no limit."
+        ),
     ] = UNSET
     max_ttl: Annotated[
         Life,
         Meta(
-            description="Longest time that a caller may ask for; a longer wish is cut to it. A pin suspends it. "
-            "Null: none."
+            description="Longest time that a caller may request; longer ones are cut to it. A pin suspends it. "
+            "Null: no limit."
         ),
     ] = UNSET
     max_bytes: Annotated[
@@ -48,10 +51,10 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     evict: Annotated[
         Literal["off", "least_recently_read"] | UnsetType,
-        Meta(description="What a full namespace does: refuse, or let go of what was read longest ago."),
+        Meta(description="What a full namespace does: refuse new payloads, or evict what was read longest ago."),
     ] = UNSET
     tombstone_ttl: Annotated[
-        int | str | UnsetType, Meta(description='How long what is gone is answered with "gone, because".')
+        int | str | UnsetType, Meta(description="How long a removed artifact is reported as gone, with the reason.")
     ] = UNSET
     card_tokens: Annotated[
         Annotated[int, Meta(ge=64, le=8192)] | UnsetType,
@@ -59,7 +62,9 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     inline_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
-        Meta(description="Payloads of at most this many tokens are answered inline; 0 makes a card of everything."),
+        Meta(
+            description="Payloads of at most this many tokens are returned unchanged; 0 makes a card of every payload."
+        ),
     ] = UNSET
     redaction: Annotated[
         Literal["off", "shown", "stored", "refuse"] | UnsetType,
@@ -70,7 +75,10 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """Query that names a policy's scope: a namespace, whole or one part of it."""
 
-    namespace: Annotated[AnyNamespace, Meta(description="Absent: the key's own; `*`: all of them.")] | None = None
+    namespace: (
+        Annotated[AnyNamespace, Meta(description="The namespace, or `*` for all of them. Default: the key's own.")]
+        | None
+    ) = None
     session: Name | None = None
     kind: Kind | None = None
     tool: Name | None = None
@@ -84,13 +92,13 @@ class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
 
 
 class PoliciesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of the list of policies."""
+    """The query parameters of `GET /v1/admin/policies`."""
 
-    namespace: Annotated[AnyNamespace, Meta(description="Only those that concern this one.")] | None = None
+    namespace: Annotated[AnyNamespace, Meta(description="Only policies that concern this namespace.")] | None = None
 
 
 class ExplainQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query that describes a payload."""
+    """The query parameters of `GET /v1/admin/policies/effective`, which describe a payload."""
 
     namespace: Namespace | None = None
     session: Name | None = None
@@ -100,7 +108,7 @@ class ExplainQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class PolicyScopeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whom a policy is for."""
+    """What a policy applies to."""
 
     namespace: Annotated[str, Meta(description="`*`: all of them.")]
     session: str | None = None
@@ -117,7 +125,7 @@ class PolicyView(Struct, frozen=True, kw_only=True):
 
 
 class PoliciesView(Struct, frozen=True, kw_only=True):
-    """All policies that concern a namespace, or all there are."""
+    """All policies that concern a namespace, or all of them."""
 
     version: Annotated[int, Meta(description="Counts every change of any policy.")]
     items: tuple[PolicyView, ...]
@@ -133,7 +141,7 @@ class PolicyVersionView(Struct, frozen=True, kw_only=True):
 
 
 class PolicyHistoryView(Struct, frozen=True, kw_only=True):
-    """The versions of a scope's policy, newest first; the first one holds."""
+    """The versions of a scope's policy, newest first; the first one is in force."""
 
     scope: PolicyScopeView
     versions: tuple[PolicyVersionView, ...]
@@ -156,26 +164,27 @@ class SourceView(Struct, frozen=True, kw_only=True):
 
 
 class ExplainedView(Struct, frozen=True, kw_only=True):
-    """What holds for a payload. What is not decided is left to the settings."""
+    """The policy in force for a payload. Fields that are not decided are left to the settings."""
 
     policy: PolicyBody
     sources: tuple[SourceView, ...]
 
 
-def scope_of(asked: ScopeQuery, own: str) -> PolicyScope:
+def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
     """The scope that is named; without a namespace it is in one's own.
 
     Raises:
         CoatcheckError: `invalid_request` when it names two parts.
     """
-    named: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(asked, part)) is not None]
+    named: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
     if len(named) > 1:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            "A policy is for a whole namespace, or for one session, kind, tool or label of it: name one of these.",
+            "A policy applies to a whole namespace, or to one session, kind, tool or label in it: "
+            "name only one of these.",
             field=named[1][0],
         )
-    namespace = asked.namespace or own
+    namespace = query.namespace or own
     return PolicyScope(namespace, *named[0]) if named else PolicyScope(namespace)
 
 
@@ -197,12 +206,14 @@ def policy_of(body: PolicyBody) -> Policy:
 
 
 def _tombstone(value: int | str | UnsetType) -> int:
-    """How long a tombstone lasts: 0 is none, and none lasts for ever."""
+    """Seconds that a tombstone lasts; 0: there is none. A tombstone cannot last for ever."""
     if value in {0, "0"} or value is UNSET:
         return 0
     found = seconds(value, "tombstone_ttl")
     if found is None:
-        raise CoatcheckError(Code.INVALID_REQUEST, "'tombstone_ttl' cannot be for ever.", field="tombstone_ttl")
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time, not for ever.", field="tombstone_ttl"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What requests to read parts of an artifact say."""
+"""Query parameters of the routes that read parts of an artifact."""
 
 from typing import Annotated
 
@@ -20,15 +20,15 @@ from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN
 class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/read`."""
 
-    unit: Annotated[Unit, Meta(description="What offset and limit count; lines when absent.")] | None = None
-    offset: Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, the others from 0.")] | None = (
-        None
-    )
-    limit: Annotated[int, Meta(ge=1, description="How many; absent: as much as the budget holds.")] | None = None
+    unit: Annotated[Unit, Meta(description="What offset and limit count. Default: lines.")] | None = None
+    offset: (
+        Annotated[int, Meta(ge=0, description="Where to begin: lines count from 1, all other units from 0.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, description="How many. Default: as much as the budget holds.")] | None = None
     section: Section | None = None
     view: View | None = None
     cursor: (
-        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the answer before.")] | None
+        Annotated[str, Meta(min_length=1, max_length=512, description="`next.cursor` of the previous answer.")] | None
     ) = None
     max_tokens: Annotated[int, text_budget(1)] = DEFAULT_TOKENS
 
@@ -39,10 +39,10 @@ class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     pattern: Annotated[
         str, Meta(min_length=1, max_length=1000, description="Regular expression (RE2).", examples=["error|fatal"])
     ]
-    literal: Annotated[bool, Meta(description="The pattern is text, not an expression.")] = False
-    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
-    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines shown around a match.")] = 2
-    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the answer before.")] = 0
+    literal: Annotated[bool, Meta(description="Whether the pattern is literal text, not an expression.")] = False
+    ignore_case: Annotated[bool, Meta(description="Whether to ignore upper and lower case.")] = False
+    context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines to show around a match.")] = 2
+    offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the previous answer.")] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Most matches to show.")] = DEFAULT_LIMIT
     section: Section | None = None
     view: View | None = None
@@ -57,7 +57,7 @@ class PassagesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
         Meta(
             min_length=1,
             max_length=4000,
-            description="What is looked for, in words of any language; names, paths and error codes work as they are.",
+            description="What to look for, in words of any language; names, paths and error codes match as they are.",
             examples=["why did the build fail"],
         ),
     ]
@@ -94,7 +94,7 @@ class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
     limit: (
-        Annotated[int, Meta(ge=1, le=JSON_MAX_LIMIT, description="Most values; absent: as many as the budget holds.")]
+        Annotated[int, Meta(ge=1, le=JSON_MAX_LIMIT, description="Most values. Default: as many as the budget holds.")]
         | None
     ) = None
     cursor: (
@@ -103,7 +103,7 @@ class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 min_length=1,
                 max_length=512,
-                description="`next` of the answer before, with the same path and fields.",
+                description="`next` of the previous answer, with the same path and fields.",
             ),
         ]
         | None
@@ -115,10 +115,10 @@ class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """The query parameters of `GET /v1/artifacts/{artifact_id}/outline`."""
 
     section: Section | None = None
-    offset: Annotated[int, Meta(ge=0, description="Entries to pass over; `next` of the answer before.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="Entries to skip; `next` of the previous answer.")] = 0
     limit: (
         Annotated[
-            int, Meta(ge=1, le=OUTLINE_MAX_LIMIT, description="Most entries; absent: as many as the budget holds.")
+            int, Meta(ge=1, le=OUTLINE_MAX_LIMIT, description="Most entries. Default: as many as the budget holds.")
         ]
         | None
     ) = None

@@ -1,4 +1,4 @@
-"""Plans, runs, undo and the schedule, for those who administer retention."""
+"""Retention plans, runs, undo and the schedule. For administrators."""
 
 from msgspec import UNSET
 
@@ -23,7 +23,7 @@ from coatcheck.api.retention.wire import (
     status_view,
     undone_view,
 )
-from coatcheck.api.route import JSON_BODY, Call, Reply, route
+from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
@@ -31,10 +31,10 @@ from coatcheck.core.retention import Outcome
 
 
 @route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=JSON_BODY)
-async def plan_retention(call: Call, body: PlanAsk) -> PlanView:
-    """Rehearse a job.
+async def plan_retention(call: RouteCall, body: PlanAsk) -> PlanView:
+    """Plan a retention job.
 
-    Says what a job would remove now, and why; removes nothing. The plan can be applied for an hour, by its digest,
+    Returns what a job would remove now, and why; removes nothing. The plan can be applied for an hour by its digest,
     which covers exactly that set.
     """
     plain(body.session, "session")
@@ -44,25 +44,25 @@ async def plan_retention(call: Call, body: PlanAsk) -> PlanView:
 
 @route(
     "POST /v1/admin/retention/apply",
-    answers={200: "The run has ended.", 202: "The run goes on; ask for it."},
+    answers={200: "The run has ended.", 202: "The run continues; get it to see its progress."},
     problems=(*JSON_BODY, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED),
 )
-async def apply_retention(call: Call, body: ApplyAsk) -> Reply[RunView]:
+async def apply_retention(call: RouteCall, body: ApplyAsk) -> Reply[RunView]:
     """Apply a plan.
 
-    Removes what the plan covers and still meets its reason, and nothing else. Refused when more than a tenth of its
-    artifacts or bytes have gone, or are held or pinned by now, and, without `confirm`, when it would remove more than
-    20 % of the live bytes. Applying a plan that is being applied answers its run.
+    Removes what the plan covers and still meets its criteria, and nothing else. Refused if more than a tenth of its
+    artifacts or bytes have since gone, or are now held or pinned, and, without `confirm`, if it would remove more
+    than 20 % of the live bytes. Applying a plan that is already being applied returns its run.
     """
     run = await call.services.retention.apply(call.caller, body.digest, confirm=body.confirm, wait=body.wait)
     return Reply(run_view(run), 202 if run.outcome is Outcome.RUNNING else 200)
 
 
 @route("GET /v1/admin/retention/runs", answers={200: "A page."}, problems=(Code.INVALID_CURSOR,))
-async def list_runs(call: Call, query: RunsQuery) -> RunsView:
+async def list_runs(call: RouteCall, query: RunsQuery) -> RunsView:
     """List runs.
 
-    The latest first. Rounds of the schedule are one run an hour and job; where nothing is done, none.
+    Latest first. The schedule records one run per job and hour, and none when there was nothing to do.
     """
     found = await call.services.retention.runs(
         call.caller,
@@ -75,28 +75,29 @@ async def list_runs(call: Call, query: RunsQuery) -> RunsView:
 
 
 @route("GET /v1/admin/retention/runs/{run_id}", answers={200: "The run."}, problems=(Code.RUN_NOT_FOUND,))
-async def get_run(call: Call, run_id: str) -> RunView:
-    """A run.
+async def get_run(call: RouteCall, run_id: str) -> RunView:
+    """Get a run.
 
-    How far it is, or what it has done.
+    Returns its progress, or what it has done.
     """
     return run_view(await call.services.retention.run(call.caller, run_id))
 
 
 @route("GET /v1/admin/retention/status", answers={200: "The status."})
-async def get_retention_status(call: Call) -> StatusView:
-    """How retention stands.
+async def get_retention_status(call: RouteCall) -> StatusView:
+    """Get the status of retention.
 
-    What is overdue, the schedule, and the runs that are under way. Needs a key of `*`.
+    Returns what is overdue, the schedule, and the runs in progress. Needs a key of `*`.
     """
     return status_view(await call.services.retention.status(call.caller))
 
 
 @route("PATCH /v1/admin/retention/jobs/{name}", answers={200: "Changed."}, problems=JSON_BODY)
-async def change_job(call: Call, name: str, body: JobAsk) -> JobView:
-    """Pause, resume or pace a job of the schedule.
+async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobView:
+    """Pause, resume or pace a scheduled job.
 
-    Holds for every replica within five seconds. Expiry itself is exact on every route, paused or not.
+    Takes effect on every replica within five seconds. Expiry itself is exact on every route, whether or not the job
+    is paused.
     """
     interval = None if body.interval is UNSET else (body.interval or 0)
     state = await call.services.retention.change_job(
@@ -107,18 +108,19 @@ async def change_job(call: Call, name: str, body: JobAsk) -> JobView:
 
 @route(
     "POST /v1/admin/retention/undo",
-    answers={200: "What came back, and what did not."},
+    answers={200: "What was restored, and what was not."},
     problems=(*JSON_BODY, Code.RUN_NOT_FOUND, Code.INVALID_ARTIFACT_ID),
 )
-async def undo_removal(call: Call, body: UndoAsk) -> UndoneView:
-    """Bring back what was removed.
+async def undo_removal(call: RouteCall, body: UndoAsk) -> UndoneView:
+    """Restore what was removed.
 
-    Until the grace of the sweep has passed: by artifact IDs, or what a run has removed. An artifact comes back with
-    its ID, bytes, views, labels and expiry; one that has expired needs a `ttl`. What cannot be brought back is named
-    with its reason. A run with more than 500 artifacts takes several calls, each with `next` as cursor.
+    Restores artifacts by ID, or everything that a run removed, until the grace period of the sweep has passed. An
+    artifact comes back with its ID, bytes, views, labels and expiry; one that has expired needs a `ttl`. Artifacts
+    that cannot be restored are listed with the reason. A run with more than 500 artifacts takes several calls, each
+    with `next` as cursor.
     """
     if (body.run is None) == (not body.artifacts):
-        raise CoatcheckError(Code.INVALID_REQUEST, "Name `artifacts`, or a `run`.", parameter="artifacts")
+        raise CoatcheckError(Code.INVALID_REQUEST, "Give either `artifacts` or a `run`.", parameter="artifacts")
     ttl = seconds(body.ttl, "ttl")
     who, retention = call.caller, call.services.retention
     if body.run is None:

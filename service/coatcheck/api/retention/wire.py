@@ -1,4 +1,4 @@
-"""What requests and answers about retention say: their fields, with their bounds."""
+"""Wire types of retention: fields of requests and answers, with their bounds."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that has a job planned."""
+    """The body that plans a job."""
 
     job: Annotated[
         Job,
@@ -45,9 +45,9 @@ class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that applies a plan."""
 
     digest: Digest
-    confirm: Annotated[bool, Meta(description="That more than 20 % of the live bytes may go.")] = False
+    confirm: Annotated[bool, Meta(description="Confirms that more than 20 % of the live bytes may be removed.")] = False
     wait: Annotated[
-        float, Meta(ge=0, le=MOST_WAIT, description="Seconds for which the answer may wait for the end of the run.")
+        float, Meta(ge=0, le=MOST_WAIT, description="Seconds to wait for the run to end before answering.")
     ] = 5.0
 
 
@@ -56,8 +56,8 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
     namespace: OneNamespace | None = None
     artifacts: Annotated[tuple[str, ...], Meta(max_length=LIMIT, description="Their IDs.")] = ()
-    run: Annotated[Name, Meta(description="A run's ID, in the place of `artifacts`.")] | None = None
-    cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the answer before.")] = 0
+    run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
+    cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0
     ttl: (
         Annotated[int | str, Meta(description=f"How long what has expired shall live, counted from now. {DURATION}")]
         | None
@@ -69,15 +69,15 @@ class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
     paused: bool | UnsetType = UNSET
     interval: Annotated[
-        int | None | UnsetType, Meta(description="Seconds between two rounds, 1 to 86,400. Null: as the settings say.")
+        int | None | UnsetType, Meta(description="Seconds between two rounds, 1 to 86,400. Null: as configured.")
     ] = UNSET
 
 
 class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of the list of runs."""
+    """The query parameters of `GET /v1/admin/retention/runs`."""
 
     job: Annotated[Name, Meta(description="Only runs of this job.")] | None = None
-    outcome: Annotated[Outcome, Meta(description="Only runs that stand like this.")] | None = None
+    outcome: Annotated[Outcome, Meta(description="Only runs with this outcome.")] | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -101,16 +101,18 @@ class PlanView(Struct, frozen=True, kw_only=True):
     planned_at: datetime
     valid_until: datetime
     artifacts: int
-    bytes: Annotated[int, Meta(description="Bytes of content; for what is no artifact, stored bytes.")]
-    items: Annotated[int, Meta(description="What is no artifact: dead blobs, records, blobs to look at.")]
-    held: Annotated[int, Meta(description="Artifacts that would be in the plan, were they not held.")]
-    live_artifacts: Annotated[int, Meta(description="Artifacts there are where it would remove some.")]
+    bytes: Annotated[int, Meta(description="Bytes of content; stored bytes for what is not an artifact.")]
+    items: Annotated[int, Meta(description="Everything that is not an artifact: dead blobs, records, blobs to check.")]
+    held: Annotated[int, Meta(description="Artifacts that would be in the plan if they were not held.")]
+    live_artifacts: Annotated[
+        int, Meta(description="Live artifacts in the namespaces from which it would remove some.")
+    ]
     live_bytes: int
-    share: Annotated[float, Meta(description="Of `live_bytes`; more than 0.2 needs `confirm`.")]
+    share: Annotated[float, Meta(description="Share of `live_bytes`; more than 0.2 needs `confirm`.")]
     needs_confirm: bool
     oldest_overdue_seconds: float
     by_kind: tuple[Group, ...]
-    by_tool: Annotated[tuple[Group, ...], Meta(description="The empty name stands for none.")]
+    by_tool: Annotated[tuple[Group, ...], Meta(description="An empty name stands for artifacts without a tool name.")]
     by_session: tuple[Group, ...]
     by_age: tuple[Group, ...]
     samples: Annotated[tuple[Sample, ...], Meta(description="The largest, at most 10.")]
@@ -122,7 +124,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     id: str
     job: str
     scope: JobScopeView
-    actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for the rounds of an hour.")]
+    actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for scheduled rounds.")]
     key_id: str | None
     outcome: Outcome
     started_at: datetime
@@ -132,7 +134,9 @@ class RunView(Struct, frozen=True, kw_only=True):
     planned: int
     artifacts: Annotated[int, Meta(description="Removed so far.")]
     bytes: int
-    items: Annotated[int, Meta(description="What is no artifact: blobs swept, records forgotten, findings.")]
+    items: Annotated[
+        int, Meta(description="Everything that is not an artifact: blobs swept, records removed, findings.")
+    ]
     busy_seconds: float
     oldest_overdue_seconds: float
     detail: str
@@ -150,7 +154,7 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     name: str
     paused: bool
-    interval: Annotated[int | None, Meta(description="Seconds; null: as the settings say.")]
+    interval: Annotated[int | None, Meta(description="Seconds. Null: as configured.")]
     changed_by: str | None
     changed_at: datetime | None
     last_at: Annotated[datetime | None, Meta(description="When it ran last, to the minute.")]
@@ -159,7 +163,7 @@ class JobView(Struct, frozen=True, kw_only=True):
 
 
 class StatusView(Struct, frozen=True, kw_only=True):
-    """How retention stands."""
+    """The status of retention."""
 
     at: datetime
     expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
@@ -184,9 +188,11 @@ class UndoneView(Struct, frozen=True, kw_only=True):
     """What an undo did."""
 
     restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
-    there: Annotated[tuple[str, ...], Meta(description="That were there already.")]
+    there: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that were not removed.")]
     failed: tuple[FailureView, ...]
-    next: Annotated[int | None, Meta(description="Where to go on with the run; null: that was all of it.")]
+    next: Annotated[
+        int | None, Meta(description="Where to continue with the run. Null: the run is restored completely.")
+    ]
 
 
 def plan_view(plan: RetentionPlan) -> PlanView:
@@ -239,12 +245,12 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
         return _EPOCH + timedelta(microseconds=microseconds), run_id
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CoatcheckError(
-            Code.INVALID_CURSOR, "The cursor is none of this list. Begin again without one."
+            Code.INVALID_CURSOR, "The cursor does not belong to this list. Start again without one."
         ) from error
 
 
 def status_view(status: Status) -> StatusView:
-    """How retention stands."""
+    """The status of retention."""
     overdue = status.overdue
     late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
     return copy_fields(

@@ -1,16 +1,15 @@
-"""Web searches within a budget: a response in, what to read of it out; and whether quotations stand there."""
+"""Web searches within a budget: take a response, return what to read of it; and checkquotations."""
 
 from typing import Final
 
-from coatcheck.api.checks import checked_labels, plain
+from coatcheck.api.checks import checked_labels, plain_fields
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.http.access import INGEST, READ
 from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
 from coatcheck.api.http.limits import MIB
 from coatcheck.api.http.problems import members
 from coatcheck.api.http.request_parts import idempotency_key, require_json
-from coatcheck.api.ingest.routes import STORING
-from coatcheck.api.route import BODY, JSON, JSON_BODY, Answer, Call, Reply, route
+from coatcheck.api.route import BODY, JSON, JSON_BODY, STORING, Answer, Reply, RouteCall, route
 from coatcheck.api.search.wire import QuotationBody, QuotationView, SearchResultsBody, VerifiedView, VerifyBody
 from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import DeclaredMetadata
@@ -32,41 +31,40 @@ _QUOTATIONS: Final = 4 * MIB
     body={JSON: SearchResultsBody},
     answers={
         201: Answer("Stored.", headers=("Location",)),
-        200: Answer("This very response was there already.", headers=("Location",)),
+        200: Answer("This response was stored already.", headers=("Location",)),
         202: Answer(
-            "Storage did not take it: `stored` is false, and the text cites sections alone.", headers=("Location",)
+            "Storage did not accept it: `stored` is false, and the text cites only sections.", headers=("Location",)
         ),
     },
     problems=(*BODY, *STORING, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
 )
-async def budget_search_results(call: Call) -> Reply[SearchResultsAnswer]:
+async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
     """Budget a web search.
 
     Takes the response of any search provider as it came, stores it as one artifact with a section for each result
-    (`r1`, `r2`, …), and answers what a model should read this turn (`text`), within hard limits: the passages of the
-    best results that answer the query, the others by title and address. What is the same is folded, also what the
-    session has already; everything that was dropped, folded or cut is counted.
+    (`r1`, `r2`, …), and returns what a model should read this turn (`text`), within hard limits: the passages of the
+    best results that answer the query, and the other results by title and address. Duplicates are folded, including
+    what the session already has; everything dropped, folded or cut is counted.
 
-    `summary` is what to persist for later turns: verbatim sentences, each with its citation and exact range, and the
-    sources. Ranges lie in the artifact's text view: read on with `view=text` and `section=r2`. The same response,
-    query, limits and session before it give the same answer, byte for byte.
+    `summary` is what to keep for later turns: verbatim sentences, each with its citation and exact range, and the
+    sources. Ranges refer to the artifact's text view: read further with `view=text` and `section=r2`. The same
+    response, query, limits and earlier session give the same answer, byte for byte.
 
-    A response that is not understood is kept as it came, with the warning `no_results`. Other warnings:
-    `search_response` (what the provider says went wrong, and what could not be read), `session_partly_seen` (earlier
-    sources were not all looked at), `stored_as_other` (the same payload is declared as something else, so that
-    sections cannot be read), `said_before` (it was stored before, and something that is said of it now was not
-    taken).
+    A response that is not understood is stored as it came, with the warning `no_results`. Other warnings:
+    `search_response` (what the provider reports as failed, and what could not be read), `session_partly_seen` (not
+    all earlier sources were examined), `stored_as_other` (the same payload is declared as something else, so its
+    sections cannot be read), `said_before` (it was stored before, and something declared now was not applied).
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
-    with call.context.budget.room() as room:
-        data = await call.whole_body(call.limits.json_body, room)
-        asked, mended = await decode_aside(data, SearchResultsBody)
-        payload, is_json, mended_too = await _payload(bytes(asked.response))
-        ask = _search_ask(asked, key, is_json=is_json, mended=mended or mended_too)
-        made = await call.services.search_results(call.caller, payload, ask)
-    status = 202 if not made.answer.stored else 201 if made.created else 200
-    return Reply(made.answer, status, {"location": f"/v1/artifacts/{made.answer.id}"})
+    with call.context.budget.reserve() as reservation:
+        data = await call.whole_body(call.limits.json_body, reservation)
+        body, mended = await decode_aside(data, SearchResultsBody)
+        payload, is_json, text_mended = await _payload(bytes(body.response))
+        request = _request(body, key, is_json=is_json, mended=mended or text_mended)
+        result = await call.services.search_results(call.caller, payload, request)
+    status = 202 if not result.answer.stored else 201 if result.created else 200
+    return Reply(result.answer, status, {"location": f"/v1/artifacts/{result.answer.id}"})
 
 
 @route(
@@ -78,19 +76,19 @@ async def budget_search_results(call: Call) -> Reply[SearchResultsAnswer]:
     answers={200: "One result for each quotation."},
     problems=JSON_BODY,
 )
-async def verify_citations(call: Call) -> VerifiedView:
+async def verify_citations(call: RouteCall) -> VerifiedView:
     """Check quotations.
 
-    Whether each quotation stands in the text view of what it cites, where exactly, and what is different. `exact`: to
-    the letter; `normalised`: but for blanks, quotation marks, dashes and an ellipsis; `fuzzy`: most of its words in
-    order, with the differences; `absent`. `moved` says that it stands outside the section or the range that was
-    cited. Each quotation is answered by itself: one whose artifact is gone has a `problem`.
+    Checks whether each quotation appears in the text view of what it cites, where exactly, and what differs. `exact`:
+    literally; `normalised`: except for whitespace, quotation marks, dashes and an ellipsis; `fuzzy`: most of its
+    words in order, with the differences; `absent`. `moved` says that it appears outside the cited section or range.
+    Each quotation is checked on its own: one whose artifact is gone has a `problem`.
     """
-    with call.context.budget.room() as room:
-        data = await call.json_bytes(_QUOTATIONS, room)
-        asked, mended = await decode_aside(data, VerifyBody)
-        items = as_sent(data, asked.quotes) if mended else [bytes(item) for item in asked.quotes]
-        read = [await _quotation(item, asked.citation) for item in items]
+    with call.context.budget.reserve() as reservation:
+        data = await call.json_bytes(_QUOTATIONS, reservation)
+        body, mended = await decode_aside(data, VerifyBody)
+        items = as_sent(data, body.quotes) if mended else [bytes(item) for item in body.quotes]
+        read = [await _quotation(item, body.citation) for item in items]
         good = [each for each in read if isinstance(each, Quotation)]
         checked = iter(await call.services.verify_citations(call.caller, good))
     results = [next(checked) if isinstance(each, Quotation) else each for each in read]
@@ -108,23 +106,23 @@ async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
     return text.encode(), False, mended
 
 
-def _search_ask(asked: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
-    return SearchResultsRequest(
-        said=DeclaredMetadata(
-            media_type=JSON if is_json else None,
-            tool_name=plain(asked.tool_name, "tool_name"),
-            tool_call_id=plain(asked.tool_call_id, "tool_call_id"),
-            session=plain(asked.session, "session"),
-            url=plain(asked.url, "url"),
-            labels=checked_labels(asked.labels),
-        ),
-        query=asked.query or "",
-        limits=copy_fields(Limits, asked),
-        form=asked.format,
-        across_session=asked.across_session,
-        ttl=given_seconds(asked.ttl, "ttl"),
-        idle_ttl=given_seconds(asked.idle_ttl, "idle_ttl"),
-        pinned=asked.pin,
+def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
+    declared = copy_fields(
+        DeclaredMetadata,
+        media_type=JSON if is_json else None,
+        labels=checked_labels(body.labels),
+        **plain_fields(body, "tool_name", "tool_call_id", "session", "url"),
+    )
+    return copy_fields(
+        SearchResultsRequest,
+        body,
+        said=declared,
+        query=body.query or "",
+        limits=copy_fields(Limits, body),
+        form=body.format,
+        ttl=given_seconds(body.ttl, "ttl"),
+        idle_ttl=given_seconds(body.idle_ttl, "idle_ttl"),
+        pinned=body.pin,
         key=key,
         notices=(MENDED,) if mended else (),
     )
@@ -133,31 +131,33 @@ def _search_ask(asked: SearchResultsBody, key: str | None, *, is_json: bool, men
 async def _quotation(item: bytes, citation: str | None) -> Quotation | CoatcheckError:
     """One item of the list, or what is wrong with it."""
     try:
-        asked, _ = await decode_aside(item, QuotationBody)
+        body, _ = await decode_aside(item, QuotationBody)
     except CoatcheckError as error:
         return error
-    cited = asked.citation or citation
+    cited = body.citation or citation
     if cited is None:
         return CoatcheckError(
-            Code.INVALID_REQUEST, "Say what is cited: an artifact ID, or a section such as art_…#r1.", field="citation"
+            Code.INVALID_REQUEST, "Name what is cited: an artifact ID, or a section such as art_…#r1.", field="citation"
         )
     try:
         return Quotation(
-            quote=asked.quote,
+            quote=body.quote,
             citation=cited,
-            bytes=_extent(asked.range.bytes if asked.range else None),
-            chars=_extent(asked.range.chars if asked.range else None),
+            bytes=_extent(body.range.bytes if body.range else None),
+            chars=_extent(body.range.chars if body.range else None),
         )
     except CoatcheckError as error:
         return error
 
 
-def _extent(asked: Extent | None) -> Extent | None:
-    if asked is not None and not 0 <= asked.start <= asked.end:
+def _extent(extent: Extent | None) -> Extent | None:
+    if extent is not None and not 0 <= extent.start <= extent.end:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "A range goes from start, at least 0, to an end that is not before it.", field="range"
+            Code.INVALID_REQUEST,
+            "A range needs a start of at least 0 and an end that is not before the start.",
+            field="range",
         )
-    return asked
+    return extent
 
 
 def _view(result: Checked | CoatcheckError) -> QuotationView:

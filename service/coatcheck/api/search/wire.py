@@ -1,4 +1,4 @@
-"""What requests about web searches say (a response with its limits, quotations to check), and what is answered."""
+"""Wire types of web searches: a response with its limits, quotations to check, and theanswers."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -31,8 +31,8 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     response: Annotated[
         Raw,
         Meta(
-            description="The provider's response body as it came: JSON, or a string with its text. Kept byte for byte, "
-            "a string as the text that it holds."
+            description="The provider's response body as it came: JSON, or a string with its text. Stored byte "
+            "for byte; a string is stored as the text it contains."
         ),
     ]
     query: (
@@ -41,7 +41,8 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
             Meta(
                 min_length=1,
                 max_length=4000,
-                description="What was searched for; windows and order follow it. Absent: what the provider repeats.",
+                description="What was searched for; it decides passages and their order. Default: the query that the "
+                "provider repeats.",
                 examples=["how do tides form"],
             ),
         ]
@@ -65,7 +66,7 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         Meta(
             ge=limits.LEAST_PER_RESULT,
             le=limits.MOST_PER_RESULT,
-            description="Most tokens of one result with the line above it.",
+            description="Most tokens of one result, including the line above it.",
         ),
     ] = _SHOWN.max_tokens_per_result
     max_total_tokens: Annotated[
@@ -74,11 +75,12 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     format: Annotated[
         Literal["text", "anthropic", "openai"],
         Meta(
-            description="Of `content`: `anthropic` gives `search_result` blocks that can be cited, the others a text."
+            description="The form of `content`: `anthropic` gives `search_result` blocks that can be cited, the "
+            "others give text."
         ),
     ] = "text"
     across_session: Annotated[
-        bool, Meta(description="Do not show again what the session has already from earlier searches.")
+        bool, Meta(description="Whether to hide what the session already has from earlier searches.")
     ] = True
     ttl: Ttl | UnsetType = UNSET
     idle_ttl: IdleTtl | UnsetType = UNSET
@@ -97,7 +99,7 @@ _Citation = Annotated[
 
 
 class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of a text view, as answers give it. Bytes count, or else characters; the other members are passed over."""
+    """A part of a text view, as answers give it. Bytes are used, otherwise characters; other members are ignored."""
 
     bytes: Extent | None = None
     chars: Extent | None = None
@@ -108,7 +110,7 @@ class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """One quotation of `POST /v1/citations/verify`."""
 
-    quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as they are quoted.")]
+    quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as quoted.")]
     citation: _Citation | None = None
     range: RangeAsk | None = None
 
@@ -122,7 +124,9 @@ class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     WRITTEN: ClassVar = {"quotes": {"items": {"$ref": "#/components/schemas/Quotation"}}}
 
     quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MOST)]
-    citation: Annotated[_Citation | None, Meta(description="What is cited where a quotation does not say it.")] = None
+    citation: Annotated[_Citation | None, Meta(description="What a quotation cites if it does not say so itself.")] = (
+        None
+    )
 
 
 class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Sessions: delete one with all its artifacts, and what its tokens came to."""
+"""Sessions: delete one with all its artifacts, and read its token account."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from coatcheck.api.checks import plain
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.headers import raw_path
-from coatcheck.api.route import Call, route
+from coatcheck.api.route import RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.session_usage import SessionUsage
@@ -28,31 +28,35 @@ class SessionUsageView(Struct, frozen=True, kw_only=True):
     session: str
     since: Annotated[datetime | None, Meta(description="Null: nothing was counted yet.")]
     at: Annotated[datetime | None, Meta(description="When something was counted last.")]
-    artifacts: Annotated[_Count, Meta(description="Payloads taken in, each once however often it comes again.")]
-    raw_tokens: Annotated[_Count, Meta(description="Of those payloads.")]
+    artifacts: Annotated[_Count, Meta(description="Payloads ingested; each counts once, however often it is sent.")]
+    raw_tokens: Annotated[_Count, Meta(description="Tokens of those payloads.")]
     given_tokens: Annotated[
-        int, Meta(description="Answered in their place: cards, markers, small payloads themselves, search budgets.")
+        int,
+        Meta(
+            description="Tokens returned in their place: cards, markers, small payloads themselves, budgeted searches."
+        ),
     ]
     reads: _Count
-    read_tokens: Annotated[_Count, Meta(description="Of answers that read back from artifacts.")]
+    read_tokens: Annotated[_Count, Meta(description="Tokens of answers that read from artifacts.")]
     saved_tokens: Annotated[
         int, Meta(description="`raw_tokens` less `given_tokens` less `read_tokens`: what never entered the context.")
     ]
     compactions: _Count
     unsent_tokens: Annotated[
-        _Count, Meta(description="That compacted requests were smaller than they came, added up over all of them.")
+        _Count, Meta(description="Tokens by which compaction made requests smaller, summed over all requests.")
     ]
     persisted_tokens: Annotated[
         int | None,
-        Meta(description="Of the context that was compacted or measured last: instructions, tools and what stays."),
+        Meta(description="Tokens of the context compacted or measured last: instructions, tools and what stays."),
     ]
     transient_tokens: Annotated[
-        int | None, Meta(description="Tool payload of that turn that will not stay; null: none was measured.")
+        int | None,
+        Meta(description="Tokens of tool payload of that turn that will not stay. Null: nothing was measured."),
     ]
 
 
 class DeletedView(Struct, frozen=True):
-    """What deleting a session did."""
+    """The result of deleting a session."""
 
     deleted: Annotated[int, Meta(ge=0, description="Artifacts that were live and are now gone.")]
 
@@ -65,11 +69,12 @@ class DeletedView(Struct, frozen=True):
     answers={200: "Deleted."},
     problems=(Code.HELD,),
 )
-async def delete_session(call: Call, session: str) -> DeletedView:
+async def delete_session(call: RouteCall, session: str) -> DeletedView:
     """Delete a session.
 
-    Deletes all artifacts of the session. One that nobody has used has none. Where a hold covers the session, nothing
-    is deleted; where holds cover some of its artifacts, all others are, and `deleted` of the problem says how many.
+    Deletes all artifacts of the session. A session that was never used has none. If a hold covers the session,
+    nothing is deleted; if holds cover only some of its artifacts, all others are deleted, and `deleted` in the
+    problem says how many.
     """
     name = session_of(call.scope, session)
     return DeletedView(await call.services.forget_session(call.caller, name))
@@ -82,12 +87,13 @@ async def delete_session(call: Call, session: str) -> DeletedView:
     tag="Contexts",
     answers={200: "The account."},
 )
-async def get_session_usage(call: Call, session: str) -> SessionUsageView:
-    """What a session's tokens came to.
+async def get_session_usage(call: RouteCall, session: str) -> SessionUsageView:
+    """Get a session's token account.
 
-    Payloads taken in and what was given out in their place, read-backs, and what was saved. Written down every
-    second: a crash loses the last second or two of counting, other replicas' last second is not in it yet. A session
-    that nothing was counted for has zeros. The account goes with the session, or after 90 days without a request.
+    Returns what was ingested and what was returned in its place, what was read back, and what was saved. Counts are
+    written every second: a crash loses the last second or two, and the last second of other replicas is not included
+    yet. A session without any counts has zeros. The account is deleted with the session, or after 90 days without a
+    request.
     """
     name = session_of(call.scope, session, suffix=USAGE)
     usage = await call.services.tell_usage(call.caller, name)

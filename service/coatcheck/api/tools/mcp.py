@@ -69,7 +69,7 @@ class Mount:
             CoatcheckError: `method_not_allowed`.
         """
         if scope["method"] != "POST":
-            raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions here: POST every message.")
+            raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions: POST every message.")
 
     async def serve(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Answer one request.
@@ -123,7 +123,7 @@ async def _no_batch(receive: Receive) -> Receive:
         start += message["body"] if message["type"] == "http.request" else b""
     if start.lstrip().startswith(b"["):
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "Batches are not taken: POST each message by itself, as one JSON-RPC object."
+            Code.INVALID_REQUEST, "Batches are not accepted: POST each message by itself, as one JSON-RPC object."
         )
 
     async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
@@ -149,6 +149,6 @@ def _build(tools: Tools) -> "StreamableHTTPSessionManager":
 def json_rpc(error: CoatcheckError, problem: Problem, request_id: str) -> Problem:
     """A problem as an MCP client expects it: the same status and fields, the body a JSON-RPC error without an ID."""
     code = _INTERNAL_ERROR if problem.status >= _SERVER_ERRORS else _INVALID_REQUEST
-    said: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
+    body: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
     headers = [(name, "application/json" if name == "content-type" else value) for name, value in problem.headers]
-    return Problem(problem.status, headers, msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": said}))
+    return Problem(problem.status, headers, msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": body}))

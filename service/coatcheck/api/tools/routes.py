@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from coatcheck.api.http.access import READ
 from coatcheck.api.http.json_body import decode_aside
 from coatcheck.api.http.limits import MIB
-from coatcheck.api.route import JSON, JSON_BODY, Answer, Call, json_response, route
+from coatcheck.api.route import JSON, JSON_BODY, Answer, RouteCall, json_response, route
 from coatcheck.api.tools.schemas import TOOL_SCHEMAS
 from coatcheck.usecases.read_bounds import MAX_TOKENS
 
@@ -16,11 +16,11 @@ _BODY: Final = MIB
 """Bytes of a body with calls: no payload is in it."""
 ToolFormat = Annotated[
     Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"],
-    Meta(description="Whose declarations.", examples=["anthropic"]),
+    Meta(description="The provider's form of the declarations.", examples=["anthropic"]),
 ]
 ResultFormat = Annotated[
     Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"],
-    Meta(description="What a result looks like; recognised by the call when it is not given.", examples=["anthropic"]),
+    Meta(description="The form of a result. Default: recognised by the call.", examples=["anthropic"]),
 ]
 
 
@@ -29,10 +29,10 @@ class ToolsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
     format: ToolFormat = "json-schema"
     strict: Annotated[
-        bool, Meta(description="The variant for strict mode, where the provider has one: every property required.")
+        bool, Meta(description="The variant for strict mode, if the provider has one: every property is required.")
     ] = False
     listing: Annotated[
-        bool, Meta(description="With `list_artifacts`, which MCP always has. Each tool costs tokens in every request.")
+        bool, Meta(description="Adds `list_artifacts`, which MCP always has. Each tool costs tokens in every request.")
     ] = False
 
 
@@ -46,7 +46,7 @@ class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 ge=800,
                 le=MAX_TOKENS,
-                description="Most tokens of one answer (4,000), which has 30,000 characters at most.",
+                description="Most tokens of one answer. Default: 4,000. At most 30,000 characters in any case.",
             ),
         ]
         | None
@@ -60,12 +60,12 @@ class ToolsView(Struct, frozen=True):
 
 
 @route("GET /v1/tools", scope=None, tag="Tools", answers={200: "The declarations."})
-async def get_tools(call: Call, query: ToolsQuery) -> ToolsView:
+async def get_tools(call: RouteCall, query: ToolsQuery) -> ToolsView:
     """Declare the tools.
 
-    The declared tool, `read_artifact`, as each provider wants it. The same for every request and session of a
-    deployment: it can stand in a cached prompt. Every call on a card is a valid call of it. MCP clients find the
-    tools at `/mcp` (streamable HTTP) themselves.
+    Returns the declared tool, `read_artifact`, in the form each provider expects. It is the same for every request
+    and session of a deployment, so it can be part of a cached prompt. Every call printed on a card is a valid call of
+    it. MCP clients discover the tools themselves at `/mcp` (streamable HTTP).
     """
     declared = call.services.tools.declare(query.format, strict=query.strict, listing=query.listing)
     return ToolsView(tuple(declared))
@@ -80,16 +80,15 @@ async def get_tools(call: Call, query: ToolsQuery) -> ToolsView:
     answers={200: Answer("The results, in the order of the calls.", schema="ToolResult")},
     problems=JSON_BODY,
 )
-async def call_tool(call: Call, query: ToolCallQuery) -> Response[bytes]:
-    """Execute calls of the tools.
+async def call_tool(call: RouteCall, query: ToolCallQuery) -> Response[bytes]:
+    """Execute tool calls.
 
     Takes a name and arguments, or the call object of any provider as it came, alone or in a list (or the message that
-    holds them), and answers text or that provider's result object, with the call's ID; `format` asks for another
-    form. Arguments are taken as they were meant; what was ignored is said in the answer. Whatever a call asks for is
-    answered with 200: a failure is a sentence for the model that names the next step, marked as an error where the
-    form has a mark for it.
+    contains them), and returns text or that provider's result object, with the call's ID; `format` selects another
+    form. Arguments are read leniently; the answer says which were ignored. Every call is answered with 200: a failure
+    is a sentence for the model that names the next step, marked as an error if the form has such a mark.
     """
-    with call.context.budget.room() as room:
-        body, _ = await decode_aside(await call.json_bytes(_BODY, room), object)
+    with call.context.budget.reserve() as reservation:
+        body, _ = await decode_aside(await call.json_bytes(_BODY, reservation), object)
         results = await call.services.tools.answer(call.caller, body, query.format, query.max_tokens)
     return json_response(results)
