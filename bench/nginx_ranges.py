@@ -27,8 +27,9 @@ import uvicorn
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
-from coatcheck.api.content_route import request_fields, respond, send_response
-from coatcheck.api.representation import payload
+from coatcheck.api.content.representation import payload
+from coatcheck.api.content.response import request_fields, respond
+from coatcheck.api.content.send import send_response
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports.catalog import FoundArtifact

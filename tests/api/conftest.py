@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import Face, create_app
-from coatcheck.api.limits import RequestLimits
+from coatcheck.api.http.limits import RequestLimits
 
 LIMITS = RequestLimits(payload=4_000_000, json_body=1_000_000, ratio_free=1_000_000)
 

@@ -13,7 +13,7 @@ from api.no_retention import no_retention
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.api.rates import Allowances
+from coatcheck.api.http.rates import Allowances
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import contexts
 from coatcheck.core import ids

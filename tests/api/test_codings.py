@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.api.codings import STEP, Decoder, gzip_decoder, zstd_decoder
+from coatcheck.api.http.codings import STEP, Decoder, gzip_decoder, zstd_decoder
 from coatcheck.core.compression import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from coatcheck.api.constraint_text import constraint_text
-from coatcheck.api.fields import JsonQuery, OutlineQuery, RawQuery, ReadQuery, SearchQuery, StoreBody, ToolsQuery
-from coatcheck.api.json_body import decode
-from coatcheck.api.query import from_pairs
+from coatcheck.api.http.constraint_text import constraint_text
+from coatcheck.api.http.json_body import decode
+from coatcheck.api.http.query import from_pairs
+from coatcheck.api.ingest.wire import RawQuery, StoreBody
+from coatcheck.api.reading.wire import JsonQuery, OutlineQuery, ReadQuery, SearchQuery
+from coatcheck.api.tools.routes import ToolsQuery
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 

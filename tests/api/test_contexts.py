@@ -7,7 +7,7 @@ import httpx
 from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import create_app
-from coatcheck.api.limits import RequestLimits
+from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 Json = Any

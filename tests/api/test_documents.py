@@ -9,9 +9,9 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from coatcheck.api.http.problem_page import errors_page
+from coatcheck.api.http.problems import TABLE
 from coatcheck.api.openapi import openapi_document
-from coatcheck.api.problem_page import errors_page
-from coatcheck.api.problems import TABLE
 from coatcheck.api.routes import ROUTES
 from coatcheck.core.errors import Code
 

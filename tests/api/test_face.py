@@ -9,7 +9,7 @@ import pytest
 from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import Face, create_app
-from coatcheck.api.limits import RequestLimits
+from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 UNKNOWN = "art_000000000000000098"

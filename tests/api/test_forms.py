@@ -6,9 +6,9 @@ from fake_catalog import FakeCatalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.api.body import RequestBody
-from coatcheck.api.forms import Form
-from coatcheck.api.limits import RequestLimits
+from coatcheck.api.http.body import RequestBody
+from coatcheck.api.http.forms import Form
+from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 BOUNDARY = "b0und"

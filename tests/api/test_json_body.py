@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.api.fields import StoreBody
-from coatcheck.api.json_body import decode
+from coatcheck.api.http.json_body import decode
+from coatcheck.api.ingest.wire import StoreBody
 from coatcheck.core.errors import CoatcheckError, Code
 
 

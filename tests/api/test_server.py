@@ -13,8 +13,8 @@ import uvicorn
 from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import create_app
-from coatcheck.api.limits import RequestLimits
-from coatcheck.api.protocol import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.api.http.protocol import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
 
 LIMIT = 8_000_000
 

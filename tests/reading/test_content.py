@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from coatcheck.api.content_response import ContentResponse, boundary_of, request_fields, respond
-from coatcheck.api.content_route import send_response
-from coatcheck.api.dispositions import content_disposition, file_name
-from coatcheck.api.representation import payload
+from coatcheck.api.content.dispositions import content_disposition, file_name
+from coatcheck.api.content.representation import payload
+from coatcheck.api.content.response import ContentResponse, boundary_of, request_fields, respond
+from coatcheck.api.content.send import send_response
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ranges import HttpByteRange
 from coatcheck.ports.catalog import FoundArtifact

@@ -13,7 +13,7 @@ import pytest
 from google.genai import types as gemini
 from pydantic import TypeAdapter
 
-from coatcheck.api import fields
+from coatcheck.api.tools import routes as fields
 from coatcheck.core.card.model import NextCall
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.tools.declare import FORMATS, STRICT, Format, declarations, input_schema

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coatcheck.api.rates import Allowances
+from coatcheck.api.http.rates import Allowances
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.rates import Rates, TokenBucket

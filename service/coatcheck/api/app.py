@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from litestar import Litestar, Request, Response
 from litestar.connection import ASGIConnection
@@ -19,27 +19,30 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.handlers import BaseRouteHandler
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from coatcheck.api.access import let_in, path_of
-from coatcheck.api.body import content_length
-from coatcheck.api.exchange import Exchange, ResponseSender, route_of, set_route, template_of
-from coatcheck.api.headers import field
-from coatcheck.api.limits import RequestLimits
-from coatcheck.api.mcp import METHODS as MCP_METHODS
-from coatcheck.api.mcp import PATH as MCP_PATH
-from coatcheck.api.mcp import Mount, json_rpc
-from coatcheck.api.memory_budget import MemoryBudget
+from coatcheck.api.http.access import let_in
+from coatcheck.api.http.body import content_length
+from coatcheck.api.http.exchange import Exchange, ResponseSender, route_of, set_route, template_of
+from coatcheck.api.http.headers import field
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.api.http.memory_budget import MemoryBudget
+from coatcheck.api.http.origin_guard import METRICS_PATH, admit, sane_request_id
+from coatcheck.api.http.problems import internal, render
+from coatcheck.api.http.rates import set_allowance
+from coatcheck.api.http.request_log import RequestLog
 from coatcheck.api.openapi import openapi_document
-from coatcheck.api.origin_guard import admit, sane_request_id
-from coatcheck.api.problems import internal, render
-from coatcheck.api.rates import set_allowance
-from coatcheck.api.request_log import RequestLog
-from coatcheck.api.routes import CONTENT_PATH, METRICS_PATH, ROUTES
-from coatcheck.api.routes.artifacts import SESSIONS, USAGE
-from coatcheck.api.routes.content import serve_content
+from coatcheck.api.route import Route
+from coatcheck.api.routes import ROUTES
 from coatcheck.api.services import RouteContext, Services
+from coatcheck.api.sessions.routes import SESSIONS, USAGE
+from coatcheck.api.tools.mcp import METHODS as MCP_METHODS
+from coatcheck.api.tools.mcp import PATH as MCP_PATH
+from coatcheck.api.tools.mcp import SCOPE as MCP_SCOPE
+from coatcheck.api.tools.mcp import Mount, json_rpc
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 
+_CONTENT: Final = {str(route.method): route for route in ROUTES if route.raw}
+_CONTENT_PATH: Final = _CONTENT["GET"].path
 _EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 
@@ -70,14 +73,14 @@ class Face(Litestar):
     """One application."""
 
     def __init__(self, services: Services, limits: RequestLimits, new_request_id: Callable[[], str]) -> None:
-        self._journal = RequestLog(services.clock, services.meter)
-        desk = RouteContext(services, limits, MemoryBudget(limits.buffered), self._journal, document)
+        self._log = RequestLog(services.clock, services.meter)
+        context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
-            ROUTES,
+            [route.handler() for route in ROUTES if not route.raw],
             dependencies={
-                "desk": Provide(lambda: desk, sync_to_thread=False),
+                "context": Provide(lambda: context, sync_to_thread=False),
             },
             exception_handlers={Exception: self._problem},
             guards=[self._guard],
@@ -90,11 +93,11 @@ class Face(Litestar):
         self._limits = limits
         self._new_request_id = new_request_id
         methods = {route.path: frozenset(route.methods) for route in self.routes}
-        methods[CONTENT_PATH] = frozenset({"GET", "OPTIONS"})
+        methods[_CONTENT_PATH] = frozenset({"GET", "OPTIONS"})
         methods[MCP_PATH] = MCP_METHODS
         self._plain = {path: names for path, names in methods.items() if "{" not in path}
         self._patterns = [(_matcher(path), names) for path, names in methods.items() if "{" in path]
-        self._content = _matcher(CONTENT_PATH)
+        self._content = _matcher(_CONTENT_PATH)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - Litestar's types are narrower
         """See ASGI."""
@@ -122,7 +125,7 @@ class Face(Litestar):
         try:
             await self._serve(scope, cast("Receive", exchange.received), sending, request_id)
         except CoatcheckError as e:
-            self._journal.failed(e, request_id, exchange.route)
+            self._log.failed(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(e, scope, sending, request_id)
@@ -131,12 +134,12 @@ class Face(Litestar):
             if not sending.started:
                 await asyncio.shield(self._send_problem(_stopped(), scope, sending, request_id, close=True))
         except Exception as e:
-            self._journal.broke(e, request_id, exchange.route)
+            self._log.broke(e, request_id, exchange.route)
             if sending.started:
                 raise
             await self._send_problem(internal(), scope, sending, request_id)
         finally:
-            self._journal.answered(exchange, caller_of(scope))
+            self._log.answered(exchange, caller_of(scope))
 
     async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
         admit(scope, self._limits)
@@ -148,15 +151,16 @@ class Face(Litestar):
             return
         if scope["path"].rstrip("/") == MCP_PATH:
             self._mcp.check(scope)
-            await self._let_in(scope, "POST", MCP_PATH)
+            await self._let_in(scope, MCP_PATH, MCP_SCOPE)
             await self._mcp.serve(scope, receive, send)
             return
         content = self._content.fullmatch(scope["path"])
         if content is not None:
-            if method not in {"GET", "HEAD"}:
+            route = _CONTENT.get(method)
+            if route is None:
                 raise _not_allowed(method)
-            await self._let_in(scope, method, CONTENT_PATH)
-            await serve_content(self._services, content[1], request_id, scope, receive, send)
+            await self._let_in(scope, route.path, route.scope)
+            await route.function(self._services, content[1], request_id, scope, receive, send)
             return
         if method == "HEAD" and "GET" in self._allowed(scope["path"]):
             send.silent = True
@@ -167,7 +171,7 @@ class Face(Litestar):
         finally:
             set_route(scope, template_of(scope))
 
-    async def _let_in(self, scope: HTTPScope, method: str, path: str) -> None:
+    async def _let_in(self, scope: HTTPScope, path: str, needed: str | None) -> None:
         """Before anything of a request is read: who asks, whether they may, and whether they have not had enough.
 
         What needs no caller is not limited: it is the same for everybody, and costs next to nothing.
@@ -175,7 +179,7 @@ class Face(Litestar):
         set_route(scope, path)
         if path == METRICS_PATH and self._limits.metrics_open:
             return
-        await let_in(self._services.authenticate, scope, method, path)
+        await let_in(self._services.authenticate, scope, needed)
         who = caller_of(scope)
         allowance = None if who is None or path == METRICS_PATH else self._services.allowances.of(who)
         if allowance is not None:
@@ -186,8 +190,8 @@ class Face(Litestar):
 
     async def _guard(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
         """Before every route of Litestar's, after it was found and before anything of the request is read."""
-        scope = cast("HTTPScope", connection.scope)
-        await self._let_in(scope, scope["method"], path_of(handler))
+        route: Route = handler.opt["route"]
+        await self._let_in(cast("HTTPScope", connection.scope), route.path, route.scope)
 
     async def _options(self, scope: HTTPScope, send: Send) -> None:
         allow = sorted(_EVERY) if scope["path"] == "*" else self._allowed(scope["path"])
@@ -208,13 +212,13 @@ class Face(Litestar):
         return sorted(found | {"HEAD"} if "GET" in found else found)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        """Any exception of a route as a response."""
+        """Turn an exception of a route into a response."""
         known = _known(error, request.scope)
         request_id, route = request.scope["state"]["request_id"], route_of(request.scope)
         if known is None:
-            self._journal.broke(error, request_id, route)
+            self._log.broke(error, request_id, route)
             known = internal()
-        self._journal.failed(known, request_id, route)
+        self._log.failed(known, request_id, route)
         problem = render(known, request_id)
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")
@@ -240,7 +244,7 @@ class Face(Litestar):
 
 
 def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
-    """The error in our words; None for a bug."""
+    """The exception as a CoatcheckError; None for a bug."""
     match error:
         case CoatcheckError():
             return error
@@ -255,13 +259,13 @@ def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
 
 
 def caller_of(scope: Scope) -> Caller | None:
-    """Who asks, where that is known yet."""
+    """The caller, or None while it is not known."""
     return cast("Caller | None", scope["state"].get("caller"))
 
 
 def _stopped() -> CoatcheckError:
     return CoatcheckError(
-        Code.STORAGE_UNAVAILABLE, "The service is stopping and gave this request up. Retry the same call."
+        Code.STORAGE_UNAVAILABLE, "The service is stopping and abandoned this request. Retry the same call."
     )
 
 

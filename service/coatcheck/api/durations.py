@@ -1,6 +1,9 @@
 """How long things are kept, as callers write it: seconds, or `30m`, `7d`, or for ever. Refuses fractions and signs."""
 
 import re
+from datetime import timedelta
+
+from msgspec import UNSET, UnsetType
 
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -12,19 +15,19 @@ _SHAPE = re.compile(r"([0-9]{1,10})([smhdw]?)", re.ASCII)
 FOR_EVER = frozenset({"forever", "null"})
 
 
-def seconds(value: int | str, name: str) -> int | None:
+def seconds(value: int | str | None, name: str) -> int | None:
     """Read a duration; None means for ever.
 
     Args:
-        value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`.
+        value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`, or None.
         name: the field, for the error.
 
     Raises:
         CoatcheckError: `invalid_request` when it is neither, not positive, or longer than ten years.
     """
+    if value is None or value in FOR_EVER:
+        return None
     if isinstance(value, str):
-        if value in FOR_EVER:
-            return None
         shape = _SHAPE.fullmatch(value)
         count = int(shape[1]) * _UNITS[shape[2]] if shape else 0
     else:
@@ -36,3 +39,14 @@ def seconds(value: int | str, name: str) -> int | None:
         f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (for ever).',
         field=name,
     )
+
+
+def given_seconds(value: int | str | None | UnsetType, name: str) -> int | None | UnsetType:
+    """Read a duration that may have been left out, which stays UNSET."""
+    return UNSET if isinstance(value, UnsetType) else seconds(value, name)
+
+
+def life(value: int | str | None, name: str) -> timedelta | None:
+    """Read how long something is good; None: for ever."""
+    count = seconds(value, name)
+    return None if count is None else timedelta(seconds=count)

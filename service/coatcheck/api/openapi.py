@@ -7,28 +7,17 @@ generator is not used: it knows neither bodies that are read as streams nor our 
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.metadata import version
 from inspect import cleandoc
 from typing import Any, Final, cast
 
 import msgspec
-from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
 
-from coatcheck.api import (
-    context_fields,
-    decision_fields,
-    docs,
-    fields,
-    hook_fields,
-    key_fields,
-    reading_docs,
-    retention_fields,
-    search_fields,
-)
-from coatcheck.api.access import needed, path_of, template
-from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, SECURITY, request_schemas
-from coatcheck.api.openapi_tools import tool_schemas
-from coatcheck.api.problems import MEDIA_TYPE, TABLE
+from coatcheck.api.http.problems import MEDIA_TYPE, TABLE
+from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, SECURITY
+from coatcheck.api.route import FORM, JSON, Answer, Route
 from coatcheck.core.errors import Code
 
 Node = dict[str, Any]
@@ -40,31 +29,40 @@ _CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
 """What can be wrong with whoever calls."""
 
 
-def openapi_document(handlers: Iterable[HTTPRouteHandler]) -> bytes:
+_TAGS: Final = {
+    "Administration": "Keys, namespaces, and decisions about stored payloads. Needs the scope `admin`.",
+    "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
+    "Contexts": "What is sent to a model: compacting it, measuring it, accounting for it.",
+    "Hooks": "What agent hosts call by themselves after each tool call.",
+    "Ingest": "Hand over payloads; get back what the model should read instead.",
+    "Reading": "Read further: bytes, parts, matches.",
+    "Searching": "Web searches within a budget: what to read of a response, what to keep, which quotations are true.",
+    "Service": "Health and description of the service.",
+    "Tools": "The tool with which a model reads further: how to declare it, and what a call returns.",
+}
+
+
+def openapi_document(routes: Iterable[Route]) -> bytes:
     """The OpenAPI document of the routes: pretty-printed JSON, the same bytes for the same code."""
-    paths: dict[str, Node] = {}
-    for handler in handlers:
-        doc: docs.Doc = handler.opt["doc"]
-        (method,) = handler.http_methods
-        paths.setdefault(template(path_of(handler)), {})[str(method).lower()] = doc
-    paths["/v1/artifacts/{artifact_id}/content"] = {"get": reading_docs.CONTENT, "head": reading_docs.CONTENT_HEAD}
-    for path, operations in paths.items():
-        for method, doc in operations.items():
-            if needed(method.upper(), path) is not None:
-                operations[method] = msgspec.structs.replace(doc, problems=(*doc.problems, *_CALLED))
-    schemas = _schemas(paths)
+    paths: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        known = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLED))
+        paths.setdefault(route.path, {})[str(route.method).lower()] = known
+    every = [route for operations in paths.values() for route in operations.values()]
+    schemas = _schemas(every)
+    queries = {route.query.__name__ for route in every}
     document: Node = {
         "openapi": "3.1.1",
         "info": _info(),
-        "servers": [{"url": "/", "description": "Where this document came from."}],
+        "servers": [{"url": "/", "description": "The service that served this document."}],
         "security": _security(None),
-        "tags": [{"name": name, "description": text} for name, text in docs.TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": {path: _path(path, paths[path], schemas) for path in sorted(paths)},
         "components": {
-            "schemas": {name: schemas[name] for name in sorted(schemas) if name not in _queries(paths)},
+            "schemas": {name: schemas[name] for name in sorted(schemas) if name not in queries},
             "parameters": {name: PARAMETERS[name] for name in sorted(PARAMETERS)},
-            "examples": {str(code): _example(code) for code in sorted(_codes(paths))},
-            "responses": {str(code): _problem([code], body=True) for code in sorted(_alone(paths))},
+            "examples": {str(code): _example(code) for code in sorted(_codes(every))},
+            "responses": {str(code): _problem([code], body=True) for code in sorted(_alone(every))},
             "headers": {name: RESPONSE_HEADERS[name] for name in sorted(RESPONSE_HEADERS)},
             "securitySchemes": SECURITY,
         },
@@ -85,50 +83,66 @@ def _info() -> Node:
         "description": (
             "Post a payload, put the answer's `text` into the tool result, read further on request. Errors are "
             "problem details (RFC 9457) with a permanent `code`; times are RFC 3339 in UTC; every answer carries "
-            "`X-Request-ID`. Listening on loopback, the service asks for no key until one is made, and answers only to "
-            "requests for a host name of this machine that no other site sent."
+            "`X-Request-ID`. While it listens on loopback, the service needs no key until the first one is created, "
+            "and answers only requests for a host name of this machine that do not come from another site."
         ),
         "contact": {"name": "The Coatcheck developers"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     }
 
 
-def _queries(paths: dict[str, Node]) -> set[str]:
-    return {doc.query.__name__ for path in paths.values() for doc in path.values()}
-
-
-def _schemas(paths: dict[str, Node]) -> dict[str, Node]:
+def _schemas(routes: list[Route]) -> dict[str, Node]:
     """Every schema that a route names, cleaned of what msgspec writes but readers do not need."""
-    models: set[type[msgspec.Struct]] = {
-        fields.StoreBody,
-        fields.PatchBody,
-        context_fields.CompactBody,
-        context_fields.MeasureBody,
-        hook_fields.ClaudeCodeEvent,
-        search_fields.SearchResultsBody,
-        search_fields.VerifyBody,
-        search_fields.QuotationBody,
-        key_fields.NewKeyAsk,
-        key_fields.NewNamespaceAsk,
-        key_fields.NamespacePatchAsk,
-        decision_fields.SetPolicyAsk,
-        decision_fields.NewHoldAsk,
-        retention_fields.PlanAsk,
-        retention_fields.ApplyAsk,
-        retention_fields.UndoAsk,
-        retention_fields.JobAsk,
-    }
-    for path in paths.values():
-        for doc in path.values():
-            models.add(doc.query)
-            models.update(answer.model for answer in doc.answers if answer.model is not None)
-    ordered = sorted(models, key=lambda model: model.__name__)
-    _, found = msgspec.json.schema_components(ordered, ref_template=_REF + "{name}")
-    schemas: dict[str, Node] = {name: _clean(schema) for name, schema in found.items()}
-    schemas["Problem"] = PROBLEM
-    for name in ("BatchItem", "QuotationView"):
-        schemas[name]["properties"]["problem"] = {"$ref": _REF + "Problem"}
-    return request_schemas(schemas) | tool_schemas()
+    models: dict[str, type[Struct]] = {}
+    written: dict[str, Node] = {"Problem": PROBLEM}
+    for route in routes:
+        models[route.query.__name__] = route.query
+        if route.model is not None:
+            models[route.model.__name__] = route.model
+        models |= {_body_name(model): model for model in route.body.values() if not isinstance(model, str)}
+        for name, schema in route.schemas.items():
+            if isinstance(schema, dict):
+                written[name] = schema
+            else:
+                models[name] = schema
+    ordered = sorted(models.values(), key=lambda model: model.__name__)
+    _, generated = msgspec.json.schema_components(ordered, ref_template=_REF + "{name}")
+    schemas: dict[str, Node] = {name: _clean(schema) for name, schema in generated.items()} | written
+    for name, model in models.items():
+        schemas[name] = _completed(schemas.pop(model.__name__), model)
+    for route in routes:
+        if isinstance(form := route.body.get(FORM), type):
+            fields = schemas[_body_name(form)]["properties"]
+            fields |= {name: _unnull(field) for name, field in fields.items()}
+    return schemas
+
+
+def _schema_name(body: type[Struct] | str) -> str:
+    return body if isinstance(body, str) else _body_name(body)
+
+
+def _body_name(model: type[Struct]) -> str:
+    """The name of a body's schema: `StoreBody` is a `StoreRequest`."""
+    name = model.__name__
+    return f"{name.removesuffix('Body')}Request" if name.endswith("Body") else name
+
+
+def _completed(schema: Node, model: type[Struct]) -> Node:
+    """A model's schema with the examples and the properties that the model has written out."""
+    for name, node in getattr(model, "WRITTEN", {}).items():
+        properties = schema["properties"]
+        properties[name] = node if "$ref" in node else {**properties[name], **node}
+    examples = getattr(model, "EXAMPLES", None)
+    return schema if examples is None else {**schema, "examples": examples}
+
+
+def _unnull(field: Node) -> Node:
+    """A field of a form cannot be null."""
+    options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
+    rest = {key: value for key, value in field.items() if key != "anyOf"}
+    if len(options) == 1:
+        return {**options[0], **rest}
+    return {**rest, "anyOf": options} if options else field
 
 
 def _clean(node: Node) -> Node:
@@ -164,33 +178,33 @@ def _is_noise(key: str, value: object, node: Node) -> bool:
     return titled or (key == "required" and value == []) or (key == "default" and value in (None, [], ()))
 
 
-def _path(path: str, operations: Node, schemas: dict[str, Node]) -> Node:
+def _path(path: str, operations: dict[str, Route], schemas: dict[str, Node]) -> Node:
     names = re.findall(r"\{([^}]+)\}", path)
     item: Node = {"parameters": [{"$ref": f"#/components/parameters/{name}"} for name in names]} if names else {}
     for method in _METHODS:
         if method in operations:
             item[method] = _operation(operations[method], schemas, body=method != "head")
-            item[method]["security"] = _security(needed(method.upper(), path))
+            item[method]["security"] = _security(operations[method].scope)
     return item
 
 
-def _operation(doc: docs.Doc, schemas: dict[str, Node], *, body: bool) -> Node:
-    parameters = _query(schemas[doc.query.__name__])
-    parameters += [{"$ref": f"#/components/parameters/{name}"} for name in ("X-Request-ID", *doc.headers)]
+def _operation(route: Route, schemas: dict[str, Node], *, body: bool) -> Node:
+    parameters = _query(schemas[route.query.__name__])
+    parameters += [{"$ref": f"#/components/parameters/{name}"} for name in ("X-Request-ID", *route.headers)]
     operation: Node = {
-        "operationId": doc.operation_id,
-        "tags": [doc.tag],
-        "summary": doc.summary,
-        "description": doc.description,
+        "operationId": route.operation_id,
+        "tags": [route.tag],
+        "summary": route.summary,
+        "description": route.description,
         "parameters": parameters,
     }
-    if doc.body:
+    if route.body:
         operation["requestBody"] = {
             "required": True,
-            "content": {media: {"schema": {"$ref": _REF + name}} for media, name in doc.body},
+            "content": {media: {"schema": {"$ref": _REF + _schema_name(body)}} for media, body in route.body.items()},
         }
-    responses: Node = {str(answer.status): _answer(answer) for answer in doc.answers}
-    responses |= _problems(doc, body=body)
+    responses: Node = {str(status): _answer(answer, route.model) for status, answer in route.answers.items()}
+    responses |= _problems(route, body=body)
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
     return operation
 
@@ -215,28 +229,25 @@ def _parameter(name: str, schema: Node, *, required: bool) -> Node:
     return {**parameter, "schema": schema}
 
 
-def _answer(answer: docs.DocumentedAnswer) -> Node:
+def _answer(answer: Answer, model: type[Struct] | None) -> Node:
     response: Node = {
         "description": answer.description,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-ID", *answer.headers)},
     }
-    content: Node = {}
-    if answer.model is not None:
-        content[docs.JSON] = {"schema": {"$ref": _REF + answer.model.__name__}}
-    if answer.schema is not None:
-        content[docs.JSON] = {"schema": {"$ref": _REF + answer.schema}}
-    for media in answer.other:
-        content[media] = {"schema": {"type": "string"} if media.startswith("text/") else {}}
-    if content:
-        response["content"] = content
-    return response
+    content: Node = {
+        media: {"schema": {"type": "string"} if media.startswith("text/") else {}} for media in answer.media
+    }
+    schema = answer.schema or (None if model is None else model.__name__)
+    if schema is not None:
+        content = {JSON: {"schema": {"$ref": _REF + schema}}, **content}
+    return {**response, "content": content} if content else response
 
 
-def _problems(doc: docs.Doc, *, body: bool) -> Node:
+def _problems(route: Route, *, body: bool) -> Node:
     """The problem responses, one for each status, with an example for each code."""
     return {
         str(status): _shared(codes[0]) if body and len(codes) == 1 else _problem(codes, body=body)
-        for status, codes in _by_status(doc).items()
+        for status, codes in _by_status(route).items()
     }
 
 
@@ -244,26 +255,21 @@ def _shared(code: Code) -> Node:
     return {"$ref": f"#/components/responses/{code}"}
 
 
-def _alone(paths: dict[str, Node]) -> set[Code]:
+def _alone(routes: list[Route]) -> set[Code]:
     """Codes that are the only one of their status somewhere: their response is written once."""
-    found: set[Code] = set()
-    for path in paths.values():
-        for method, doc in path.items():
-            if method != "head":
-                found.update(codes[0] for codes in _by_status(doc).values() if len(codes) == 1)
-    return found
+    with_body = [route for route in routes if route.method != "HEAD"]
+    return {codes[0] for route in with_body for codes in _by_status(route).values() if len(codes) == 1}
 
 
-def _by_status(doc: docs.Doc) -> dict[int, list[Code]]:
+def _by_status(route: Route) -> dict[int, list[Code]]:
     by_status: dict[int, list[Code]] = {}
-    for code in dict.fromkeys((*doc.problems, *_ALWAYS)):
+    for code in dict.fromkeys((*route.problems, *_ALWAYS)):
         by_status.setdefault(TABLE[code].status, []).append(code)
     return by_status
 
 
-def _codes(paths: dict[str, Node]) -> set[Code]:
-    named = {code for path in paths.values() for doc in path.values() for code in doc.problems}
-    return named | {*_ALWAYS}
+def _codes(routes: list[Route]) -> set[Code]:
+    return {code for route in routes for code in route.problems} | {*_ALWAYS}
 
 
 def _example(code: Code) -> Node:

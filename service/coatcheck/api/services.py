@@ -1,13 +1,13 @@
-"""The use cases that the HTTP face calls, in one value that bootstrap builds."""
+"""The use cases that the HTTP interface calls, in one value that bootstrap builds."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coatcheck.api.limits import RequestLimits
-from coatcheck.api.memory_budget import MemoryBudget
-from coatcheck.api.rates import Allowances
-from coatcheck.api.request_log import RequestLog
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.api.http.memory_budget import MemoryBudget
+from coatcheck.api.http.rates import Allowances
+from coatcheck.api.http.request_log import RequestLog
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Meter, Tracer
@@ -38,7 +38,7 @@ from coatcheck.usecases.view import OpenView
 
 
 class Tools(Protocol):
-    """The tools for models, which this face passes on without knowing them."""
+    """The tools for models, which the HTTP interface passes on without knowing them."""
 
     def declare(self, format_: str, *, strict: bool, listing: bool) -> list[dict[str, Any]]:
         """The tools as a provider wants them declared.
@@ -63,7 +63,7 @@ class Tools(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """Everything that the routes need. The face holds no other state."""
+    """Everything that the routes need. The HTTP interface holds no other state."""
 
     ingest: Ingest
     describe: Describe
@@ -112,6 +112,6 @@ class RouteContext:
     services: Services
     limits: RequestLimits
     budget: MemoryBudget
-    journal: RequestLog
+    log: RequestLog
     document: Callable[[], bytes]
     """The OpenAPI document."""

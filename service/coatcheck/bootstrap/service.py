@@ -11,7 +11,7 @@ from datetime import timedelta
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.api.limits import LOOPBACK, RequestLimits
+from coatcheck.api.http.limits import LOOPBACK, RequestLimits
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import contexts
 from coatcheck.bootstrap.retention import retaining, retention_desk, when_due

@@ -9,7 +9,7 @@ from coatcheck import __version__
 from coatcheck.adapters.extract.workers import Workers
 from coatcheck.adapters.metrics import Metrics, Standing
 from coatcheck.adapters.traced import TracedBlobs, traced_catalog
-from coatcheck.api.rates import Allowances
+from coatcheck.api.http.rates import Allowances
 from coatcheck.bootstrap.stores import Store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.lag import lagging

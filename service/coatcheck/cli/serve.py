@@ -132,7 +132,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
     import uvicorn  # noqa: PLC0415 - the client commands must start quickly
 
     from coatcheck.api.app import create_app  # noqa: PLC0415
-    from coatcheck.api.protocol import BoundedProtocol  # noqa: PLC0415
+    from coatcheck.api.http.protocol import BoundedProtocol  # noqa: PLC0415
     from coatcheck.bootstrap import open_service  # noqa: PLC0415
 
     sock = _bind(settings)

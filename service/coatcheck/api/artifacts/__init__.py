@@ -1,0 +1,1 @@
+"""Artifacts: look them up, change how long they are kept, delete them."""

@@ -1,0 +1,161 @@
+"""What requests about artifacts say, and what answers say of them.
+
+Times are RFC 3339 in UTC; digests are hexadecimal; what is unknown is null, not missing.
+"""
+
+from datetime import datetime
+from typing import Annotated, ClassVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coatcheck.api.parameters import CardTokens, IdleTtl, Label, Labels, Pin, Query, Session, ToolName, Tools, Ttl, Url
+from coatcheck.api.views import Id, Text, TextTokens, copy_fields
+from coatcheck.core.artifact import Artifact, Kind
+from coatcheck.core.card import Card
+from coatcheck.core.fulltext import MAX_QUERY_CHARS
+
+Telling = Annotated[
+    str,
+    Meta(
+        max_length=MAX_QUERY_CHARS,
+        description="Only artifacts that contain all of these words in their title, URL, tool name, command, labels "
+        "or text. For text over 512 KiB, only the first and last 256 KiB are indexed. Case, accents and endings do "
+        "not matter; Chinese, Japanese, Korean and Thai need no spaces between words; parts of identifiers and paths "
+        "match, too. Words such as `the` and `what` are ignored if there are others. There are no operators: quotes, "
+        "`OR` and `*` have no meaning.",
+        examples=["ConnectionResetError payments"],
+    ),
+]
+
+
+class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts`; all given conditions hold."""
+
+    session: Session | None = None
+    kind: Annotated[Kind, Meta(description="Only this kind.")] | None = None
+    tool_name: ToolName | None = None
+    url: Url | None = None
+    label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
+    q: Telling | None = None
+    cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the previous page.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Most artifacts on a page.")] = 50
+
+
+class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/card`."""
+
+    tokens: CardTokens | None = None
+    query: Query | None = None
+    tools: Tools = "read_artifact"
+
+
+class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
+
+    EXAMPLES: ClassVar = [{"ttl": "7d", "pin": True}]
+
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin | UnsetType = UNSET
+    labels: Labels | UnsetType = UNSET
+
+
+class TokensView(Struct, frozen=True):
+    """A token count."""
+
+    count: Annotated[int, Meta(ge=0)]
+    exact: Annotated[bool, Meta(description="False for an estimate.")]
+    encoding: Annotated[str, Meta(examples=["o200k_base"])]
+
+
+class SizeView(Struct, frozen=True, kw_only=True):
+    """How large the payload is."""
+
+    bytes: Annotated[int, Meta(ge=0)]
+    chars: Annotated[int, Meta(ge=0)]
+    lines: Annotated[int, Meta(ge=0, description="Line feeds, plus one if the last line does not end in one.")]
+    tokens: TokensView
+    dropped_bytes: Annotated[
+        int, Meta(ge=0, description="Bytes between the two ends that were never kept; 0 when the payload is whole.")
+    ]
+
+
+class ArtifactView(Struct, frozen=True, kw_only=True):
+    """An artifact's metadata."""
+
+    id: Id
+    kind: Kind
+    media_type: str | None
+    tool_name: str | None
+    tool_call_id: str | None
+    command: str | None
+    session: str | None
+    url: str | None
+    title: str | None
+    labels: tuple[str, ...]
+    compared_to: Annotated[str | None, Meta(description="ID of the artifact that it was compared with at ingest.")]
+    size: SizeView
+    utf8: Annotated[bool, Meta(description="Whether the payload is valid UTF-8.")]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the payload.")]
+    created_at: datetime
+    expires_at: Annotated[datetime | None, Meta(description="Null: pinned, or kept for ever.")]
+    ttl: Annotated[int | None, Meta(description="Seconds from creation; null keeps for ever.")]
+    idle_ttl: Annotated[int | None, Meta(description="Seconds without a read; null: no idle expiry.")]
+    pinned: bool
+
+
+class CardView(Struct, frozen=True, kw_only=True):
+    """A card at some budget."""
+
+    id: Id
+    text: Text
+    tokens: TextTokens
+    card: Card
+
+
+class DescribedView(Struct, frozen=True, kw_only=True):
+    """An artifact's metadata and its card."""
+
+    artifact: ArtifactView
+    text: Text
+    tokens: TextTokens
+    card: Card
+
+
+class ListView(Struct, frozen=True, omit_defaults=True):
+    """A page of artifacts, newest first."""
+
+    items: tuple[ArtifactView, ...]
+    next: Annotated[
+        str | None,
+        Meta(
+            description="Pass it as `cursor` to get the next page; null on the last page. Earlier pages may be "
+            "short, or empty if few artifacts match: continue until it is null."
+        ),
+    ]
+    partial: Annotated[
+        bool,
+        Meta(
+            description="Only with `q`, and only if true: recently stored artifacts may be missing because they "
+            "are still waiting for the full-text index. The same request finds them later."
+        ),
+    ] = False
+
+
+def artifact_view(artifact: Artifact) -> ArtifactView:
+    """An artifact as callers see it; what was recognised stands in for what was not declared."""
+    said, facts, measure = artifact.said, artifact.facts, artifact.measure
+    tokens = copy_fields(TokensView, measure.tokens)
+    size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)
+    return copy_fields(
+        ArtifactView,
+        artifact,
+        said,
+        kind=facts.kind,
+        media_type=said.media_type or facts.media_type,
+        url=said.url or facts.url,
+        title=said.title or facts.title,
+        size=size,
+        utf8=measure.utf8,
+        sha256=measure.sha256.hex(),
+    )

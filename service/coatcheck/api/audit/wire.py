@@ -1,0 +1,73 @@
+"""Requests and answers about the audit log: their fields, with their bounds."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from coatcheck.api.parameters import MAX_SEQ, Limit, Name, OneNamespace
+from coatcheck.core import ids
+from coatcheck.core.audit import AuditLine
+
+
+class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Query of the audit log."""
+
+    namespace: OneNamespace | None = None
+    run: Annotated[Name, Meta(description="Only lines of this run.")] | None = None
+    action: (
+        Annotated[Name, Meta(description="Only `artifact.removed`, or with `artifact` all that begin with that.")]
+        | None
+    ) = None
+    limit: Limit = 50
+    before: (
+        Annotated[int, Meta(ge=1, le=MAX_SEQ, description="Only lines before this one: `next` of the previous page.")]
+        | None
+    ) = None
+
+
+class LineView(Struct, frozen=True, kw_only=True):
+    """A line of the audit log."""
+
+    seq: int
+    at: datetime
+    action: str
+    actor: str
+    key_id: str | None
+    namespace: str | None
+    reason: str
+    run: str | None
+    count: Annotated[int, Meta(description="Artifacts that it is about.")]
+    bytes: int
+    artifacts: Annotated[tuple[str, ...], Meta(description="Their IDs, all of them.")]
+    details: dict[str, Any]
+
+
+class LinesView(Struct, frozen=True, kw_only=True):
+    """A page of the audit log, the latest first."""
+
+    items: tuple[LineView, ...]
+    next: int | None
+
+
+def line_view(line: AuditLine) -> LineView:
+    """A line of the audit log."""
+    return LineView(
+        seq=line.seq,
+        at=line.at,
+        action=line.action,
+        actor=line.by.actor,
+        key_id=line.by.key_id,
+        namespace=line.namespace,
+        reason=line.reason,
+        run=line.by.run_id,
+        count=len(line.numbers),
+        bytes=line.size,
+        artifacts=tuple(map(ids.render, line.numbers)),
+        details=line.details,
+    )
+
+
+def lines_view(found: list[AuditLine], limit: int) -> LinesView:
+    """A page of the audit log."""
+    return LinesView(items=tuple(map(line_view, found)), next=found[-1].seq if len(found) == limit else None)

@@ -1,0 +1,36 @@
+"""Checks of names, IDs, labels and URLs: control characters are refused, repeated labelsdropped."""
+
+import re
+from typing import Final
+
+from coatcheck.core.errors import CoatcheckError, Code
+
+CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Control characters and line separators."""
+
+
+def plain(value: str | None, name: str) -> str | None:
+    """A text without control characters and line separators.
+
+    Raises:
+        CoatcheckError: `invalid_request`.
+    """
+    if value is not None and (found := CONTROL.search(value)):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"'{name}' holds a control character (U+{ord(found[0]):04X}) at position {found.start()}.",
+            field=name,
+        )
+    return value
+
+
+def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels without control characters and without repetition, in the order given."""
+    for label in labels:
+        plain(label, "labels")
+    return tuple(dict.fromkeys(labels))
+
+
+def plain_fields(source: object, *names: str) -> dict[str, str | None]:
+    """Texts of a request by their names. Raises as `plain`."""
+    return {name: plain(getattr(source, name), name) for name in names}

@@ -1,0 +1,1 @@
+"""An artifact's bytes, with ranges and conditions."""

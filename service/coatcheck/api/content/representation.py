@@ -1,0 +1,82 @@
+"""What the content route serves: the payload, its text view, or a section of either, as bytes that never change.
+
+Each has a strong entity tag of its own. Decides no status and sends nothing.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.api.content.dispositions import content_disposition, content_type
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.window import Extent
+from coatcheck.usecases.content import Content
+from coatcheck.usecases.view import ViewReading
+
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Representation(Struct, frozen=True, kw_only=True):
+    """Bytes to serve, counted from 0."""
+
+    etag: str
+    """Strong, with its quotes."""
+    digest: bytes
+    """Of all its bytes, or what stands for them: a section's are never hashed."""
+    whole: bool
+    """`digest` is the SHA-256 of all its bytes."""
+    kind: str
+    """Its media type."""
+    disposition: str
+    last_modified: datetime
+    """To the second, in UTC."""
+    content: Content
+    extent: Extent
+    """Which bytes of the content these are."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.extent.end - self.extent.start
+
+    def blocks(self, start: int, end: int) -> AsyncIterator[bytes]:
+        """The bytes from `start` to before `end`, in pieces."""
+        return self.content.blocks(self.extent.start + start, self.extent.start + end)
+
+
+def payload(artifact: Artifact, content: Content) -> Representation:
+    """The exact payload, tagged with its SHA-256 in hexadecimal."""
+    return Representation(
+        etag=f'"{artifact.measure.sha256.hex()}"',
+        digest=artifact.measure.sha256,
+        whole=True,
+        kind=content_type(artifact),
+        disposition=content_disposition(artifact),
+        last_modified=artifact.created_at.replace(microsecond=0),
+        content=content,
+        extent=Extent(0, content.size),
+    )
+
+
+def representation(reading: ViewReading) -> Representation:
+    """What is read: a text view that is not the payload is tagged with its own SHA-256, a section with its place."""
+    artifact, content, extent = reading.artifact, reading.content, reading.extent
+    own = content.blob.id != artifact.blob.id
+    digest = content.blob.sha256 if own else artifact.measure.sha256
+    if reading.section is not None:
+        place = extent.start.to_bytes(8, "big") + extent.end.to_bytes(8, "big")
+        digest = hashlib.sha256(b"section\0" + digest + place).digest()
+    suffix = (f"-{reading.section.name}" if reading.section else "") + (".txt" if own else "")
+    return Representation(
+        etag=f'"{digest.hex()}"',
+        digest=digest,
+        whole=reading.section is None,
+        kind=_TEXT if own else content_type(artifact),
+        disposition=content_disposition(artifact, suffix=suffix),
+        last_modified=artifact.created_at.replace(microsecond=0),
+        content=content,
+        extent=extent,
+    )

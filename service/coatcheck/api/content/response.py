@@ -1,0 +1,164 @@
+"""What to answer to GET and HEAD of an artifact's bytes, with ranges and conditions as RFC 9110 has them.
+
+It decides status, fields and which bytes; it sends nothing and knows no views. A whole view is hashed on the way;
+should it differ from what was stored, the body breaks off before its last block.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import format_datetime
+
+from coatcheck.api.content.representation import Representation
+from coatcheck.api.http.conditional_requests import Fields, Validators, evaluate, range_applies
+from coatcheck.api.http.ranges import parse_range, select
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.ranges import HttpByteRange
+
+Headers = list[tuple[str, str]]
+
+INERT: Headers = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "sandbox; default-src 'none'"),
+]
+CACHE_CONTROL = "private, no-cache"
+"""The bytes under an ID never change, but an artifact expires, and is deleted for a reason: a cache may keep it for
+its own user and must ask each time, which costs a 304. `max-age` would show what is no longer there."""
+
+
+@dataclass(frozen=True)
+class ContentResponse:
+    """A response: its status, its fields, and its body in pieces whose lengths add up to Content-Length.
+
+    `body` is None when there is none to send (HEAD, 304, 412, 416). `error` says, for 412 and 416, what a problem
+    document should say; whoever renders it sets Content-Type and Content-Length.
+    """
+
+    status: int
+    headers: Headers
+    body: AsyncIterator[bytes] | None = None
+    error: CoatcheckError | None = None
+
+
+def request_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
+    """Look up an ASGI request's fields by lower-case name."""
+    return lambda name: [v.decode("latin-1") for k, v in headers if k.lower() == name.encode()]
+
+
+def respond(served: Representation, method: str, fields: Fields, now: datetime) -> ContentResponse:
+    """What to answer to GET or HEAD of some bytes.
+
+    Range is defined for GET alone (section 14.2), so that HEAD answers as GET without it.
+    """
+    validators = Validators(served.etag, served.last_modified)
+    outcome = evaluate(fields, validators, safe=True, now=now)
+    if outcome == "not_modified":
+        return ContentResponse(304, _unchanging(validators))
+    if outcome == "failed":
+        return ContentResponse(412, _unchanging(validators), error=_failed())
+    ranges = fields("range") if method == "GET" else []
+    specs = parse_range(ranges) if range_applies(fields, validators, now=now) else None
+    chosen = select(specs, served.size)
+    if chosen == "none":
+        headers = [*_unchanging(validators), ("Content-Range", f"bytes */{served.size}")]
+        return ContentResponse(416, headers, error=_unsatisfiable(served.size))
+    headers = _described(served, validators, again=bool(specs and fields("if-range")))
+    if chosen == "all":
+        body = _whole(served) if method == "GET" else None
+        return ContentResponse(200, _sized(headers, served.size, served.kind), body)
+    if len(chosen) == 1:
+        one = chosen[0]
+        headers.append(("Content-Range", f"bytes {one.start}-{one.end - 1}/{served.size}"))
+        headers = _sized(headers, one.end - one.start, served.kind)
+        return ContentResponse(206, headers, served.blocks(one.start, one.end))
+    return _multipart(served, chosen, headers)
+
+
+def _unchanging(validators: Validators) -> Headers:
+    # Section 15.4.5: a 304 carries what a cache needs to keep what it has, and no other metadata.
+    return [("ETag", validators.etag), ("Cache-Control", CACHE_CONTROL), ("Accept-Ranges", "bytes"), *INERT]
+
+
+def _described(served: Representation, validators: Validators, *, again: bool) -> Headers:
+    # Section 15.3.7: a 206 to If-Range leaves out metadata that the client has. What makes the bytes inert stays.
+    headers = [*_unchanging(validators), ("Content-Disposition", served.disposition)]
+    if not again:
+        headers.append(("Last-Modified", format_datetime(validators.last_modified, usegmt=True)))
+        if served.whole:
+            headers.append(("Repr-Digest", f"sha-256=:{base64.b64encode(served.digest).decode()}:"))
+    return headers
+
+
+def _sized(headers: Headers, length: int, kind: str) -> Headers:
+    return [*headers, ("Content-Type", kind), ("Content-Length", str(length))]
+
+
+def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Headers) -> ContentResponse:
+    boundary = boundary_of(served.digest, ranges)
+    heads = [
+        f"--{boundary}\r\nContent-Type: {served.kind}\r\n"
+        f"Content-Range: bytes {r.start}-{r.end - 1}/{served.size}\r\n\r\n".encode("latin-1")
+        for r in ranges
+    ]
+    end = f"--{boundary}--\r\n".encode()
+    length = sum(len(head) + r.end - r.start + 2 for head, r in zip(heads, ranges, strict=True)) + len(end)
+
+    async def body() -> AsyncIterator[bytes]:
+        for head, r in zip(heads, ranges, strict=True):
+            yield head
+            async for block in served.blocks(r.start, r.end):
+                yield block
+            yield b"\r\n"
+        yield end
+
+    headers = _sized(headers, length, f"multipart/byteranges; boundary={boundary}")
+    return ContentResponse(206, headers, body())
+
+
+def boundary_of(digest: bytes, ranges: list[HttpByteRange]) -> str:
+    """The boundary between parts: the same for the same request, so that a retry can be compared byte for byte.
+
+    40 hexadecimal digits of a hash over the digest of what is served and the ranges. For it to occur there, the
+    payload would have to contain 160 bits of a hash of its own hash: not by chance, and nobody can arrange it.
+    """
+    h = hashlib.sha256(b"byteranges\0" + digest)
+    for r in ranges:
+        h.update(r.start.to_bytes(8, "big") + r.end.to_bytes(8, "big"))
+    return h.hexdigest()[:40]
+
+
+async def _whole(served: Representation) -> AsyncIterator[bytes]:
+    hashed = hashlib.sha256()
+    held = b""
+    async for block in served.blocks(0, served.size):
+        if held:
+            yield held
+        held = block
+        if served.whole:
+            await asyncio.to_thread(hashed.update, block)
+    if served.whole and hashed.digest() != served.digest:
+        raise CoatcheckError(
+            Code.INTEGRITY,
+            "The stored payload is not the one that was handed over: its SHA-256 differs. Run the tool again, or "
+            "restore the payload from a backup.",
+        )
+    if held:
+        yield held
+
+
+def _failed() -> CoatcheckError:
+    return CoatcheckError(
+        Code.PRECONDITION_FAILED,
+        "If-Match or If-Unmodified-Since does not hold for this artifact. Fetch it without the condition.",
+    )
+
+
+def _unsatisfiable(size: int) -> CoatcheckError:
+    return CoatcheckError(
+        Code.RANGE_NOT_SATISFIABLE,
+        f"No range that was asked for exists: the payload has {size:,} bytes. Ask for bytes below that.",
+        size=size,
+    )

@@ -1,0 +1,119 @@
+"""An artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
+
+Their routes are not in Litestar's table: the router of 2.25 fails on a raw handler with a path parameter.
+"""
+
+from typing import Final, cast
+
+from litestar.types import HTTPScope, Receive, Send
+from msgspec import Struct
+
+from coatcheck.api.content import send as asgi
+from coatcheck.api.content.representation import representation
+from coatcheck.api.content.response import request_fields, respond
+from coatcheck.api.http.access import READ
+from coatcheck.api.http.problems import render
+from coatcheck.api.http.query import read_query
+from coatcheck.api.http.request_parts import caller, cited
+from coatcheck.api.parameters import Section, View
+from coatcheck.api.route import ONE, Answer, route
+from coatcheck.api.services import Services
+from coatcheck.core.errors import Code
+
+_OURS: Final = frozenset({"content-type", "content-length", "cache-control"})
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+_UNCHANGED: Final = Answer("The caller's copy is current.", headers=("ETag",))
+
+
+class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/artifacts/{artifact_id}/content`."""
+
+    section: Section | None = None
+    view: View | None = None
+
+
+@route(
+    "GET /v1/artifacts/{artifact_id}/content",
+    raw=True,
+    scope=READ,
+    tag="Reading",
+    query=ContentQuery,
+    headers=("Range", "If-Range", *_CONDITIONS),
+    answers={
+        200: Answer(
+            "The whole representation.",
+            media=("application/octet-stream",),
+            headers=("ETag", "Accept-Ranges", "Repr-Digest"),
+        ),
+        206: Answer(
+            "The requested ranges; several come as multipart/byteranges.",
+            media=("application/octet-stream", "multipart/byteranges"),
+            headers=("ETag", "Content-Range"),
+        ),
+        304: _UNCHANGED,
+    },
+    problems=(
+        *ONE,
+        Code.SECTION_NOT_FOUND,
+        Code.VIEW_NOT_AVAILABLE,
+        Code.PRECONDITION_FAILED,
+        Code.RANGE_NOT_SATISFIABLE,
+        Code.INTEGRITY,
+    ),
+)
+async def get_content(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Fetch the bytes.
+
+    Returns the payload, with ranges and conditions as in RFC 9110; with `view=text` its text view, with `section` a
+    part of that. Each has its own entity tag. Bytes are served inert: as an attachment, without sniffing, in a
+    sandbox.
+    """
+    await _serve(services, artifact_id, request_id, scope, receive, send)
+
+
+@route(
+    "HEAD /v1/artifacts/{artifact_id}/content",
+    raw=True,
+    scope=READ,
+    tag="Reading",
+    query=ContentQuery,
+    headers=_CONDITIONS,
+    answers={200: Answer("It exists.", headers=("ETag", "Accept-Ranges", "Repr-Digest")), 304: _UNCHANGED},
+    problems=(*ONE, Code.SECTION_NOT_FOUND, Code.VIEW_NOT_AVAILABLE, Code.PRECONDITION_FAILED),
+)
+async def head_content(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Get the header fields of the bytes.
+
+    Returns the header fields of `getContent` without a Range, and no body.
+    """
+    await _serve(services, artifact_id, request_id, scope, receive, send)
+
+
+async def _serve(
+    services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
+    """Answer GET or HEAD.
+
+    Raises:
+        CoatcheckError: before the response has begun: what finding, opening and reading raise.
+    """
+    query = read_query(scope, ContentQuery)
+    number, section = cited(artifact_id, query.section)
+    reading = await services.open_view(caller(scope), number, view=query.view, section=section)
+    fields = request_fields(list(scope["headers"]))
+    method = str(scope["method"])
+    response = respond(representation(reading), method, fields, services.clock.now())
+    if response.error is None:
+        await asgi.send_response(response, cast("asgi.Receive", receive), cast("asgi.Send", send))
+        return
+    problem = render(response.error, request_id)
+    kept = [(name.lower(), value) for name, value in response.headers if name.lower() not in _OURS]
+    headers = [*problem.headers, *kept, ("content-length", str(len(problem.body)))]
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+    body = b"" if method == "HEAD" else problem.body
+    await send({"type": "http.response.body", "body": body, "more_body": False})

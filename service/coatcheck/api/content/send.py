@@ -1,0 +1,46 @@
+"""Send an artifact's bytes over ASGI, block by block.
+
+It begins no response before its first bytes are at hand, and stops reading the payload when the client has gone.
+What to send is decided in `response`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from coatcheck.api.content.response import ContentResponse
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+
+
+async def send_response(response: ContentResponse, receive: Receive, send: Send) -> None:
+    """Send a response whose body is None or an iterator; stop reading the payload when the client has gone.
+
+    Raises:
+        CoatcheckError: from the payload's first two blocks, before anything is sent. Later failures propagate as well
+            and leave the response short of its Content-Length, which tells the client.
+    """
+    blocks = response.body
+    first = await anext(blocks, b"") if blocks is not None else b""
+    held = await anext(blocks, None) if blocks is not None else None
+    headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in response.headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if blocks is None or held is None:
+        await send({"type": "http.response.body", "body": first, "more_body": False})
+        return
+    gone = asyncio.create_task(_disconnected(receive))
+    try:
+        await send({"type": "http.response.body", "body": first, "more_body": True})
+        while held is not None and not gone.done():
+            following = await anext(blocks, None)
+            await send({"type": "http.response.body", "body": held, "more_body": following is not None})
+            held = following
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

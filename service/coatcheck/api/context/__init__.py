@@ -1,0 +1,1 @@
+"""Model requests: made smaller, measured."""

@@ -1,0 +1,90 @@
+"""Contexts of models: compact a request body, and measure how full one is."""
+
+import asyncio
+
+from coatcheck.api.checks import checked_labels, plain
+from coatcheck.api.context.wire import CompactBody, CompactView, MeasureBody, compact_view
+from coatcheck.api.durations import given_seconds
+from coatcheck.api.http.access import INGEST
+from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
+from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
+from coatcheck.core.context import Measured
+from coatcheck.usecases.compact import CompactRequest, HistoryBody
+from coatcheck.usecases.find_or_ingest import PayloadRetention
+
+
+@route(
+    "POST /v1/context/compact",
+    scope=INGEST,
+    tag="Contexts",
+    body={JSON: CompactBody},
+    answers={200: "The body to send, and the report."},
+    problems=JSON_BODY,
+)
+async def compact_context(call: RouteCall) -> CompactView:
+    """Make a model request smaller.
+
+    Takes a request body in any provider's format, stores what is bulky in it (oversized tool outputs, arguments of
+    completed calls, images on request), and returns the same body with cards and markers in their place: the same
+    items in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. If the
+    body exceeds `max_tokens`, the oldest messages are dropped, with a notice. The same history gives the same bytes
+    every turn, and compacting a compacted body changes nothing.
+
+    `report` lists the first changed message, every change, what is large and stays, the thinking blocks that are now
+    invalid, and in `send` the headers and fields to send with every later request of the conversation. A payload that
+    is already stored is found by its identity (session, call ID, payload) and not stored again. A payload that cannot
+    be stored is cut in place to its head and tail, as its text and `warnings` say.
+
+    The body itself is not kept. Token estimates are of o200k_base; `meters` are scaled by `usage`.
+    """
+    with call.context.budget.reserve() as reservation:
+        data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
+        sent, mended = await decode_aside(data, CompactBody)
+        decodable = await asyncio.to_thread(mend, data) if mended else None
+        body = HistoryBody(data, sent.body, "body", decodable)
+        request = CompactRequest(
+            policy=sent.policy.policy(),
+            format=sent.format,
+            keep=PayloadRetention(
+                session=plain(sent.session, "session"),
+                labels=checked_labels(sent.labels),
+                ttl=given_seconds(sent.ttl, "ttl"),
+                idle_ttl=given_seconds(sent.idle_ttl, "idle_ttl"),
+                pinned=sent.pin,
+            ),
+            ask=sent.request(),
+            notices=(MENDED,) if mended else (),
+        )
+        del data, decodable, sent
+        result = await call.services.compact(call.caller, body, request)
+        del body
+        await asyncio.sleep(0)  # until the loop goes on, it holds what it was woken with: the whole body as values
+    return compact_view(result)
+
+
+@route(
+    "POST /v1/context/measure",
+    scope=INGEST,
+    tag="Contexts",
+    body={JSON: MeasureBody},
+    answers={200: "The account."},
+    problems=JSON_BODY,
+)
+async def measure_context(call: RouteCall) -> Measured:
+    """Measure how full a context is.
+
+    `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight, which
+    becomes cards when the turn is over. Both are given in tokens and as a percentage of the usable window: the
+    model's window less what the host does not offer, the output reserve, the safety margin, and everything beyond the
+    host's compaction limit, as listed in `window.taken`. `should_compact` turns true at `compact_percent`. Nothing is
+    stored except, with a `session`, the two numbers.
+    """
+    with call.context.budget.reserve() as reservation:
+        data = await call.json_bytes(call.limits.json_body, reservation)
+        sent, _ = await decode_aside(data, MeasureBody)
+        del data
+        request = sent.request()
+        session = plain(sent.session, "session")
+        return await call.services.measure(
+            call.caller, sent.body, request, sent.policy.policy(), named=sent.format, session=session
+        )

@@ -1,0 +1,269 @@
+"""Wire types of contexts: a model's request body, what to do with it, and the answers."""
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from coatcheck.api.parameters import IdleTtl, Labels, Pin, Session, Ttl
+from coatcheck.api.views import Warned, copy_fields, warnings_view
+from coatcheck.core.context import (
+    CompactionPolicy,
+    CompactionRule,
+    Format,
+    MeasureRequest,
+    Meters,
+    ModelWindow,
+    Report,
+    input_tokens,
+)
+from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.compact import Compacted, KeptPayload
+
+_SHOWN: Final = CompactionPolicy()
+_HISTORY_EXAMPLE: Final = {
+    "model": "gpt-5.6",
+    "messages": [
+        {"role": "user", "content": "Why does the build fail?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_8f2a", "type": "function", "function": {"name": "make", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_8f2a", "content": "FAILED tests/test_import.py\n"},
+    ],
+}
+_MOST: Final = 100_000_000
+"""Tokens of the largest window or usage that is believed."""
+
+Body = Annotated[
+    Any,
+    Meta(
+        description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
+        "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
+        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`)."
+    ),
+]
+FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
+Tokens = Annotated[int, Meta(ge=0, le=_MOST)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Names = Annotated[tuple[Name, ...], Meta(max_length=256)]
+
+
+class ArgumentRuleAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which arguments of which tools become markers once the call is done."""
+
+    tools: Annotated[Names, Meta(description="Compared without case and without a host's prefix.")] = (
+        CompactionRule().tools
+    )
+    fields: Annotated[Names, Meta(description="Names of arguments at any depth; `*` for every text.")] = (
+        CompactionRule().fields
+    )
+
+
+def _tokens(name: str) -> Any:  # noqa: ANN401 - an annotation
+    least, most = BOUNDS[name]
+    return Meta(ge=least, le=most)
+
+
+class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a body is compacted. Every size is in tokens of o200k_base."""
+
+    inline_tokens: Annotated[
+        int, _tokens("inline_tokens"), Meta(description="Output text of at most this many tokens stays as it is.")
+    ] = _SHOWN.inline_tokens
+    card_tokens: Annotated[
+        int, _tokens("card_tokens"), Meta(description="Most tokens of a card; at most `inline_tokens`.")
+    ] = _SHOWN.card_tokens
+    protect: Annotated[
+        Literal["turn", "step", "none"],
+        Meta(
+            description="What is left alone while the model works with it. `turn`: everything from the user's "
+            "last message on, and the model's last step before it. `step`: the model's last step and "
+            "what came back since. `none`: only calls without an output, so an output is a card from "
+            "its first request on, which invalidates neither prompt cache nor thinking."
+        ),
+    ] = _SHOWN.protect
+    latest_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=_MOST,
+                description="Protected output text over this many tokens still becomes a card; null protects any "
+                "size. A value below `inline_tokens` counts as `inline_tokens`.",
+            ),
+        ]
+        | None
+    ) = _SHOWN.latest_tokens
+    exempt_tools: Annotated[
+        Names, Meta(description="Outputs of these never become cards, their arguments never markers.")
+    ] = _SHOWN.exempt_tools
+    arguments: Annotated[
+        tuple[ArgumentRuleAsk, ...],
+        Meta(max_length=64, description="Default: the content of tools that write files."),
+    ] = (ArgumentRuleAsk(),)
+    argument_tokens: Annotated[
+        int, _tokens("argument_tokens"), Meta(description="An argument of at most this many tokens stays as it is.")
+    ] = _SHOWN.argument_tokens
+    media: Annotated[
+        Literal["keep", "placeholder"],
+        Meta(description="Whether images and files in outputs that are not protected become placeholders."),
+    ] = _SHOWN.media
+    server_tools: Annotated[
+        bool, Meta(description="Whether to replace text of tools that the provider ran itself, too.")
+    ] = _SHOWN.server_tools
+    batch_tokens: Annotated[
+        int,
+        _tokens("batch_tokens"),
+        Meta(
+            description="Outputs that are no longer protected wait until this many tokens can be saved at once, "
+            "so that the prompt's cached prefix changes rarely."
+        ),
+    ] = _SHOWN.batch_tokens
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=LEAST_BUDGET,
+                le=_MOST,
+                description="Budget of the whole body; if nothing else brings the body within it, the oldest messages "
+                "are dropped, with a notice. Null: nothing is ever dropped.",
+            ),
+        ]
+        | None
+    ) = _SHOWN.max_tokens
+    settle_percent: Annotated[
+        int,
+        _tokens("settle_percent"),
+        Meta(
+            description="A body over its budget is reduced to this percentage of it, so that the next turns need "
+            "no further change."
+        ),
+    ] = _SHOWN.settle_percent
+
+    def policy(self) -> CompactionPolicy:
+        """The policy as the core takes it."""
+        rules = tuple(copy_fields(CompactionRule, rule) for rule in self.arguments)
+        return copy_fields(CompactionPolicy, self, arguments=rules)
+
+
+class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The size of a model's window, and what of it is reserved; in tokens."""
+
+    model: Annotated[int, Meta(ge=1, le=_MOST, description="The model's whole window.", examples=[262144])]
+    shown: (
+        Annotated[int, Meta(ge=1, le=_MOST, description="The window that the host shows or allows, if it differs.")]
+        | None
+    ) = None
+    output_reserve: Annotated[Tokens, Meta(description="Kept for the answer.")] = 0
+    safety_margin: Tokens = 0
+    compaction_limit: (
+        Annotated[int, Meta(ge=1, le=_MOST, description="The size at which the host compacts by itself.")] | None
+    ) = None
+
+
+class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A body, and what is known beside it."""
+
+    body: Body
+    format: FormatName | None = None
+    session: Session | None = None
+    policy: PolicyAsk = PolicyAsk()
+    window: WindowAsk | None = None
+    usage: Annotated[
+        dict[str, Any] | Annotated[int, Meta(ge=1, le=_MOST)] | None,
+        Meta(
+            description="The provider's `usage` of the last request of this conversation that was answered, as it "
+            "came, or its input tokens: estimates are scaled by it.",
+            examples=[{"input_tokens": 8120, "cache_read_input_tokens": 7000, "output_tokens": 220}],
+        ),
+    ] = None
+    covers: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                description="How many of the body's messages that request had. Default: those before the model's last "
+                "step.",
+            ),
+        ]
+        | None
+    ) = None
+    transient_tokens: Annotated[
+        Tokens, Meta(description="Tokens of tool payload of this turn that are not in the body.")
+    ] = 0
+    persisted_tokens: Annotated[
+        Tokens, Meta(description="Tokens of summaries that will be in the next turn and are not in the body yet.")
+    ] = 0
+    compact_percent: Annotated[
+        int, Meta(ge=1, le=100, description="Percentage of the usable window from which compaction is advised.")
+    ] = 80
+
+    def request(self) -> MeasureRequest:
+        """What is known beside the body, as the core takes it.
+
+        Raises:
+            CoatcheckError: `invalid_request` for a usage that says no input tokens.
+        """
+        window = None if self.window is None else copy_fields(ModelWindow, self.window)
+        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage))
+
+
+class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/context/measure`."""
+
+    EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "window": {"model": 262144}}]
+
+    outputs_stay: Annotated[
+        bool, Meta(description="Whether outputs stay as they are when the turn is over, without compaction.")
+    ] = False
+
+
+class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/context/compact`."""
+
+    EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "session": "run-42"}]
+
+    labels: Labels = ()
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin = False
+
+
+def _real(usage: dict[str, Any] | int | None) -> int | None:
+    if usage is None or isinstance(usage, int):
+        return usage
+    found = input_tokens(usage)
+    if found is None or not 0 < found <= _MOST:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "'usage' names no input tokens. Give the provider's usage object as it came, their number, or nothing.",
+            field="usage",
+        )
+    return found
+
+
+class CompactView(Struct, frozen=True, kw_only=True):
+    """What a compaction answers."""
+
+    body: Annotated[
+        Raw,
+        Meta(description="The request body to send; whatever no change touches is byte for byte as given."),
+    ]
+    report: Annotated[Report, Meta(description="What changed and why, what stays and why, and what to send with it.")]
+    meters: Annotated[
+        Meters, Meta(description="This turn and the next, before and after: as `/v1/context/measure` counts them.")
+    ]
+    payloads: Annotated[
+        tuple[KeptPayload, ...],
+        Meta(description="Payloads of the body that are stored, now or earlier, and those that could not be."),
+    ]
+    warnings: tuple[Warned, ...] = ()
+
+
+def compact_view(result: Compacted) -> CompactView:
+    """The result of a compaction as callers see it."""
+    return copy_fields(CompactView, result, body=Raw(result.body), warnings=warnings_view(result.warnings))

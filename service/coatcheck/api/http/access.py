@@ -1,0 +1,55 @@
+"""The key out of a request, and the caller that it stands for.
+
+Which scope a route needs stands at the route; what is the same for everybody needs no key: health, declarations of
+tools, the OpenAPI document.
+Refuses to guess between two keys, and never repeats one in an answer.
+"""
+
+from typing import Final
+
+from litestar.types import HTTPScope, Scope
+
+from coatcheck.api.http.headers import field
+from coatcheck.core.keys import PREFIX, unauthenticated
+from coatcheck.usecases.authenticate import Authenticate
+
+INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
+
+_BEARER: Final = "bearer "
+
+
+def presented(scope: Scope) -> str | None:
+    """The key that a request brings: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.
+
+    Credentials of another form are not for us: something in front of the service may have asked for them.
+
+    Raises:
+        CoatcheckError: `unauthenticated` when it brings two that differ.
+    """
+    found = field(scope, b"x-api-key")
+    if found is not None and not found.startswith(PREFIX):
+        found = None
+    bearer = field(scope, b"authorization")
+    if bearer is None or bearer[: len(_BEARER)].lower() != _BEARER:
+        return found
+    token = bearer[len(_BEARER) :].strip()
+    if not token.startswith(PREFIX):
+        return found
+    if found not in {None, token}:
+        raise unauthenticated("The request has two different keys. Send one, in `Authorization` or in `X-Api-Key`.")
+    return token
+
+
+async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | None) -> None:
+    """Let a request through to its route, and remember whose it is.
+
+    Args:
+        authenticate: who looks keys up.
+        scope: of the request.
+        needed: the scope that a key needs; None: no key is asked for.
+
+    Raises:
+        CoatcheckError: `unauthenticated`, `forbidden`; `storage_unavailable` while nobody can tell.
+    """
+    if needed is not None:
+        scope["state"]["caller"] = await authenticate(presented(scope), needed)

@@ -1,0 +1,300 @@
+"""A request's body, decoded and verified while it streams. Nothing is kept: each piece is handed on and forgotten.
+
+Refuses bodies that end before their announced length, coded streams that are damaged or expand without measure, and
+bodies that are not what their digest says. All of that is raised while reading, before whoever reads can commit.
+"""
+
+import asyncio
+from typing import Protocol, Self
+
+from litestar.types import HTTPReceiveMessage, Receive, Scope, WebSocketReceiveMessage
+
+from coatcheck.api.http.codings import STEP, Decoder, gzip_decoder, zstd_decoder
+from coatcheck.api.http.digests import Digests, parse_digests
+from coatcheck.api.http.headers import field
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.api.http.memory_budget import MemoryReservation
+from coatcheck.api.http.rates import RateAllowance, allowance_of
+from coatcheck.core.errors import CoatcheckError, Code
+
+INLINE = 64 * 1024
+"""Bytes that are hashed, decoded or parsed on the event loop; a thread takes more."""
+
+
+class ByteStream(Protocol):
+    """A stream of bytes that is read piece by piece."""
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end and from then on."""
+        ...
+
+
+class Expansion:
+    """How much the codings of one body expand it, compared with its size on the wire; every coding's output counts."""
+
+    def __init__(self, limits: RequestLimits, allowance: RateAllowance | None = None) -> None:
+        """`allowance`: is charged for decoded bytes beyond those sent."""
+        self._limits = limits
+        self._allowance = allowance
+        self.wire = 0
+        self._out = 0
+        self._charged = 0
+
+    def grew(self, size: int) -> None:
+        """A coding produced so many bytes.
+
+        Raises:
+            CoatcheckError: `decompression_limit`, `rate_limited`.
+        """
+        self._out += size
+        limits = self._limits
+        bomb = self._out > limits.ratio_free and self._out > limits.ratio * self.wire
+        if bomb or self._out > limits.decoded:
+            raise CoatcheckError(
+                Code.DECOMPRESSION_LIMIT,
+                f"The body expands to more than {limits.ratio} times its size, or to more than {limits.decoded:,} "
+                "bytes. Send it without Content-Encoding.",
+                limit=limits.decoded,
+                ratio=limits.ratio,
+            )
+        beyond = self._out - self.wire - self._charged
+        if beyond > 0 and self._allowance is not None:
+            self._charged += beyond
+            self._allowance.charge(beyond)
+
+
+class Wire:
+    """The bytes as the server hands them over."""
+
+    def __init__(
+        self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, limits: RequestLimits
+    ) -> None:
+        self._receive = receive
+        self._length = length
+        self._expansion = expansion
+        self._stall = limits.stall_seconds
+        self._rate = limits.least_rate
+        self._waited = 0.0
+        """Seconds for which the sender was waited for. What is done with the bytes is not the sender's time."""
+        self._digests = digests if digests and digests.hashes_wire else None
+        self._seen = 0
+        self._ended = False
+
+    async def read(self) -> bytes:
+        """See Reader.
+
+        Raises:
+            CoatcheckError: `truncated_body` when the connection ended first, the length is not what was announced, or
+                nothing, or too little, came for too long.
+        """
+        while not self._ended:
+            message = await self._next()
+            if message["type"] != "http.request":
+                raise truncated()
+            self._ended = not message.get("more_body", False)
+            data = message.get("body", b"")
+            self._seen += len(data)
+            self._expansion.wire = self._seen
+            if self._ended and self._length is not None and self._seen != self._length:
+                raise truncated()
+            if data:
+                if self._digests is not None:
+                    await off_loop(len(data), self._digests.wire, data)
+                return data
+        return b""
+
+    async def _next(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        """The next message of the server, in a time that grows with the bytes received: a trickle does not suffice."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        left = self._stall + self._seen / self._rate - self._waited
+        try:
+            async with asyncio.timeout(min(self._stall, left)):
+                return await self._receive()
+        except TimeoutError:
+            raise stalled(self._stall) if left >= self._stall else too_slow(self._rate) from None
+        finally:
+            self._waited += loop.time() - began
+
+
+class DecodedStream:
+    """A stream without its outermost coding."""
+
+    def __init__(self, inner: ByteStream, decoder: Decoder, expansion: Expansion) -> None:
+        self._inner = inner
+        self._decoder = decoder
+        self._expansion = expansion
+        self._busy = False
+        self._ended = False
+
+    async def read(self) -> bytes:
+        """See Reader. Decodes in a thread where there is much to take in or to give out.
+
+        Raises:
+            CoatcheckError: `corrupt_encoding`, `decompression_limit`, and what the inner stream raises.
+        """
+        while not self._ended:
+            if self._busy or self._decoder.pending > INLINE:
+                piece = await asyncio.to_thread(self._decoder.step, STEP)
+            else:
+                piece = self._decoder.step(INLINE)
+            self._busy = len(piece) >= INLINE
+            if piece:
+                self._expansion.grew(len(piece))
+                return piece
+            data = await self._inner.read()
+            if data:
+                self._decoder.feed(data)
+            else:
+                self._ended = True
+                self._decoder.finish()
+        return b""
+
+
+class RequestBody:
+    """The decoded body of one request; its digests are checked when the last byte has been read."""
+
+    def __init__(self, reader: ByteStream, digests: Digests | None) -> None:
+        self._reader = reader
+        self._digests = digests
+
+    async def read(self) -> bytes:
+        """See Reader.
+
+        Raises:
+            CoatcheckError: `digest_mismatch` at the end, and what the streams below raise.
+        """
+        data = await self._reader.read()
+        digests = self._digests
+        if digests is not None:
+            if not data:
+                digests.verify()
+            elif digests.hashes_plain:
+                await off_loop(len(data), digests.plain, data)
+        return data
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.read()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def whole(self, limit: int, reservation: MemoryReservation) -> bytes:
+        """All of it, when it is at most `limit` bytes and the reservation has room for it.
+
+        Raises:
+            CoatcheckError: `body_too_large`, `overloaded`, and what `read` raises.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while data := await self.read():
+            size += len(data)
+            if size > limit:
+                raise body_too_large(limit)
+            reservation.take(len(data))
+            parts.append(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestBody:
+    """Read the header fields that speak of the body; nothing is received yet.
+
+    Raises:
+        CoatcheckError: `unsupported_encoding`, `invalid_digest`.
+    """
+    codings = _codings(scope, limits)
+    content = _promised(scope, "Content-Digest")
+    representation = _promised(scope, "Repr-Digest")
+    digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
+    expansion = Expansion(limits, allowance_of(scope))
+    reader: ByteStream = Wire(receive, content_length(scope), digests, expansion, limits)
+    for coding in reversed(codings):
+        decoder = gzip_decoder() if coding == "gzip" else zstd_decoder(limits.zstd_window)
+        reader = DecodedStream(reader, decoder, expansion)
+    return RequestBody(reader, digests)
+
+
+def content_length(scope: Scope) -> int | None:
+    """The announced length of the body as sent; None when it is not announced."""
+    value = field(scope, b"content-length")
+    return int(value) if value is not None and value.isascii() and value.isdigit() else None
+
+
+def is_coded(scope: Scope) -> bool:
+    """Whether the body has a content coding, so that its length is not the payload's."""
+    value = field(scope, b"content-encoding")
+    return value is not None and value.strip().lower() not in {"", "identity"}
+
+
+def _promised(scope: Scope, name: str) -> dict[str, bytes]:
+    value = field(scope, name.lower().encode())
+    return {} if value is None else parse_digests(name, value)
+
+
+def _codings(scope: Scope, limits: RequestLimits) -> list[str]:
+    value = field(scope, b"content-encoding") or ""
+    names = [name.strip().lower() for name in value.split(",")]
+    codings = ["gzip" if name == "x-gzip" else name for name in names if name not in {"", "identity"}]
+    if not {*codings} <= {"gzip", "zstd"}:
+        raise CoatcheckError(
+            Code.UNSUPPORTED_ENCODING, "Content-Encoding must be gzip, zstd or identity.", accepted="gzip, zstd"
+        )
+    if len(codings) > limits.codings:
+        raise CoatcheckError(
+            Code.UNSUPPORTED_ENCODING,
+            f"At most {limits.codings} content codings may be applied.",
+            accepted="gzip, zstd",
+        )
+    return codings
+
+
+async def off_loop(size: int, work: "Digest", data: bytes) -> None:
+    """Hash in a thread when there is enough of it to delay others."""
+    if size > INLINE:
+        await asyncio.to_thread(work, data)
+    else:
+        work(data)
+
+
+class Digest(Protocol):
+    """Something that takes bytes."""
+
+    def __call__(self, data: bytes, /) -> None:
+        """Take the next bytes."""
+        ...
+
+
+def truncated() -> CoatcheckError:
+    """The error of a body that ended too early."""
+    return CoatcheckError(
+        Code.TRUNCATED_BODY,
+        "The body ended before its announced end. Nothing was stored; send it again.",
+    )
+
+
+def stalled(seconds: float) -> CoatcheckError:
+    """The error of a body that stopped arriving."""
+    return CoatcheckError(
+        Code.TRUNCATED_BODY, f"No byte of the body came for {seconds:g} seconds. Nothing was stored; send it again."
+    )
+
+
+def too_slow(rate: int) -> CoatcheckError:
+    """The error of a body that arrives so slowly that it would hold its place for ever."""
+    return CoatcheckError(
+        Code.TRUNCATED_BODY,
+        f"The body came at less than {rate:,} bytes a second. Nothing was stored; send it again, faster.",
+    )
+
+
+def body_too_large(limit: int) -> CoatcheckError:
+    """The error of a body that must fit into memory and does not."""
+    return CoatcheckError(
+        Code.BODY_TOO_LARGE,
+        f"The request body is larger than {limit:,} bytes. Send large payloads to /v1/artifacts/raw or as multipart "
+        "form data.",
+        limit=limit,
+    )

@@ -1,0 +1,153 @@
+"""One request and its answer as they pass: what has come, what has been sent, which route took it.
+
+Adds to every answer what every answer has, and keeps a body back where there must be none. Looks at no byte of it.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+from litestar.types import HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+
+from coatcheck.api.http.origin_guard import METRICS_PATH, PROBES
+from coatcheck.api.http.rates import RateAllowance
+from coatcheck.core.artifact import Caller
+
+NO_ROUTE: Final = "none"
+"""In the place of a route where no route takes a request."""
+_ROUTE: Final = "route"
+_TYPE: Final = re.compile(r":[a-z]+\}")
+_ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
+
+
+class RequestReceiver:
+    """A `receive` that counts what comes, and charges it to whoever sent it."""
+
+    __slots__ = ("_receive", "allowance", "size")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.size = 0
+        """Bytes of the body so far, as they came."""
+        self.allowance: RateAllowance | None = None
+
+    async def __call__(self) -> HTTPReceiveMessage:
+        """The next message.
+
+        Raises:
+            CoatcheckError: `rate_limited`.
+        """
+        message = cast("HTTPReceiveMessage", await self._receive())
+        body = message.get("body")
+        if body and isinstance(body, bytes):
+            self.size += len(body)
+            if self.allowance is not None:
+                self.allowance.charge(len(body))
+        return message
+
+
+class ResponseSender:
+    """A `send` that adds the request ID, knows whether a response has begun, and can keep its body back (HEAD)."""
+
+    def __init__(self, send: Send, request_id: bytes) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.started = False
+        self.status = 0
+        self.silent = False
+        self.allowance: RateAllowance | None = None
+        self.location = b""
+
+    async def __call__(self, message: Message) -> None:
+        """See ASGI."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            headers = [*message["headers"], (b"x-request-id", self._request_id)]
+            self.location = next((value for name, value in headers if name == b"location"), b"")
+            if self.allowance is not None:
+                headers += self.allowance.headers()
+            message["headers"] = headers
+        elif self.silent and message["type"] == "http.response.body":
+            message["body"] = b""
+        await self._send(message)
+
+
+class Exchange:
+    """A request with its answer."""
+
+    def __init__(
+        self,
+        scope: HTTPScope,
+        receive: Receive,
+        send: Send,
+        request_id: str,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """It begins now, by `clock`."""
+        self.scope = scope
+        self.id = request_id
+        self.received = RequestReceiver(receive)
+        self.sent = ResponseSender(send, request_id.encode())
+        self._clock = clock
+        self._began = clock()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return self._clock() - self._began
+
+    @property
+    def route(self) -> str:
+        """The template of the path."""
+        return route_of(self.scope)
+
+    @property
+    def is_asked_all_the_time(self) -> bool:
+        """Whether it is a health check or a scrape of metrics."""
+        return self.scope["path"] in PROBES or self.scope["path"] == METRICS_PATH
+
+    @property
+    def artifact(self) -> str | None:
+        """The artifact that it is about, by its path or by its answer."""
+        found = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
+        return None if found is None else found[1].decode()
+
+    def facts(self, caller: Caller | None) -> dict[str, str | float]:
+        """Facts for logs and traces; nothing of the request's content."""
+        facts: dict[str, str | float] = {
+            "request_id": self.id,
+            "method": self.scope["method"][:20],
+            "route": self.route,
+            "status": self.sent.status,
+            "duration_ms": round(self.seconds * 1000, 1),
+            "received": self.received.size,
+        }
+        if caller is not None and caller.key_id is not None:
+            facts["key_id"] = caller.key_id
+        if (artifact := self.artifact) is not None:
+            facts["artifact_id"] = artifact
+        return facts
+
+    def allow(self, allowance: RateAllowance) -> None:
+        """Charge what arrives from now on, and add the rate limit fields to the answer."""
+        self.received.allowance = self.sent.allowance = allowance
+
+
+def set_route(scope: Scope, template: str | None) -> None:
+    """Remember which route took a request."""
+    if template:
+        scope["state"][_ROUTE] = template
+
+
+def route_of(scope: Scope) -> str:
+    """Which route took a request, as a template without the types of its parameters."""
+    template = template_of(scope) or scope["state"].get(_ROUTE)
+    return _TYPE.sub("}", template) if template else NO_ROUTE
+
+
+def template_of(scope: Scope) -> str | None:
+    """The path of the route that Litestar found, as it is declared; None where it found none."""
+    template = cast("dict[str, object]", scope).get("path_template")
+    return template if isinstance(template, str) else None

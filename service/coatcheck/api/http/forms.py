@@ -1,0 +1,180 @@
+"""`multipart/form-data` (RFC 7578) while it streams: fields before the file, the file, fields after it.
+
+Nothing is spooled: the file's bytes are handed on as they arrive, and a field is a few kilobytes. The payload is the
+part that has a file name, or that is named `file` or `content`; there must be exactly one. `oversize` is needed before
+the file is read, so it must come before the file.
+"""
+
+from collections.abc import Iterator
+from typing import Self
+
+from multipart import (
+    MultipartError,
+    MultipartSegment,
+    ParserLimitReached,
+    PushMultipartParser,
+    parse_options_header,
+)
+
+from coatcheck.api.http.body import RequestBody, truncated
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.core.errors import CoatcheckError, Code
+
+_QUIET = 64 * 1024
+"""Bytes in a row that may belong to no part: a preamble, an epilogue."""
+_UNSAID = frozenset({"", "application/octet-stream"})
+"""What clients write of a file that they know nothing of."""
+PAYLOAD_NAMES = frozenset({"file", "content"})
+
+Event = MultipartSegment | bytes | bytearray | None
+"""A part begins, its bytes, it ends."""
+
+
+class Form:
+    """One form. `open` reads up to the file; iterating gives the file's bytes and then reads to the end."""
+
+    def __init__(self, body: RequestBody, boundary: str, limits: RequestLimits) -> None:
+        self._body = body
+        self._limit = limits.field
+        self._parser = PushMultipartParser(boundary, max_segment_count=limits.fields)
+        self._events: Iterator[Event] = iter(())
+        self._quiet = 0
+        self._mark = b"--" + boundary.encode("ascii")
+        self._before = b""
+        """What came last while the mark has not come yet, in which it may have begun."""
+        self._marked = False
+        """Whether the boundary occurs at all."""
+        self._name = ""
+        self._field = bytearray()
+        self.fields: list[tuple[str, str]] = []
+        """Names and texts of the fields read so far."""
+        self.media_type: str | None = None
+        self.filename: str | None = None
+
+    async def open(self) -> None:
+        """Read the fields before the file.
+
+        Raises:
+            CoatcheckError: `invalid_request` when there is no file or the form is malformed; what the body raises.
+        """
+        while await self._advance():
+            for event in self._parsed():
+                if isinstance(event, MultipartSegment) and _is_payload(event):
+                    self._begin(event)
+                    return
+                self._take(event)
+        raise _invalid("The form has no file. Send the payload as a part with a file name, or named 'file'.")
+
+    def _begin(self, part: MultipartSegment) -> None:
+        if (_header(part, "Content-Transfer-Encoding") or "binary").lower() not in {"binary", "8bit", "7bit"}:
+            raise _invalid("Content-Transfer-Encoding is not supported in a form (RFC 7578 section 4.7).")
+        declared = _header(part, "Content-Type")
+        self.media_type = None if declared is None or declared.strip().lower() in _UNSAID else declared.strip()
+        self.filename = part.filename
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The file's next bytes. At its end the rest of the form is read, and the body verified."""
+        while True:
+            for event in self._parsed():
+                if isinstance(event, bytes | bytearray):
+                    return bytes(event)
+                await self._rest()
+                raise StopAsyncIteration
+            if not await self._advance():  # pragma: no cover - the parser refuses a form that ends inside its file
+                raise StopAsyncIteration
+
+    async def _rest(self) -> None:
+        while True:
+            for event in self._parsed():
+                if isinstance(event, MultipartSegment) and _is_payload(event):
+                    raise _invalid("The form has more than one file. Send one payload in one request.")
+                self._take(event)
+            if not await self._advance():
+                return
+
+    async def _advance(self) -> bool:
+        """Hand the parser the body's next bytes; false at the end of a complete form."""
+        data = await self._body.read()
+        self._quiet += len(data)
+        if not self._marked:
+            seen = self._before + data
+            self._marked, self._before = self._mark in seen, seen[1 - len(self._mark) :]
+        if self._quiet > _QUIET + len(data):
+            raise _invalid("The form has too much data outside its parts.")
+        self._events = self._parser.parse(data) if data else iter(())
+        if not data:
+            try:
+                self._parser.close()
+            except MultipartError:
+                raise truncated() if self._marked else _no_boundary() from None
+        return bool(data)
+
+    def _parsed(self) -> Iterator[Event]:
+        try:
+            for event in self._events:
+                self._quiet = 0
+                yield event
+        except MultipartError as e:
+            raise _malformed(e) from e
+
+    def _take(self, event: Event) -> None:
+        """A step of a field."""
+        if isinstance(event, MultipartSegment):
+            self._name = event.name or ""
+            self._field = bytearray()
+        elif event is None:
+            try:
+                self.fields.append((self._name, self._field.decode()))
+            except UnicodeDecodeError:
+                raise _invalid(f"The field '{self._name[:80]}' is not UTF-8.") from None
+        else:
+            self._field += event
+            if len(self._field) > self._limit:
+                raise CoatcheckError(
+                    Code.BODY_TOO_LARGE,
+                    f"The field '{self._name[:80]}' is larger than {self._limit:,} bytes. Send the payload as a part "
+                    "with a file name, or named 'file'.",
+                    limit=self._limit,
+                )
+
+
+def boundary(content_type: str) -> str:
+    """The boundary that a Content-Type names.
+
+    Raises:
+        CoatcheckError: `invalid_request` when it names none.
+    """
+    value = parse_options_header(content_type)[1].get("boundary", "")
+    if not 1 <= len(value) <= 70 or not value.isascii():  # noqa: PLR2004 - RFC 2046 section 5.1.1
+        raise _invalid("The Content-Type names no boundary of 1 to 70 characters.")
+    return value
+
+
+def _header(part: MultipartSegment, name: str) -> str | None:
+    return next((value for key, value in part.headerlist if key == name), None)
+
+
+def _is_payload(part: MultipartSegment) -> bool:
+    return part.filename is not None or part.name in PAYLOAD_NAMES
+
+
+def _malformed(error: MultipartError) -> CoatcheckError:
+    if isinstance(error, ParserLimitReached):
+        return _invalid(f"The form is over a limit: {_said(error)}.")
+    return _invalid(f"The form is malformed: {_said(error)}.")
+
+
+def _no_boundary() -> CoatcheckError:
+    return _invalid("The boundary in Content-Type does not occur in the body: it is not a form, or a different one.")
+
+
+def _said(error: MultipartError) -> str:
+    """What the parser says, which may have said it as a format and its arguments."""
+    return " ".join(str(argument) for argument in error.args).rstrip(".")
+
+
+def _invalid(detail: str) -> CoatcheckError:
+    return CoatcheckError(Code.INVALID_REQUEST, detail)

@@ -1,0 +1,57 @@
+"""Header fields of an ASGI request, read straight from the scope. Field lines of one name are joined by a comma."""
+
+from typing import cast
+
+from litestar.types import Scope
+
+
+def field(scope: Scope, name: bytes) -> str | None:
+    """The value of a field (its name in lower case), or None when it is absent."""
+    found: str | None = None
+    for key, value in scope["headers"]:
+        if key == name:
+            text = value.decode("latin-1")
+            found = text if found is None else f"{found}, {text}"
+    return found
+
+
+def media_type(scope: Scope) -> str | None:
+    """The media type of the request's content, in lower case and without parameters."""
+    value = field(scope, b"content-type")
+    return None if value is None else value.partition(";")[0].strip().lower()
+
+
+def raw_path(scope: Scope) -> bytes:
+    """The path as it was sent, still percent-encoded; empty where the server does not tell."""
+    asgi = cast("dict[str, object]", scope)
+    raw = asgi.get("raw_path")
+    return raw if isinstance(raw, bytes) else b""
+
+
+def prefers_text(accept: str | None) -> bool:
+    """Whether `text/plain` is wanted more than `application/json` (RFC 9110 section 12.5.1)."""
+    if accept is None:
+        return False
+    return _quality(accept, "text", "plain") > _quality(accept, "application", "json")
+
+
+def _quality(accept: str, main: str, sub: str) -> float:
+    """The weight of a media type: the most specific range that matches it decides."""
+    best, quality = -1, 0.0
+    for item in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in item.split(";"))
+        rank = {f"{main}/{sub}": 2, f"{main}/*": 1, "*/*": 0}.get(name, -1)
+        if rank > best:
+            best, quality = rank, _weight(parameters)
+    return quality
+
+
+def _weight(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return min(1.0, max(0.0, float(value)))
+            except ValueError:
+                return 0.0
+    return 1.0

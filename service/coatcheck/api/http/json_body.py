@@ -1,0 +1,222 @@
+"""Decodes JSON bodies, strictly but for one mercy: lone surrogates, which JavaScript agents produce when they cut text.
+
+Everything else that is not JSON is refused with its position, everything that is JSON but not what was asked with the
+name of the field, and so is what has more values than anybody should make objects of. Whatever looks at a body does so
+in C and in time linear in its size; bodies of some size are decoded in a thread.
+"""
+
+import asyncio
+import re
+from functools import cache
+from typing import TypeVar
+
+import msgspec
+
+from coatcheck.api.http.constraint_text import constraint_text
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.ingest_request import Notice
+
+T = TypeVar("T")
+
+BOM = b"\xef\xbb\xbf"
+MAX_VALUES = 1_000_000
+"""Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON they are from,
+and making them holds up everybody else."""
+INLINE = 64 * 1024
+"""Bytes that are decoded on the event loop."""
+MENDED = Notice(
+    "lone_surrogates_replaced",
+    "The JSON held halves of surrogate pairs, which are no characters; each was replaced by U+FFFD.",
+)
+_LONE = re.compile(
+    rb"\\u[dD](?:"
+    rb"[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
+)
+"""Half of a surrogate pair, where every backslash begins an escape."""
+_BETWEEN = re.compile(rb"\\(?!u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\")
+"""An escape that does not belong to the one before it."""
+_VALUES = (b",", b"[", b"{")
+_AT_ONCE = 256 * 1024
+"""Bytes that are looked at before another thread may run."""
+_BYTE = re.compile(r"\(byte ([0-9]+)\)")
+_PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_GOT = re.compile(r", got `(str|int|bool|null|array|object)`")
+_KINDS = {
+    "str": "text",
+    "int": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+_BODY = "the body"
+_SHOWN = 80
+"""Characters of a caller's own words that an error repeats."""
+
+
+@cache
+def _decoder(model: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(model)
+
+
+async def decode_aside(data: bytes, model: type[T]) -> tuple[T, bool]:
+    """As `decode`, in a thread when there is enough of it to delay others."""
+    if len(data) > INLINE:
+        return await asyncio.to_thread(decode, data, model)
+    return decode(data, model)
+
+
+def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
+    """The value, and whether lone surrogates were replaced by U+FFFD to get it.
+
+    Raises:
+        CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field, `invalid_content` for too
+            many values.
+    """
+    data = data.removeprefix(BOM)
+    _bound(data)
+    try:
+        return _decode(data, model), False
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        mended = mend(data)
+        if mended == data:
+            raise _malformed(data, e) from e
+    try:
+        return _decode(mended, model), True
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise _malformed(data, e) from e
+
+
+def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
+    """The items of a mended body as they were sent, so that each can be mended, and warned of, on its own.
+
+    Mending keeps every position: an escape is six bytes before and after.
+    """
+    data = data.removeprefix(BOM)
+    mended = mend(data)
+    sent: list[bytes] = []
+    end = 0
+    for item in items:
+        text = bytes(item)
+        start = mended.find(text, end)
+        end = start + len(text)
+        sent.append(data[start:end])
+    return sent
+
+
+def _bound(data: bytes) -> None:
+    """Refuse what has too many values. Only bodies that could are looked at closely: text has commas, too."""
+    if sum(map(data.count, _VALUES)) <= MAX_VALUES:
+        return
+    plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
+    inside = values = 0
+    for at in range(0, len(plain), _AT_ONCE):
+        pieces = plain[at : at + _AT_ONCE].split(b'"')
+        outside = b"".join(pieces[inside::2])
+        values += sum(map(outside.count, _VALUES))
+        inside ^= (len(pieces) - 1) & 1
+        if values > MAX_VALUES:
+            raise CoatcheckError(
+                Code.INVALID_CONTENT,
+                f"The JSON has more than {MAX_VALUES:,} values. Send it as it is to /v1/artifacts/raw, or as text.",
+                limit=MAX_VALUES,
+            )
+
+
+def mend(data: bytes) -> bytes:
+    """The JSON with U+FFFD for every half of a surrogate pair; as it is where it cannot be JSON.
+
+    Escaped backslashes are put out of the way by a byte that no JSON holds; then every backslash begins an escape. Done
+    piece by piece, because a search does not let go of the interpreter.
+    """
+    if b"\0" in data or _LONE.search(data) is None:
+        return data
+    text = data.replace(rb"\\", b"\0\0")
+    pieces: list[bytes] = []
+    start = 0
+    while start < len(text):
+        cut = _BETWEEN.search(text, min(start + _AT_ONCE, len(text)))
+        end = cut.start() if cut else len(text)
+        pieces.append(_LONE.sub(rb"\\ufffd", text[start:end]))
+        start = end
+    return b"".join(pieces).replace(b"\0\0", rb"\\")
+
+
+def _decode(data: bytes, model: type[T]) -> T:
+    try:
+        return _decoder(model).decode(data)
+    except msgspec.ValidationError as e:
+        raise refused(e, model) from e
+    except RecursionError as e:
+        raise CoatcheckError(Code.INVALID_JSON, "The JSON is nested too deeply.") from e
+
+
+def _malformed(data: bytes, error: Exception) -> CoatcheckError:
+    position = _position(data, error)
+    where = "" if position is None else f" at byte {position}"
+    if not data.strip():
+        what = "The body is empty; it must be a JSON object."
+    elif _utf8_error(data) is not None:
+        what = f"The body is not valid UTF-8{where}. Send other encodings to /v1/artifacts/raw."
+    else:
+        what = f"The body is not valid JSON{where}: {_reason(error)}."
+    extra = {} if position is None else {"position": position}
+    return CoatcheckError(Code.INVALID_JSON, what, **extra)
+
+
+def _utf8_error(data: bytes) -> int | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as e:
+        return e.start
+    return None
+
+
+def _position(data: bytes, error: Exception) -> int | None:
+    bad = _utf8_error(data)
+    if bad is not None:
+        return bad
+    place = _BYTE.search(str(error))
+    return int(place[1]) if place else len(data)
+
+
+def _reason(error: Exception) -> str:
+    text = _BYTE.sub("", str(error)).removeprefix("JSON is malformed:").strip()
+    return "it ends too early" if text == "Input data was truncated" else text
+
+
+def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY) -> CoatcheckError:
+    """The error of a well-formed request that does not say what `model` wants, naming the field and what it takes."""
+    place = _PLACE.match(str(error))
+    what, name = (place[1], place[2] or "") if place else (str(error), "")
+    unknown = _UNKNOWN.fullmatch(what)
+    if unknown:
+        name = f"{name}.{unknown[1]}" if name else unknown[1]
+        return CoatcheckError(Code.INVALID_REQUEST, f"Unknown field '{_short(name)}' in {where}.", field=_short(name))
+    missing = _MISSING.fullmatch(what)
+    if missing:
+        name = f"{name}.{missing[1]}" if name else missing[1]
+        return CoatcheckError(
+            Code.INVALID_REQUEST, f"'{_short(name)}' is missing in {where}.{_takes(model, name)}", field=_short(name)
+        )
+    words = constraint_text(model, name)
+    got = _GOT.search(what)
+    if words is not None and got and where == _BODY:  # of a query string everything is text
+        words += f", not {_KINDS[got[1]]}"
+    if not name:
+        detail = f"In {where}: {_short(what)}." if words is None else f"{where[0].upper()}{where[1:]} must be {words}."
+        return CoatcheckError(Code.INVALID_REQUEST, detail)
+    detail = f"'{_short(name)}': {_short(what)}." if words is None else f"'{_short(name)}' must be {words}."
+    return CoatcheckError(Code.INVALID_REQUEST, detail, field=_short(name))
+
+
+def _takes(model: object, name: str) -> str:
+    words = constraint_text(model, name)
+    return "" if words is None else f" It must be {words}."
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

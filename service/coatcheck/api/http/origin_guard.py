@@ -1,0 +1,87 @@
+"""Who may speak to the service while it asks for no key: this machine, by a name of this machine, not another site.
+
+Against DNS rebinding the Host must be an allowed name; against cross-site posts an Origin, which every browser sends
+with them, must be the service's own (same host and port; a proxy may have changed the scheme); against cross-site
+reads, which carry no Origin, Sec-Fetch-Site must not say that they are. Refuses nothing else, and none of this when
+every host is allowed; but HTTP/1.1 without one Host is no request (RFC 9112 section 3.2), and a body in another
+transfer coding than chunked is none that the server could read. Also the request ID: the caller's, if it is harmless in
+a header and a log, otherwise ours.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+from litestar.types import HTTPScope, Scope
+
+from coatcheck.api.http.headers import field
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import PREFIX as KEY_PREFIX
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}", re.ASCII)
+PROBES = frozenset({"/health/live", "/health/ready"})
+"""An orchestrator asks by address. The answers say nothing."""
+METRICS_PATH = "/metrics"
+"""So does a collector of metrics, where it may."""
+
+
+def sane_request_id(scope: Scope) -> str | None:
+    """The caller's X-Request-ID: 1 to 128 letters, digits and `._:/+=@-`, beginning with a letter or digit."""
+    value = field(scope, b"x-request-id")
+    if value is None or not _REQUEST_ID.fullmatch(value):
+        return None
+    return None if KEY_PREFIX in value else value  # it would be logged
+
+
+def admit(scope: HTTPScope, limits: RequestLimits) -> None:
+    """Let a request in.
+
+    Raises:
+        CoatcheckError: `forbidden_host`, `invalid_request`.
+    """
+    if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
+        raise CoatcheckError(Code.INVALID_REQUEST, "A request of HTTP/1.1 must have one Host field.", field="Host")
+    transfer = field(scope, b"transfer-encoding")
+    if transfer is not None and transfer.strip().lower() != "chunked":  # the server undoes the chunks, and nothing else
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "Transfer-Encoding must be chunked, or absent. A body that is compressed says so in Content-Encoding.",
+            field="Transfer-Encoding",
+        )
+    allowed = limits.allowed_hosts
+    if allowed is None or scope["path"] in PROBES or (limits.metrics_open and scope["path"] == METRICS_PATH):
+        return
+    host = (field(scope, b"host") or "").strip().lower()
+    if _name(host) not in allowed:
+        raise CoatcheckError(
+            Code.FORBIDDEN_HOST,
+            f"This service answers to {', '.join(allowed)}, not to the host of this request. The administrator can "
+            "allow more.",
+        )
+    origin = field(scope, b"origin")
+    cross = field(scope, b"sec-fetch-site") == "cross-site"
+    if cross or (origin is not None and _origin_host(origin) != host):
+        raise CoatcheckError(
+            Code.FORBIDDEN_HOST, "The request comes from another site. This service answers to its own origin only."
+        )
+
+
+def _name(host: str) -> str:
+    """A host without its port; empty when it is none."""
+    if host.startswith("["):
+        end = host.find("]")
+        return host[: end + 1] if end > 0 and _is_port(host[end + 1 :]) else ""
+    name, colon, port = host.partition(":")
+    return name if _is_port(colon + port) else ""
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text[0] == ":" and text[1:].isascii() and (text[1:].isdigit() or text == ":"))
+
+
+def _origin_host(origin: str) -> str | None:
+    """The host and port of an origin; None for `null` and what is none."""
+    try:
+        return urlsplit(origin.strip().lower()).netloc or None
+    except ValueError:
+        return None

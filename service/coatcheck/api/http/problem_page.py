@@ -1,0 +1,27 @@
+"""The page of `docs/errors.md`, made from the table of problems. A test compares the committed page with it."""
+
+from coatcheck.api.http.problems import TABLE
+
+_HEAD = """# Errors
+
+Errors over HTTP are problem details (RFC 9457), `application/problem+json`: `type` (`/errors/` and the code), `title`,
+`status`, `code`, `detail` and `request_id`, and for some codes further members such as `field`, `position` or `limit`.
+A code is permanent: it is never renamed and never used for something else. `detail` is a sentence for a person or a
+model and may change.
+
+Where the answer may be different in a moment, it carries `Retry-After`. The answer `artifact_not_found` is the same,
+byte for byte, for an ID that never existed, that belongs to someone else, and that was forgotten; its request ID is in
+the header field `X-Request-ID` only, which every answer carries.
+
+| code | status | title | what to do |
+|---|---|---|---|
+"""
+
+
+def errors_page() -> str:
+    """The whole page."""
+    rows = [
+        f"| `{code}` | {row.status} | {row.title} | {row.advice.replace('|', chr(92) + '|')} |"
+        for code, row in sorted(TABLE.items())
+    ]
+    return _HEAD + "\n".join(rows) + "\n"

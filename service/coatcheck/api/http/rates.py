@@ -1,0 +1,171 @@
+"""What each caller may do in a minute: so many requests, so many bytes, counted in this process.
+
+Bytes are charged as they arrive, before and after decoding whichever is more, and an upload that has used up its
+caller's bytes is refused in the middle; one that announces more than there is, before its first byte. What was sent
+again under an Idempotency-Key that had been answered already is given back. Health, metrics and answers cost no bytes.
+
+The fields tell callers how they stand: `RateLimit-Policy` and `RateLimit` as draft-ietf-httpapi-ratelimit-headers has
+them since its revision 08 (`q` per `w` seconds, `r` left, `t` seconds until there is more).
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+from litestar.types import Scope
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.rates import WINDOW, Rates, TokenBucket
+from coatcheck.ports.telemetry import Meter
+
+_MOST: Final = 10_000
+"""Callers beyond which those are forgotten who have used nothing of late."""
+
+_STATE: Final = "allowance"
+
+Header = tuple[bytes, bytes]
+
+
+class RateAllowance:
+    """What one request may still use. Created by Allowances."""
+
+    def __init__(
+        self, requests: TokenBucket | None, size: TokenBucket | None, meter: Meter, clock: Callable[[], float]
+    ) -> None:
+        self._requests = requests
+        self._bytes = size
+        self._meter = meter
+        self._clock = clock
+        self._charged = 0
+
+    def begin(self, announced: int | None) -> None:
+        """Count the request, and see whether the body that it announces would fit.
+
+        Raises:
+            CoatcheckError: `rate_limited`; `payload_too_large` for more than a minute brings, which never fits.
+        """
+        now = self._clock()
+        if self._requests is not None and not self._requests.take(1, now):
+            raise self._refused("requests", self._requests, 1, now)
+        if self._bytes is None or announced is None:
+            return
+        if announced > self._bytes.quota:
+            raise CoatcheckError(
+                Code.PAYLOAD_TOO_LARGE,
+                f"This caller may send {self._bytes.quota:,} bytes a minute, and the body has {announced:,}. Send "
+                "less at once, or ask the administrator for more.",
+                limit=self._bytes.quota,
+            )
+        if announced > self._bytes.left(now):
+            raise self._refused("bytes", self._bytes, announced, now)
+
+    def charge(self, size: int) -> None:
+        """Bytes have come.
+
+        Raises:
+            CoatcheckError: `rate_limited`, and the caller has nothing left: what has come has been used.
+        """
+        if self._bytes is None:
+            return
+        now = self._clock()
+        if not self._bytes.take(size, now):
+            self._bytes.take(self._bytes.left(now), now)
+            raise self._refused("bytes", self._bytes, size, now)
+        self._charged += size
+
+    def give_back(self) -> None:
+        """Undo the charge of this request: it repeats one that was charged before."""
+        if self._bytes is not None:
+            self._bytes.give_back(self._charged, self._clock())
+            self._charged = 0
+
+    def headers(self) -> list[Header]:
+        """Header fields with the caller's limits and what is left of them."""
+        now = self._clock()
+        policies: list[str] = []
+        left: list[str] = []
+        for name, bucket, unit in (("requests", self._requests, ""), ("bytes", self._bytes, ';qu="content-bytes"')):
+            if bucket is not None:
+                policies.append(f'"{name}";q={bucket.quota}{unit};w={WINDOW:.0f}')
+                rest = bucket.left(now)
+                left.append(f'"{name}";r={rest};t={math.ceil(bucket.seconds_until(rest + 1, now))}')
+        return [
+            (b"ratelimit-policy", ", ".join(policies).encode()),
+            (b"ratelimit", ", ".join(left).encode()),
+        ]
+
+    def _refused(self, what: str, bucket: TokenBucket, wanted: int, now: float) -> CoatcheckError:
+        self._meter.limited(what)
+        wait = max(1, math.ceil(bucket.seconds_until(wanted, now)))
+        return CoatcheckError(
+            Code.RATE_LIMITED,
+            f"This caller may use {bucket.quota:,} {what} a minute, and has. Nothing was stored; retry the same call "
+            f"in {wait} seconds.",
+            limit=bucket.quota,
+            of=what,
+            retry_after=wait,
+        )
+
+
+class Allowances:
+    """The buckets of all callers."""
+
+    def __init__(self, requests: int, size: int, meter: Meter, clock: Callable[[], float] = time.monotonic) -> None:
+        """Make them.
+
+        Args:
+            requests: what a caller may make in a minute of whom nothing else is said; 0: as many as it likes.
+            size: bytes that it may send in a minute; 0: as many as it likes.
+            meter: counts refusals.
+            clock: in seconds, never stepping back.
+        """
+        self._usual = Rates(requests=requests, bytes=size)
+        self._meter = meter
+        self._clock = clock
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
+        self._forget_at = _MOST
+
+    @property
+    def known(self) -> int:
+        """Buckets that are remembered."""
+        return len(self._buckets)
+
+    def of(self, caller: Caller) -> RateAllowance | None:
+        """The allowance of a caller; None: unlimited."""
+        own = caller.rates or self._usual
+        requests = self._usual.requests if own.requests is None else own.requests
+        size = self._usual.bytes if own.bytes is None else own.bytes
+        if not requests and not size:
+            return None
+        who = f"{caller.namespace}/{caller.name}" if caller.key_id is None else caller.key_id
+        return RateAllowance(
+            self._bucket("requests", who, requests), self._bucket("bytes", who, size), self._meter, self._clock
+        )
+
+    def _bucket(self, what: str, who: str, quota: int | None) -> TokenBucket | None:
+        if not quota:
+            return None
+        bucket = self._buckets.get((what, who))
+        if bucket is None or bucket.quota != quota:
+            self._forget()
+            bucket = self._buckets[what, who] = TokenBucket(quota, self._clock())
+        return bucket
+
+    def _forget(self) -> None:
+        """Drop full buckets once there are many: a new bucket is equal to a full one."""
+        if len(self._buckets) >= self._forget_at:
+            now = self._clock()
+            self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full(now)}
+            self._forget_at = max(_MOST, 2 * len(self._buckets))
+
+
+def set_allowance(scope: Scope, allowance: RateAllowance) -> None:
+    """Remember a request's allowance for whoever reads its body."""
+    scope["state"][_STATE] = allowance
+
+
+def allowance_of(scope: Scope) -> RateAllowance | None:
+    """The allowance of a request; None: unlimited."""
+    return cast("RateAllowance | None", scope["state"].get(_STATE))

@@ -1,0 +1,61 @@
+"""What the log says of requests: damage always, want of resources once a minute for each reason, each one when asked.
+
+Tells the administrator what callers are told in their own words. Refuses to log what callers do wrong, and anything
+that they chose but the ID of the request: routes stand for paths, and an artifact for what is in it.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from coatcheck.api.http.exchange import Exchange
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.telemetry import Meter
+from coatcheck.usecases.noop_telemetry import UNMETERED
+
+_log = logging.getLogger("coatcheck.api")
+_access = logging.getLogger("coatcheck.access")
+_FAILED: Final = 400
+_PAUSE: Final = timedelta(minutes=1)
+_WANTS: Final = frozenset({Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPLOAD_FENCED, Code.OVERLOADED})
+
+
+class RequestLog:
+    """One per application."""
+
+    def __init__(self, clock: Clock, meter: Meter = UNMETERED) -> None:
+        self._clock = clock
+        self._meter = meter
+        self._last: dict[Code, datetime] = {}
+
+    def failed(self, error: CoatcheckError, request_id: str, route: str) -> None:
+        """An expected failure, of a request or of one item of a batch."""
+        self._meter.problem(error.code)
+        facts = {"request_id": request_id, "route": route, "code": str(error.code)}
+        if error.code is Code.INTEGRITY:
+            text = "stored bytes are damaged: request %s for %s: %s"
+            _log.error(text, request_id, route, error.detail, extra={"facts": facts})
+        elif error.code in _WANTS:
+            now = self._clock.now()
+            last = self._last.get(error.code)
+            if last is None or now - last >= _PAUSE:
+                self._last[error.code] = now
+                text = "%s: request %s for %s: %s"
+                _log.warning(text, error.code, request_id, route, error.detail, extra={"facts": facts})
+
+    def broke(self, error: Exception, request_id: str, route: str) -> None:
+        """A bug: whole, but for what the exception says of values."""
+        facts = {"request_id": request_id, "route": route}
+        _log.error("request %s failed: %s", request_id, route, exc_info=error, extra={"facts": facts})
+
+    def answered(self, exchange: Exchange, caller: Caller | None) -> None:
+        """A response has been sent, or has begun and broken off; without a caller, before one was known."""
+        method, status = exchange.scope["method"], exchange.sent.status
+        self._meter.answered(exchange.route, method, status, exchange.seconds, exchange.received.size)
+        if not _access.isEnabledFor(logging.INFO) or (exchange.is_asked_all_the_time and status < _FAILED):
+            return
+        facts = exchange.facts(caller)
+        text = " ".join(f"{name}={value}" for name, value in facts.items())
+        _access.info(text, extra={"facts": facts, "plain": "request"})

@@ -1,0 +1,1 @@
+"""Storing payloads."""

@@ -1,0 +1,109 @@
+"""From what a request says to what the use case takes: checked, completed, in its words.
+
+Control characters in names, IDs, labels and URLs are refused; a title's become spaces; labels lose their repetitions.
+"""
+
+import re
+
+from msgspec import structs
+
+from coatcheck.api.checks import CONTROL, checked_labels, plain_fields
+from coatcheck.api.durations import given_seconds
+from coatcheck.api.ingest.wire import DeclaredParameters, StoreBody
+from coatcheck.api.views import copy_fields
+from coatcheck.core import ids
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.parts import PartsPayload
+from coatcheck.usecases.compare import PREVIOUS
+from coatcheck.usecases.ingest_request import IngestRequest, Notice
+
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
+
+
+def to_ingest_request(
+    sent: DeclaredParameters, declared: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
+) -> IngestRequest:
+    """The request as the use case takes it.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a duration that is none; `invalid_artifact_id` for a `compare_to` that is
+            neither an ID nor `previous`.
+    """
+    if sent.compare_to is not None and sent.compare_to != PREVIOUS:
+        ids.parse(sent.compare_to)
+    return copy_fields(
+        IngestRequest,
+        sent,
+        said=declared,
+        ttl=given_seconds(sent.ttl, "ttl"),
+        idle_ttl=given_seconds(sent.idle_ttl, "idle_ttl"),
+        pinned=sent.pin,
+        keep_ends=sent.oversize == "keep_ends",
+        tools=sent.tools != "none",
+        key=key,
+        notices=notices,
+    )
+
+
+def to_declared(
+    sent: DeclaredParameters, *, media_type: str | None = None, title: str | None = None, failed: bool = False
+) -> DeclaredMetadata:
+    """What the caller declared, checked; `media_type` and `title` stand in where the fields are absent.
+
+    `failed`: a provider's result says that the tool failed.
+
+    Raises:
+        CoatcheckError: `invalid_request`, naming the field that holds a control character or is no media type.
+    """
+    return copy_fields(
+        DeclaredMetadata,
+        sent,
+        media_type=checked_media_type(sent.media_type or media_type),
+        title=_title(sent.title or title),
+        labels=checked_labels(sent.labels),
+        failed=failed,
+        **plain_fields(sent, "tool_name", "tool_call_id", "session", "url"),
+    )
+
+
+def _title(value: str | None) -> str | None:
+    return None if value is None else CONTROL.sub(" ", value).strip()[:1000] or None
+
+
+def checked_media_type(value: str | None) -> str | None:
+    """A media type, or None.
+
+    Raises:
+        CoatcheckError: `invalid_request` when it is none (RFC 9110 section 8.3.1).
+    """
+    if value is None or (len(value) <= 255 and _MEDIA_TYPE.fullmatch(value)):  # noqa: PLR2004 - as documented above
+        return value
+    raise CoatcheckError(
+        Code.INVALID_REQUEST, "'media_type' must be a media type such as text/html.", field="media_type"
+    )
+
+
+def stand_in(sent: StoreBody, parted: PartsPayload) -> StoreBody:
+    """The request with what its content says of itself, where the caller said nothing.
+
+    Raises:
+        CoatcheckError: `invalid_request` when the content's call ID or tool name is out of bounds.
+    """
+    media_type = parted.media_type
+    if media_type is not None and not (len(media_type) <= 255 and _MEDIA_TYPE.fullmatch(media_type)):  # noqa: PLR2004
+        media_type = None
+    return structs.replace(
+        sent,
+        media_type=sent.media_type or media_type,
+        tool_call_id=sent.tool_call_id or _bounded(parted.tool_call_id, 512, "content's call ID"),
+        tool_name=sent.tool_name or _bounded(parted.tool_name, 256, "content's tool name"),
+        url=sent.url or _bounded(parted.url, 8192, "content's URI"),
+        title=sent.title or parted.title,
+    )
+
+
+def _bounded(value: str | None, limit: int, name: str) -> str | None:
+    if value is not None and len(value) > limit:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"The {name} is longer than {limit} characters.")
+    return value

@@ -1,0 +1,235 @@
+"""Storing payloads: as JSON, as a form, as the raw body, and in batches."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from litestar.types import Scope
+
+from coatcheck.api.http.access import INGEST
+from coatcheck.api.http.body import content_length, is_coded, open_body
+from coatcheck.api.http.forms import Form, boundary
+from coatcheck.api.http.headers import field, media_type
+from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
+from coatcheck.api.http.problems import TABLE, members
+from coatcheck.api.http.query import from_pairs
+from coatcheck.api.http.rates import allowance_of
+from coatcheck.api.http.request_parts import idempotency_key, require_json
+from coatcheck.api.ingest.requests import stand_in, to_declared, to_ingest_request
+from coatcheck.api.ingest.schemas import BYTES, PART
+from coatcheck.api.ingest.wire import (
+    BatchBody,
+    BatchItem,
+    BatchView,
+    RawQuery,
+    ReceiptView,
+    StoreBody,
+    StoreForm,
+    receipt_view,
+)
+from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
+from coatcheck.core import parts
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.usecases.ingest_request import IngestRequest, Receipt
+from coatcheck.usecases.upload_session import too_large
+
+_PIECE = 512 * 1024
+_FORM_ROOM = 1024 * 1024
+"""Bytes that a form's fields and separators may add to the payload's."""
+_UNSAID = "application/x-www-form-urlencoded"
+"""What curl's --data-binary says of any body: nothing."""
+_RECEIPTS: Final = {
+    201: Answer("Stored.", headers=("Location",)),
+    200: Answer(
+        "This artifact existed already. What this request declares (media type, tool name, "
+        "command, URL, title, kind) replaces the earlier declaration as a whole; a request that "
+        "declares nothing changes nothing. Labels, expiry, pin and `compare_to` stay as first "
+        "requested: if this request differs in them, the warning `said_before` names them.",
+        headers=("Location",),
+    ),
+    202: Answer(
+        "Storage did not accept it: `stored` is false and a warning says why. The text can be used, and says that the "
+        "payload cannot be read back. It may still be stored later, from memory, and counts as stored only then.",
+        headers=("Location",),
+    ),
+}
+
+
+@route(
+    "POST /v1/artifacts",
+    scope=INGEST,
+    tag="Ingest",
+    headers=("Idempotency-Key",),
+    body={JSON: StoreBody, FORM: StoreForm},
+    schemas={"Part": PART},
+    answers=_RECEIPTS,
+    problems=(*BODY, *STORING, Code.INVALID_JSON, Code.INVALID_CONTENT),
+)
+async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
+    """Store a payload.
+
+    Stores the raw output of a tool, a search or a page fetch, and returns exactly what to put into the tool result:
+    the payload itself when it is small, otherwise an evidence card.
+
+    The same payload for the same tool call in the same session is the same artifact: it has the same ID, and the same
+    card as long as the same metadata is declared. In a form, the payload is the part that has a file name or is named
+    `file` or `content`; `oversize` must come before it, other fields may follow it. The file name becomes the title
+    when no other title is given.
+
+    A list of parts, or a provider's whole tool result, becomes one payload. A single part of text or bytes is stored
+    as that text or those bytes. Several parts of plain text are joined in order, separated by a line feed unless the
+    earlier part already ends in one. Anything else is stored as a JSON array of the parts, with sorted keys and
+    without `cache_control` and `prompt_cache_breakpoint`; an object of unknown shape is stored as that object. If the
+    result reports that the tool failed, that is stored too. Unpaired surrogates, which no encoding can represent,
+    become U+FFFD, with the warning `lone_surrogates_replaced`.
+    """
+    if media_type(call.scope) == FORM:
+        return _reply(call.scope, await _store_form(call))
+    require_json(call.scope, FORM)
+    key = idempotency_key(call.scope)
+    with call.context.budget.reserve() as reservation:
+        data = await call.whole_body(call.limits.json_body, reservation)
+        return _reply(call.scope, await _store(call, data, key))
+
+
+@route(
+    "POST /v1/artifacts/raw",
+    scope=INGEST,
+    tag="Ingest",
+    headers=("Idempotency-Key",),
+    body={"application/octet-stream": "Bytes"},
+    schemas={"Bytes": BYTES},
+    answers=_RECEIPTS,
+    problems=(*(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *STORING),
+)
+async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptView]:
+    """Store the body as it is.
+
+    The body is the payload and is streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`,
+    curl's default for any body, counts as none). `curl --data-binary @build.log '…/v1/artifacts/raw?tool_name=make'`
+    works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`.
+    """
+    given = field(call.scope, b"content-type")
+    if given is not None and media_type(call.scope) == _UNSAID:
+        given = None
+    request = to_ingest_request(query, to_declared(query, media_type=given), key=idempotency_key(call.scope))
+    _refuse_early(call, keep_ends=request.keep_ends)
+    body = open_body(call.scope, call.request.receive, call.limits)
+    receipt = await call.services.ingest(call.caller, body, lambda: request, keep_ends=request.keep_ends)
+    return _reply(call.scope, receipt)
+
+
+@route(
+    "POST /v1/artifacts:batch",
+    scope=INGEST,
+    tag="Ingest",
+    headers=("Idempotency-Key",),
+    body={JSON: BatchBody},
+    schemas={"BatchItem": BatchItem},
+    answers={200: "One result for each item."},
+    problems=(*BODY, Code.INVALID_IDEMPOTENCY_KEY, Code.INVALID_JSON),
+)
+async def store_artifacts(call: RouteCall) -> BatchView:
+    """Store many payloads.
+
+    Each item is the body of a single request and gets its own receipt or its own problem, in the order of the items.
+    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0.
+    """
+    require_json(call.scope)
+    key = idempotency_key(call.scope)
+    places = asyncio.Semaphore(call.limits.batch_at_once)
+
+    async def one(index: int, raw: bytes) -> BatchItem:
+        async with places:
+            return await _item(call, raw, None if key is None else f"{key}#{index}")
+
+    with call.context.budget.reserve() as reservation:
+        items = await _items(await call.whole_body(call.limits.json_body, reservation))
+        results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
+    return BatchView(tuple(results))
+
+
+async def _items(data: bytes) -> list[bytes]:
+    """The items of a batch, each as it was sent."""
+    batch, mended = await decode_aside(data, BatchBody)
+    if mended:
+        return await asyncio.to_thread(as_sent, data, batch.items)
+    return [bytes(item) for item in batch.items]
+
+
+async def _item(call: RouteCall, raw: bytes, key: str | None) -> BatchItem:
+    """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
+    try:
+        receipt = await _store(call, raw, key)
+    except CoatcheckError as e:
+        call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
+        return BatchItem(TABLE[e.code].status, problem=members(e, None))
+    return BatchItem(_status(receipt), receipt_view(receipt))
+
+
+async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
+    """Store the payload of a JSON body."""
+    body, mended = await decode_aside(data, StoreBody)
+    # How much there is to do does not show from outside, and a thread costs little beside what ingest does.
+    parted = await asyncio.to_thread(parts.payload, body.content)
+    body = stand_in(body, parted)
+    declared = to_declared(body, failed=parted.failed)
+    request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
+    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
+
+
+async def _store_form(call: RouteCall) -> Receipt:
+    """Store the payload of a form."""
+    scope = call.scope
+    key = idempotency_key(scope)
+    body = open_body(scope, call.request.receive, call.limits)
+    form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
+    await form.open()
+    before = from_pairs(form.fields, RawQuery)
+    keep_ends = before.oversize == "keep_ends"
+    _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
+    request = _form_request(form, key, before)
+    return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before))
+
+
+def _form_request(form: Form, key: str | None, before: RawQuery) -> Callable[[], IngestRequest]:
+    """The ingest request of a form; call it once the whole form has been read."""
+
+    def request() -> IngestRequest:
+        sent = from_pairs(form.fields, RawQuery)
+        if sent.oversize != before.oversize:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
+            )
+        declared = to_declared(sent, media_type=form.media_type, title=form.filename)
+        return to_ingest_request(sent, declared, key=key)
+
+    return request
+
+
+def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
+    """Refuse a body by its announced length, before reading it; `extra`: bytes of the form around the payload."""
+    limit = min(call.limits.payload, call.services.ingest.limit(call.caller)) + extra
+    length = content_length(call.scope)
+    if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
+        raise too_large(limit)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]
+
+
+def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
+    """The receipt with its Location. A replayed request is not charged to the caller's byte allowance again."""
+    allowance = allowance_of(scope)
+    if receipt.replayed and allowance is not None:
+        allowance.give_back()
+    return Reply(receipt_view(receipt), _status(receipt), {"location": f"/v1/artifacts/{receipt.id}"})
+
+
+def _status(receipt: Receipt) -> int:
+    """201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
+    if not receipt.stored:
+        return 202
+    return 201 if receipt.created else 200

@@ -1,0 +1,142 @@
+"""Wire types of ingest: what a request declares of a payload, and its receipt."""
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from coatcheck.api.ingest.schemas import CONTENT, STORE_EXAMPLE
+from coatcheck.api.parameters import (
+    CallId,
+    CardTokens,
+    Command,
+    CompareTo,
+    IdleTtl,
+    InlineTokens,
+    Labels,
+    MediaType,
+    Oversize,
+    Pin,
+    Query,
+    Session,
+    Title,
+    ToolName,
+    Tools,
+    Ttl,
+    Url,
+)
+from coatcheck.api.views import Id, Text, TextTokens, Warned, copy_fields, warnings_view
+from coatcheck.core.artifact import Kind
+from coatcheck.core.card import Card
+from coatcheck.usecases.ingest_request import Receipt
+
+
+class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a caller may declare of a payload; also the query parameters of the raw route and the fields of a form."""
+
+    media_type: MediaType | None = None
+    tool_name: ToolName | None = None
+    tool_call_id: CallId | None = None
+    command: Command | None = None
+    session: Session | None = None
+    url: Url | None = None
+    title: Title | None = None
+    kind: (
+        Annotated[Kind, Meta(description="What the payload is, if the caller knows better than recognition.")] | None
+    ) = None
+    labels: Labels = ()
+    query: Query | None = None
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin = False
+    card_tokens: CardTokens | None = None
+    inline_tokens: InlineTokens | None = None
+    oversize: Oversize = "reject"
+    compare_to: CompareTo | None = None
+    tools: Tools = "read_artifact"
+
+
+class RawQuery(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The query parameters of `POST /v1/artifacts/raw`."""
+
+
+class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A payload and its metadata."""
+
+    EXAMPLES: ClassVar = [STORE_EXAMPLE]
+    WRITTEN: ClassVar = {"content": CONTENT}
+
+    content: str | list[Any] | dict[str, Any]
+
+
+class StoreForm(DeclaredParameters, kw_only=True, forbid_unknown_fields=False, omit_defaults=True):
+    """A payload and its metadata as a form. The file may be named `content`, or anything if it has a file name."""
+
+    WRITTEN: ClassVar = {
+        "file": {"description": "The payload.", "type": "string", "contentMediaType": "application/octet-stream"}
+    }
+
+    file: Any
+
+
+class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Many payloads."""
+
+    EXAMPLES: ClassVar = [{"items": [STORE_EXAMPLE]}]
+    WRITTEN: ClassVar = {
+        "items": {
+            "description": "The bodies of single requests.",
+            "items": {"$ref": "#/components/schemas/StoreRequest"},
+        }
+    }
+
+    items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
+    """Read one by one, so that each can fail on its own."""
+
+
+class ReceiptView(Struct, frozen=True, kw_only=True):
+    """What an ingest answers."""
+
+    id: Id
+    stored: Annotated[
+        bool,
+        Meta(
+            description="Whether the payload is durable and can be read again by this ID. If not, `warnings` says "
+            "why: `storage_unavailable`, `storage_full` or `overloaded`; it may be stored a little later, from memory."
+        ),
+    ]
+    expires_at: Annotated[
+        datetime | None,
+        Meta(
+            description="When it will be gone, with the administrator's policies applied. Null: kept for ever, "
+            "pinned, or not stored."
+        ),
+    ]
+    inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
+    text: Text
+    tokens: TextTokens
+    card: Card
+    warnings: tuple[Warned, ...] = ()
+
+
+class BatchItem(Struct, frozen=True, omit_defaults=True):
+    """The answer to one item of a batch: a receipt or a problem."""
+
+    WRITTEN: ClassVar = {"problem": {"$ref": "#/components/schemas/Problem"}}
+
+    status: Annotated[
+        int, Meta(ge=200, le=599, description="The status that a request for this item alone would have had.")
+    ]
+    receipt: ReceiptView | UnsetType = UNSET
+    problem: dict[str, Any] | UnsetType = UNSET
+
+
+class BatchView(Struct, frozen=True):
+    """What a batch answers."""
+
+    results: tuple[BatchItem, ...]
+
+
+def receipt_view(receipt: Receipt) -> ReceiptView:
+    """The receipt as callers see it."""
+    return copy_fields(ReceiptView, receipt, warnings=warnings_view(receipt.warnings))

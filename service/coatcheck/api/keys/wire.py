@@ -1,0 +1,115 @@
+"""What requests and answers about keys say: their fields, with their bounds.
+
+A key's text is in one answer only, the one that makes it, and that value does not show it by its `repr`.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from typing_extensions import override
+
+from coatcheck.api.parameters import DURATION, AnyNamespace, Cursor, Limit
+from coatcheck.core.keys import NAME_LENGTH, SESSION_LENGTH
+from coatcheck.core.rates import MOST
+
+Scope = Literal["admin", "delete", "ingest", "read"]
+
+
+class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/admin/keys`."""
+
+    namespace: (
+        Annotated[
+            AnyNamespace,
+            Meta(description="Only keys of this namespace. An administrator of all namespaces may leave it out."),
+        ]
+        | None
+    ) = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that asks for a key."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A name for people.", examples=["ci"])]
+    scopes: Annotated[
+        tuple[Scope, ...],
+        Meta(
+            min_length=1,
+            description="What the key allows: `ingest` to store, `read` to look up and read, `delete` to delete "
+            "and to change how long artifacts are kept, `admin` to administer its namespace.",
+            examples=[["ingest", "read"]],
+        ),
+    ]
+    namespace: (
+        Annotated[
+            AnyNamespace,
+            Meta(
+                description="The namespace of the new key; it is created if it does not exist. Default: the namespace "
+                "of the key that makes the request. `*`: a key of no namespace, which administers all of "
+                "them and can do nothing else."
+            ),
+        ]
+        | None
+    ) = None
+    session_prefix: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=SESSION_LENGTH,
+                description="The key sees only sessions whose names begin with this.",
+                examples=["user-42/"],
+            ),
+        ]
+        | None
+    ) = None
+    ttl: Annotated[int | str, Meta(description=f"How long it is good. {DURATION}. Absent: for ever.")] | None = None
+    requests_per_minute: (
+        Annotated[int, Meta(ge=0, le=MOST, description="Requests per minute; 0: no limit. Default: as configured.")]
+        | None
+    ) = None
+    bytes_per_minute: (
+        Annotated[int, Meta(ge=0, le=MOST, description="Bytes sent per minute; 0: no limit. Default: as configured.")]
+        | None
+    ) = None
+
+
+class KeyView(Struct, frozen=True, kw_only=True):
+    """A key, without its secret."""
+
+    id: Annotated[str, Meta(pattern="^[0-9A-Za-z]{11}$", description="The public part of the key.")]
+    namespace: Annotated[str, Meta(description="`*`: the key belongs to no namespace.")]
+    name: str
+    scopes: tuple[str, ...]
+    session_prefix: str | None
+    created_at: datetime
+    expires_at: Annotated[datetime | None, Meta(description="When it expires. Null: never.")]
+    revoked_at: Annotated[datetime | None, Meta(description="When it was revoked. Null: it is not revoked.")]
+    requests_per_minute: Annotated[int | None, Meta(description="Requests per minute. Null: as configured.")]
+    bytes_per_minute: Annotated[int | None, Meta(description="Bytes sent per minute. Null: as configured.")]
+
+
+class NewKeyView(KeyView, frozen=True, kw_only=True):
+    """A new key, with its secret: the only answer that ever has it."""
+
+    key: Annotated[
+        str,
+        Meta(
+            pattern="^ck_live_[0-9A-Za-z]{11}_[0-9A-Za-z]{49}$",
+            description="The key itself. It is not stored anywhere and is shown only this once.",
+        ),
+    ]
+
+    @override
+    def __repr__(self) -> str:
+        return f"NewKeyView({self.id})"
+
+
+class KeysView(Struct, frozen=True):
+    """A page of keys, newest first."""
+
+    items: tuple[KeyView, ...]
+    next: str | None = None

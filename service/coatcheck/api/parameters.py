@@ -1,0 +1,159 @@
+"""What parameters of requests are: one type each, with its bounds, as the OpenAPI document shows them.
+
+Names, IDs, labels and URLs may hold any text but control characters, which have no business in them and would be
+reflected into logs and terminals; a title's control characters become spaces, because titles come from pages. What
+reads like a path (`../`) or runs right to left is data like any other: nothing here becomes a path or a header.
+"""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from coatcheck.api.durations import MAX_SECONDS
+from coatcheck.core.artifact import COMMAND_CHARS
+from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
+from coatcheck.core.policy import MAX_VALUE
+from coatcheck.usecases.keys import MAX_PAGE
+from coatcheck.usecases.read_bounds import MAX_TOKENS
+
+PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
+"""Documented for callers; `checks.plain` enforces it with a better sentence."""
+DURATION = "Whole seconds (1 to 315360000), or text with a unit such as `30m`, `12h`, `7d`, `4w`, or `forever`"
+
+
+def _plain(most: int, description: str, example: str) -> Meta:
+    """Bounds of text of 1 to `most` characters without control characters."""
+    return Meta(min_length=1, max_length=most, description=description, examples=[example], extra_json_schema=PLAIN)
+
+
+MediaType = Annotated[
+    str, Meta(min_length=3, max_length=255, description="Media type of the payload.", examples=["text/html"])
+]
+ToolName = Annotated[str, _plain(256, "Tool that produced the payload.", "bash")]
+CallId = Annotated[
+    str, _plain(512, "ID of the tool call that produced the payload; part of the artifact's identity.", "call_8f2a")
+]
+Session = Annotated[str, _plain(256, "Conversation, run or thread; part of the artifact's identity.", "run-42")]
+Command = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=COMMAND_CHARS,
+        description="Command that was run, or a short form of the tool's arguments.",
+        examples=["pytest -q tests"],
+    ),
+]
+CompareTo = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=ID_LENGTH,
+        description="Artifact to compare with: an ID, or `previous` for the latest artifact with the same "
+        "session, tool name and command among the last 1,000 stored in the session; if there is "
+        "none, nothing is compared. Decided when the artifact is created, and never changed.",
+        examples=["previous"],
+    ),
+]
+Tools = Annotated[
+    Literal["read_artifact", "none"],
+    Meta(description="Which tool the model has: with `none`, the card does not print calls for reading further."),
+]
+Url = Annotated[str, _plain(8192, "Where the payload came from.", "https://example.org/page")]
+Title = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Title of the payload; control characters become spaces.")
+]
+Label = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=PLAIN)]
+Labels = Annotated[
+    tuple[Label, ...],
+    Meta(max_length=32, description="Labels by which to find the artifact again.", examples=[["ci", "nightly"]]),
+]
+Query = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=4000,
+        description="What the agent was looking for; excerpts are chosen by it.",
+        examples=["why did the build fail"],
+    ),
+]
+CardTokens = Annotated[
+    int, Meta(ge=64, le=8192, description="Hard budget of the card, in tokens of o200k_base.", examples=[600])
+]
+InlineTokens = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=100_000,
+        description="Payloads up to this many tokens are returned unchanged; 0 makes a card of every payload.",
+    ),
+]
+_Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SECONDS})]
+_Duration = Annotated[str, Meta(extra_json_schema={"pattern": "^([0-9]{1,10}[smhdw]?|forever)$"})]
+Ttl = Annotated[
+    _Seconds | _Duration | None,
+    Meta(description=f"Time to live from creation. {DURATION}; null keeps for ever.", examples=["7d"]),
+]
+IdleTtl = Annotated[
+    _Seconds | _Duration | None,
+    Meta(
+        description=f"Time without a read after which it expires. {DURATION}; null: no idle expiry.", examples=["12h"]
+    ),
+]
+Pin = Annotated[bool, Meta(description="Suspend expiry.")]
+Oversize = Annotated[
+    Literal["reject", "keep_ends"],
+    Meta(
+        description="A payload over the limit is refused, or only its head and tail are kept and the middle is counted."
+    ),
+]
+View = Annotated[
+    Literal["raw", "text"],
+    Meta(
+        description="`raw` is the exact payload, `text` its readable form: a page without its markup, minified JSON "
+        "indented, plain text unchanged. Default: text if a section is named, otherwise raw.",
+        examples=["text"],
+    ),
+]
+Section = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=SECTION_LENGTH,
+        description="A named part of the text view, from the card or the outline; it can also be cited in the "
+        "path, as `art_…%23r3`. Lines, characters and bytes still count in the whole view; an "
+        "offset before the section starts at its beginning.",
+        examples=["r3"],
+    ),
+]
+
+
+def text_budget(least: int) -> Meta:
+    """Bounds of a budget of `text` in tokens, from `least` to 4,000."""
+    return Meta(ge=least, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case.")
+
+
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Most items on a page.")]
+Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
+MAX_SEQ: Final = 2**63 - 1
+"""What the place of a row may be: databases know no larger whole numbers."""
+NamespaceName = Annotated[
+    str,
+    Meta(
+        pattern="^[a-z0-9][a-z0-9_-]{0,62}$",
+        description="A namespace's name: 1 to 63 lower-case letters, digits, `-` and `_`.",
+        examples=["team-a"],
+    ),
+]
+Namespace = Annotated[NamespaceName, Meta(description="The namespace. Default: the key's own.")]
+OneNamespace = Annotated[
+    NamespaceName, Meta(description="The namespace. Default: the key's own; for a key of `*`: all of them.")
+]
+AnyNamespace = Annotated[
+    str,
+    Meta(
+        pattern="^([a-z0-9][a-z0-9_-]{0,62}|\\*)$",
+        description="The namespace. Default: the key's own.",
+        examples=["team-a"],
+    ),
+]

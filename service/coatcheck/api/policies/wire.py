@@ -1,0 +1,242 @@
+"""Wire types of policies: fields of requests and answers, with their bounds."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coatcheck.api.durations import seconds
+from coatcheck.api.parameters import DURATION, AnyNamespace, Name, Namespace
+from coatcheck.api.views import copy_fields
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
+from coatcheck.ports.decisions import PolicyVersion
+from coatcheck.usecases.policies import EffectivePolicy
+
+Life = int | str | None | UnsetType
+Bytes = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
+_TIMES = ("ttl", "idle_ttl", "max_ttl")
+
+
+class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Decisions for one scope. A field that is left out is not decided; null, where it is allowed, is a decision."""
+
+    ttl: Annotated[
+        Life,
+        Meta(description=f"How long an artifact is kept when the caller names no time. {DURATION}; null: for ever."),
+    ] = UNSET
+    idle_ttl: Annotated[
+        Life,
+        Meta(
+            description="How long an artifact is kept without a read if the caller names no time; at least a "
+            "minute. Null: no limit."
+        ),
+    ] = UNSET
+    max_ttl: Annotated[
+        Life,
+        Meta(
+            description="Longest time that a caller may request; longer ones are cut to it. A pin suspends it. "
+            "Null: no limit."
+        ),
+    ] = UNSET
+    max_bytes: Annotated[
+        Bytes | None | UnsetType, Meta(description="Stored bytes of the namespace. Null: no limit.")
+    ] = UNSET
+    max_artifacts: Annotated[
+        Bytes | None | UnsetType, Meta(description="Artifacts of the namespace. Null: no limit.")
+    ] = UNSET
+    max_artifact_bytes: Annotated[
+        Bytes | None | UnsetType, Meta(description="Bytes of one payload. Null: the service's own limit.")
+    ] = UNSET
+    evict: Annotated[
+        Literal["off", "least_recently_read"] | UnsetType,
+        Meta(description="What a full namespace does: refuse new payloads, or evict what was read longest ago."),
+    ] = UNSET
+    tombstone_ttl: Annotated[
+        int | str | UnsetType, Meta(description="How long a removed artifact is reported as gone, with the reason.")
+    ] = UNSET
+    card_tokens: Annotated[
+        Annotated[int, Meta(ge=64, le=8192)] | UnsetType,
+        Meta(description="Budget of a card when the caller names none."),
+    ] = UNSET
+    inline_tokens: Annotated[
+        Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
+        Meta(
+            description="Payloads of at most this many tokens are returned unchanged; 0 makes a card of every payload."
+        ),
+    ] = UNSET
+    redaction: Annotated[
+        Literal["off", "shown", "stored", "refuse"] | UnsetType,
+        Meta(description="What happens to secrets found in a payload."),
+    ] = UNSET
+
+
+class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Query that names a policy's scope: a namespace, whole or one part of it."""
+
+    namespace: (
+        Annotated[AnyNamespace, Meta(description="The namespace, or `*` for all of them. Default: the key's own.")]
+        | None
+    ) = None
+    session: Name | None = None
+    kind: Kind | None = None
+    tool: Name | None = None
+    label: Name | None = None
+
+
+class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
+    """The body that sets a policy."""
+
+    policy: PolicyBody
+
+
+class PoliciesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/admin/policies`."""
+
+    namespace: Annotated[AnyNamespace, Meta(description="Only policies that concern this namespace.")] | None = None
+
+
+class ExplainQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/admin/policies/effective`, which describe a payload."""
+
+    namespace: Namespace | None = None
+    session: Name | None = None
+    kind: Kind | None = None
+    tool_name: Name | None = None
+    label: Annotated[tuple[Name, ...], Meta(description="May be repeated.")] = ()
+
+
+class PolicyScopeView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a policy applies to."""
+
+    namespace: Annotated[str, Meta(description="`*`: all of them.")]
+    session: str | None = None
+    kind: str | None = None
+    tool: str | None = None
+    label: str | None = None
+
+
+class PolicyView(Struct, frozen=True, kw_only=True):
+    """A scope's policy."""
+
+    scope: PolicyScopeView
+    policy: PolicyBody
+
+
+class PoliciesView(Struct, frozen=True, kw_only=True):
+    """All policies that concern a namespace, or all of them."""
+
+    version: Annotated[int, Meta(description="Counts every change of any policy.")]
+    items: tuple[PolicyView, ...]
+
+
+class PolicyVersionView(Struct, frozen=True, kw_only=True):
+    """A version of a scope's policy."""
+
+    version: int
+    policy: Annotated[PolicyBody | None, Meta(description="Null: it was removed.")]
+    at: datetime
+    by: str
+
+
+class PolicyHistoryView(Struct, frozen=True, kw_only=True):
+    """The versions of a scope's policy, newest first; the first one is in force."""
+
+    scope: PolicyScopeView
+    versions: tuple[PolicyVersionView, ...]
+
+
+class ChangedPolicyView(Struct, frozen=True, kw_only=True):
+    """A policy that was set or removed."""
+
+    scope: PolicyScopeView
+    version: int
+    policy: PolicyBody | None
+
+
+class SourceView(Struct, frozen=True, kw_only=True):
+    """Which scope decides a field."""
+
+    field: str
+    value: Annotated[int | str | None, Meta(description="Null: for ever, or no limit.")]
+    scope: PolicyScopeView
+
+
+class ExplainedView(Struct, frozen=True, kw_only=True):
+    """The policy in force for a payload. Fields that are not decided are left to the settings."""
+
+    policy: PolicyBody
+    sources: tuple[SourceView, ...]
+
+
+def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
+    """The scope that is named; without a namespace it is in one's own.
+
+    Raises:
+        CoatcheckError: `invalid_request` when it names two parts.
+    """
+    named: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
+    if len(named) > 1:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "A policy applies to a whole namespace, or to one session, kind, tool or label in it: "
+            "name only one of these.",
+            field=named[1][0],
+        )
+    namespace = query.namespace or own
+    return PolicyScope(namespace, *named[0]) if named else PolicyScope(namespace)
+
+
+def policy_of(body: PolicyBody) -> Policy:
+    """The policy that a body says.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a duration that is none.
+    """
+    given: dict[str, Any] = {
+        name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET
+    }
+    for name in _TIMES:
+        if given.get(name) is not None:
+            given[name] = seconds(given[name], name)
+    if "tombstone_ttl" in given:
+        given["tombstone_ttl"] = _tombstone(body.tombstone_ttl)
+    return Policy(**given)
+
+
+def _tombstone(value: int | str | UnsetType) -> int:
+    """Seconds that a tombstone lasts; 0: there is none. A tombstone cannot last for ever."""
+    if value in {0, "0"} or value is UNSET:
+        return 0
+    found = seconds(value, "tombstone_ttl")
+    if found is None:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time, not for ever.", field="tombstone_ttl"
+        )
+    return found
+
+
+def policy_body(policy: Policy) -> PolicyBody:
+    """A policy as callers see it: durations in seconds."""
+    return PolicyBody(**decisions(policy))  # pyright: ignore[reportArgumentType] - the same fields
+
+
+def policy_scope_view(scope: PolicyScope) -> PolicyScopeView:
+    """A scope as callers see it."""
+    return PolicyScopeView(namespace=scope.namespace, **({} if scope.part is None else {scope.part: scope.value}))
+
+
+def version_view(version: PolicyVersion) -> PolicyVersionView:
+    """A version as callers see it."""
+    policy = None if version.policy is None else policy_body(version.policy)
+    return copy_fields(PolicyVersionView, version, policy=policy)
+
+
+def explained_view(explained: EffectivePolicy) -> ExplainedView:
+    """What holds, as callers see it."""
+    sources = tuple(
+        SourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]
+        for name, source in sorted(explained.sources.items())
+    )
+    return ExplainedView(policy=policy_body(explained.policy), sources=sources)

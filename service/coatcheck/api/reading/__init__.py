@@ -1,0 +1,1 @@
+"""Reading parts of an artifact."""

@@ -1,0 +1,1 @@
+"""Retention: plans, runs, undo, the schedule."""

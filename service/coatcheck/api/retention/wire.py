@@ -1,0 +1,270 @@
+"""Wire types of retention: fields of requests and answers, with their bounds."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, OneNamespace
+from coatcheck.api.views import copy_fields
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policy import MAX_BYTES
+from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionPlan, RetentionRun, Sample
+from coatcheck.usecases.administer_retention import MOST_WAIT, Status
+from coatcheck.usecases.undo_removal import LIMIT, UndoResult
+
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
+Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that plans a job."""
+
+    job: Annotated[
+        Job,
+        Meta(
+            description="`expire`, `evict` (least recently read, down to a limit), `session`, `namespace` and `lost` "
+            "(bytes found missing or damaged) remove artifacts; `sweep` and `purge` what is left of removed ones; "
+            "`storage` and `verify` compare the store with the catalogue and remove nothing."
+        ),
+    ]
+    namespace: OneNamespace | None = None
+    session: Annotated[Name, Meta(description="For `session`.")] | None = None
+    max_bytes: Annotated[Count, Meta(description="For `evict`: bytes of content that may stay.")] | None = None
+    max_artifacts: Annotated[Count, Meta(description="For `evict`: artifacts that may stay.")] | None = None
+
+    def scope(self) -> JobScope:
+        """What the job is about."""
+        return copy_fields(JobScope, self)
+
+
+class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that applies a plan."""
+
+    digest: Digest
+    confirm: Annotated[bool, Meta(description="Confirms that more than 20 % of the live bytes may be removed.")] = False
+    wait: Annotated[
+        float, Meta(ge=0, le=MOST_WAIT, description="Seconds to wait for the run to end before answering.")
+    ] = 5.0
+
+
+class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that brings removed artifacts back: by their IDs, or what a run has removed."""
+
+    namespace: OneNamespace | None = None
+    artifacts: Annotated[tuple[str, ...], Meta(max_length=LIMIT, description="Their IDs.")] = ()
+    run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
+    cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0
+    ttl: (
+        Annotated[int | str, Meta(description=f"How long what has expired shall live, counted from now. {DURATION}")]
+        | None
+    ) = None
+
+
+class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that changes a job of the schedule; what is left out stays."""
+
+    paused: bool | UnsetType = UNSET
+    interval: Annotated[
+        int | None | UnsetType, Meta(description="Seconds between two rounds, 1 to 86,400. Null: as configured.")
+    ] = UNSET
+
+
+class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/admin/retention/runs`."""
+
+    job: Annotated[Name, Meta(description="Only runs of this job.")] | None = None
+    outcome: Annotated[Outcome, Meta(description="Only runs with this outcome.")] | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class JobScopeView(Struct, frozen=True, kw_only=True):
+    """What a job is about."""
+
+    namespace: Annotated[str | None, Meta(description="Null: all of them.")]
+    session: str | None
+    max_bytes: int | None
+    max_artifacts: int | None
+
+
+class PlanView(Struct, frozen=True, kw_only=True):
+    """What a job would do."""
+
+    digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
+    job: Job
+    scope: JobScopeView
+    why: Annotated[str, Meta(description="Why these and no others.")]
+    planned_at: datetime
+    valid_until: datetime
+    artifacts: int
+    bytes: Annotated[int, Meta(description="Bytes of content; stored bytes for what is not an artifact.")]
+    items: Annotated[int, Meta(description="Everything that is not an artifact: dead blobs, records, blobs to check.")]
+    held: Annotated[int, Meta(description="Artifacts that would be in the plan if they were not held.")]
+    live_artifacts: Annotated[
+        int, Meta(description="Live artifacts in the namespaces from which it would remove some.")
+    ]
+    live_bytes: int
+    share: Annotated[float, Meta(description="Share of `live_bytes`; more than 0.2 needs `confirm`.")]
+    needs_confirm: bool
+    oldest_overdue_seconds: float
+    by_kind: tuple[Group, ...]
+    by_tool: Annotated[tuple[Group, ...], Meta(description="An empty name stands for artifacts without a tool name.")]
+    by_session: tuple[Group, ...]
+    by_age: tuple[Group, ...]
+    samples: Annotated[tuple[Sample, ...], Meta(description="The largest, at most 10.")]
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """What a job has done."""
+
+    id: str
+    job: str
+    scope: JobScopeView
+    actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for scheduled rounds.")]
+    key_id: str | None
+    outcome: Outcome
+    started_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    plan: Annotated[str | None, Meta(description="The plan's digest.")]
+    planned: int
+    artifacts: Annotated[int, Meta(description="Removed so far.")]
+    bytes: int
+    items: Annotated[
+        int, Meta(description="Everything that is not an artifact: blobs swept, records removed, findings.")
+    ]
+    busy_seconds: float
+    oldest_overdue_seconds: float
+    detail: str
+
+
+class RunsView(Struct, frozen=True, kw_only=True):
+    """A page of runs, the latest first."""
+
+    items: tuple[RunView, ...]
+    next: str | None
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job of the schedule."""
+
+    name: str
+    paused: bool
+    interval: Annotated[int | None, Meta(description="Seconds. Null: as configured.")]
+    changed_by: str | None
+    changed_at: datetime | None
+    last_at: Annotated[datetime | None, Meta(description="When it ran last, to the minute.")]
+    last_outcome: str | None
+    last_detail: str | None
+
+
+class StatusView(Struct, frozen=True, kw_only=True):
+    """The status of retention."""
+
+    at: datetime
+    expired: Annotated[int, Meta(description="Artifacts that have expired and are not removed yet; up to 100,000.")]
+    oldest_overdue_seconds: float
+    dead_blobs: int
+    dead_bytes: int
+    artifacts: int | None
+    stored_bytes: int | None
+    jobs: tuple[JobView, ...]
+    running: tuple[RunView, ...]
+
+
+class FailureView(Struct, frozen=True, kw_only=True):
+    """An artifact that could not be brought back."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class UndoneView(Struct, frozen=True, kw_only=True):
+    """What an undo did."""
+
+    restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
+    there: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that were not removed.")]
+    failed: tuple[FailureView, ...]
+    next: Annotated[
+        int | None, Meta(description="Where to continue with the run. Null: the run is restored completely.")
+    ]
+
+
+def plan_view(plan: RetentionPlan) -> PlanView:
+    """A plan as callers see it."""
+    return copy_fields(
+        PlanView,
+        plan,
+        scope=copy_fields(JobScopeView, plan.scope),
+        planned_at=plan.moment,
+        valid_until=plan.until,
+        share=round(plan.share, 4),
+        oldest_overdue_seconds=round(plan.oldest_overdue, 3),
+    )
+
+
+def run_view(run: RetentionRun) -> RunView:
+    """A run as callers see it."""
+    return copy_fields(
+        RunView,
+        run,
+        scope=copy_fields(JobScopeView, run.scope),
+        plan=run.plan_digest,
+        oldest_overdue_seconds=run.oldest_overdue,
+    )
+
+
+def runs_view(found: list[RetentionRun], limit: int) -> RunsView:
+    """A page of runs."""
+    last = found[-1] if len(found) == limit else None
+    cursor = None if last is None else _cursor(last.started_at, last.id)
+    return RunsView(items=tuple(map(run_view, found)), next=cursor)
+
+
+def _cursor(moment: datetime, run_id: str) -> str:
+    microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
+    return base64.urlsafe_b64encode(msgspec.json.encode([microseconds, run_id])).decode().rstrip("=")
+
+
+def read_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """Start and ID of the run to go on behind.
+
+    Raises:
+        CoatcheckError: `invalid_cursor`.
+    """
+    if text is None:
+        return None
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        microseconds, run_id = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=tuple[int, str])
+        return _EPOCH + timedelta(microseconds=microseconds), run_id
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, "The cursor does not belong to this list. Start again without one."
+        ) from error
+
+
+def status_view(status: Status) -> StatusView:
+    """The status of retention."""
+    overdue = status.overdue
+    late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
+    return copy_fields(
+        StatusView,
+        overdue,
+        at=status.at,
+        oldest_overdue_seconds=round(max(0.0, late), 3),
+        dead_blobs=overdue.dead,
+        jobs=tuple(copy_fields(JobView, job) for job in status.jobs),
+        running=tuple(map(run_view, status.running)),
+    )
+
+
+def undone_view(undone: UndoResult, following: int | None) -> UndoneView:
+    """What an undo did."""
+    failed = tuple(copy_fields(FailureView, each) for each in undone.failed)
+    return copy_fields(UndoneView, undone, failed=failed, next=following)

@@ -1,0 +1,290 @@
+"""A route, declared once, at the function that serves it.
+
+The decorator names method, path, scope, answers and problems; the function's signature its path parameters, the model
+of its query string (`query`), the model of its body (`body`), and what it returns; its docstring is the summary and
+the description of the OpenAPI document. Everything else is derived: access, routing, and the document.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final, Generic, TypeVar, cast, get_args
+
+import msgspec
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import Method
+from msgspec import Struct
+
+from coatcheck.api.http.access import ADMIN
+from coatcheck.api.http.body import body_too_large, content_length, open_body
+from coatcheck.api.http.json_body import decode
+from coatcheck.api.http.limits import KIB, RequestLimits
+from coatcheck.api.http.memory_budget import MemoryReservation
+from coatcheck.api.http.query import EmptyQuery, read_query
+from coatcheck.api.http.request_parts import caller, require_json
+from coatcheck.api.services import RouteContext, Services
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import Code
+
+T = TypeVar("T")
+JSON: Final = "application/json"
+FORM: Final = "multipart/form-data"
+MERGE_PATCH: Final = "application/merge-patch+json"
+ADMINISTRATION: Final = "Administration"
+SMALL: Final = 64 * KIB
+"""Bytes of a body that holds no payload."""
+
+BODY: Final = (
+    Code.UNSUPPORTED_MEDIA_TYPE,
+    Code.UNSUPPORTED_ENCODING,
+    Code.CORRUPT_ENCODING,
+    Code.DECOMPRESSION_LIMIT,
+    Code.INVALID_DIGEST,
+    Code.DIGEST_MISMATCH,
+    Code.TRUNCATED_BODY,
+    Code.BODY_TOO_LARGE,
+)
+"""What can be wrong with any body."""
+JSON_BODY: Final = (*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT)
+ONE: Final = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
+"""What can be wrong with an artifact's ID."""
+STORING: Final = (
+    Code.PAYLOAD_TOO_LARGE,
+    Code.INVALID_IDEMPOTENCY_KEY,
+    Code.IDEMPOTENCY_KEY_REUSED,
+    Code.INVALID_ARTIFACT_ID,
+    Code.COMPARED_NOT_FOUND,
+    Code.ARTIFACT_GONE,
+    Code.UPLOAD_FENCED,
+    Code.QUOTA_EXCEEDED,
+    Code.NAMESPACE_DELETING,
+)
+"""What can be wrong with storing a payload."""
+_CODED: Final = ("Content-Encoding", "Content-Digest", "Repr-Digest")
+
+
+class RouteCall:
+    """One request to one route: who calls, and the service that serves it."""
+
+    __slots__ = ("context", "request", "scope")
+
+    def __init__(self, request: Request[Any, Any, Any], context: RouteContext) -> None:
+        self.request = request
+        self.context = context
+        self.scope = request.scope
+
+    @property
+    def caller(self) -> Caller:
+        """The caller. Only routes that need a scope have one."""
+        return caller(self.scope)
+
+    @property
+    def services(self) -> Services:
+        """The use cases."""
+        return self.context.services
+
+    @property
+    def limits(self) -> RequestLimits:
+        """Bounds of the HTTP interface."""
+        return self.context.limits
+
+    async def json_bytes(self, limit: int, reservation: MemoryReservation, *others: str) -> bytes:
+        """The bytes of a JSON body of at most `limit` bytes; `others` are further media types that the route takes.
+
+        Raises:
+            CoatcheckError: `unsupported_media_type`, `body_too_large`, and what reading a body raises.
+        """
+        require_json(self.scope, *others)
+        return await self.whole_body(limit, reservation)
+
+    async def whole_body(self, limit: int, reservation: MemoryReservation) -> bytes:
+        """The bytes of a body of at most `limit` bytes.
+
+        Raises:
+            CoatcheckError: `body_too_large`, and what reading a body raises.
+        """
+        length = content_length(self.scope)
+        if length is not None and length > limit:
+            raise body_too_large(limit)
+        return await open_body(self.scope, self.request.receive, self.limits).whole(limit, reservation)
+
+    async def small_json(self, model: type[T]) -> T:
+        """A JSON body of at most 64 KiB as a `model`.
+
+        Raises:
+            CoatcheckError: `invalid_json`, `invalid_request`, and what `json_bytes` raises.
+        """
+        with self.context.budget.reserve() as reservation:
+            value, _ = decode(await self.json_bytes(SMALL, reservation, MERGE_PATCH), model)
+        return value
+
+
+@dataclass(frozen=True)
+class Reply(Generic[T]):
+    """A JSON answer with a status or with header fields that its route does not always have."""
+
+    view: T
+    status: int
+    headers: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How the OpenAPI document describes an answer that is more than its route's JSON."""
+
+    description: str
+    schema: str | None = None
+    """Name of a schema that no type stands for."""
+    media: tuple[str, ...] = ()
+    """Media types of answers that are no JSON: text, or bytes where it is no text type."""
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """One operation: all that routing, access and the OpenAPI document know of it."""
+
+    method: Method
+    path: str
+    """As the OpenAPI document writes it."""
+    routed: str
+    """As Litestar routes it."""
+    scope: str | None
+    """What a key needs; None: no key is asked for."""
+    tag: str
+    operation_id: str
+    summary: str
+    description: str
+    query: type[Struct]
+    headers: tuple[str, ...]
+    """Names of shared header parameters."""
+    body: Mapping[str, type[Struct] | str]
+    """Media types of its body, each with its model or the name of a schema."""
+    schemas: Mapping[str, type[Struct] | dict[str, Any]]
+    """Schemas by names that neither body nor answers are models of, and that they refer to."""
+    model: type[Struct] | None
+    """What its JSON answers are."""
+    answers: Mapping[int, Answer]
+    problems: tuple[Code, ...]
+    raw: bool
+    """Served as ASGI, before Litestar."""
+    function: Callable[..., Awaitable[Any]] = field(repr=False)
+
+    def handler(self) -> HTTPRouteHandler:
+        """The handler that Litestar calls."""
+        function, query = self.function, self.query
+        hints = function.__annotations__
+        reads_query, body = "query" in hints, hints.get("body")
+        parameters = [name for name, hint in hints.items() if hint is str]
+        status = next(iter(self.answers))
+
+        async def handle(request: Request[Any, Any, Any], context: NamedDependency[RouteContext]) -> Response[bytes]:
+            call = RouteCall(request, context)
+            given: dict[str, Any] = {name: str(request.path_params[name]) for name in parameters}
+            parsed = read_query(call.scope, query)
+            if reads_query:
+                given["query"] = parsed
+            if body is not None:
+                given["body"] = await call.small_json(body)
+            return _response(await function(call, **given), status)
+
+        handle.__name__ = function.__name__
+        return HTTPRouteHandler(self.routed, http_method=self.method, status_code=200, opt={"route": self})(handle)
+
+
+def route(
+    operation: str,
+    *,
+    answers: Mapping[int, str | Answer],
+    scope: str | None = ADMIN,
+    tag: str = ADMINISTRATION,
+    problems: tuple[Code, ...] = (),
+    headers: tuple[str, ...] = (),
+    body: Mapping[str, type[Struct] | str] | None = None,
+    schemas: Mapping[str, type[Struct] | dict[str, Any]] | None = None,
+    query: type[Struct] = EmptyQuery,
+    routed: str | None = None,
+    raw: bool = False,
+) -> Callable[[Callable[..., Awaitable[Any]]], Route]:
+    """Declare the route that a function serves.
+
+    Args:
+        operation: method and path, as the OpenAPI document writes it: `GET /v1/artifacts/{artifact_id}`.
+        answers: statuses with what they mean. The first one is that of a function that returns a bare value.
+        scope: what a key needs; None: no key is asked for. Administrators only, unless said otherwise.
+        tag: where the OpenAPI document lists it.
+        problems: codes of errors besides those that every route has.
+        headers: names of header parameters besides those that every body has.
+        body: media types with models, of a body that the function reads by itself.
+        schemas: schemas that the body or the answers refer to.
+        query: model of a query string that the function reads by itself.
+        routed: the path that Litestar routes, where it is another.
+        raw: the function speaks ASGI, and is called before Litestar.
+    """
+    method, path = operation.split(" ")
+
+    def declare(function: Callable[..., Awaitable[Any]]) -> Route:
+        hints = function.__annotations__
+        summary, _, description = (function.__doc__ or "").partition("\n")
+        taken = body if body is not None else ({JSON: hints["body"]} if "body" in hints else {})
+        return Route(
+            method=cast("Method", method),
+            path=path,
+            routed=routed or path.replace("}", ":str}"),
+            scope=scope,
+            tag=tag,
+            operation_id=_camel(function.__name__),
+            summary=summary.removesuffix("."),
+            description=_paragraphs(description),
+            query=hints.get("query", query),
+            headers=(*headers, *(_CODED if taken else ())),
+            body=taken,
+            schemas=schemas or {},
+            model=_model(hints.get("return")),
+            answers={status: Answer(text) if isinstance(text, str) else text for status, text in answers.items()},
+            problems=problems,
+            raw=raw,
+            function=function,
+        )
+
+    return declare
+
+
+def routes_of(*modules: ModuleType) -> list[Route]:
+    """The routes that modules declare."""
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Route)]
+
+
+def _response(result: object, status: int) -> Response[bytes]:
+    if isinstance(result, Response):
+        return cast("Response[bytes]", result)
+    if result is None:
+        return Response(content=b"", status_code=status)
+    if isinstance(result, Reply):
+        reply = cast("Reply[Any]", result)
+        return json_response(reply.view, reply.status, reply.headers)
+    return json_response(result, status)
+
+
+def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
+    """A JSON response."""
+    return Response(content=msgspec.json.encode(value), status_code=status, media_type=JSON, headers=headers)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _paragraphs(text: str) -> str:
+    """A docstring's text without its line breaks."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
+
+
+def _model(returned: Any) -> type[Struct] | None:  # noqa: ANN401 - an annotation
+    """The Struct that a function returns, perhaps in a reply or beside other responses."""
+    if isinstance(returned, type) and issubclass(returned, Struct):
+        return returned
+    return next((model for each in get_args(returned) if (model := _model(each))), None)

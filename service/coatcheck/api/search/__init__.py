@@ -1,0 +1,1 @@
+"""Web searches within a budget, and citations."""

@@ -1,0 +1,166 @@
+"""Web searches within a budget: take a response, return what to read of it; and checkquotations."""
+
+from typing import Final
+
+from coatcheck.api.checks import checked_labels, plain_fields
+from coatcheck.api.durations import given_seconds
+from coatcheck.api.http.access import INGEST, READ
+from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
+from coatcheck.api.http.limits import MIB
+from coatcheck.api.http.problems import members
+from coatcheck.api.http.request_parts import idempotency_key, require_json
+from coatcheck.api.route import BODY, JSON, JSON_BODY, STORING, Answer, Reply, RouteCall, route
+from coatcheck.api.search.wire import QuotationBody, QuotationView, SearchResultsBody, VerifiedView, VerifyBody
+from coatcheck.api.views import copy_fields
+from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.search import Limits
+from coatcheck.core.window import Extent
+from coatcheck.usecases.search_results import SearchResultsAnswer, SearchResultsRequest
+from coatcheck.usecases.verify_citations import Checked, Quotation
+
+_QUOTATIONS: Final = 4 * MIB
+"""Bytes of a body with quotations: a hundred of the longest, escaped."""
+
+
+@route(
+    "POST /v1/search-results",
+    scope=INGEST,
+    tag="Searching",
+    headers=("Idempotency-Key",),
+    body={JSON: SearchResultsBody},
+    answers={
+        201: Answer("Stored.", headers=("Location",)),
+        200: Answer("This response was stored already.", headers=("Location",)),
+        202: Answer(
+            "Storage did not accept it: `stored` is false, and the text cites only sections.", headers=("Location",)
+        ),
+    },
+    problems=(*BODY, *STORING, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
+)
+async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
+    """Budget a web search.
+
+    Takes the response of any search provider as it came, stores it as one artifact with a section for each result
+    (`r1`, `r2`, …), and returns what a model should read this turn (`text`), within hard limits: the passages of the
+    best results that answer the query, and the other results by title and address. Duplicates are folded, including
+    what the session already has; everything dropped, folded or cut is counted.
+
+    `summary` is what to keep for later turns: verbatim sentences, each with its citation and exact range, and the
+    sources. Ranges refer to the artifact's text view: read further with `view=text` and `section=r2`. The same
+    response, query, limits and earlier session give the same answer, byte for byte.
+
+    A response that is not understood is stored as it came, with the warning `no_results`. Other warnings:
+    `search_response` (what the provider reports as failed, and what could not be read), `session_partly_seen` (not
+    all earlier sources were examined), `stored_as_other` (the same payload is declared as something else, so its
+    sections cannot be read), `said_before` (it was stored before, and something declared now was not applied).
+    """
+    require_json(call.scope)
+    key = idempotency_key(call.scope)
+    with call.context.budget.reserve() as reservation:
+        data = await call.whole_body(call.limits.json_body, reservation)
+        body, mended = await decode_aside(data, SearchResultsBody)
+        payload, is_json, text_mended = await _payload(bytes(body.response))
+        request = _request(body, key, is_json=is_json, mended=mended or text_mended)
+        result = await call.services.search_results(call.caller, payload, request)
+    status = 202 if not result.answer.stored else 201 if result.created else 200
+    return Reply(result.answer, status, {"location": f"/v1/artifacts/{result.answer.id}"})
+
+
+@route(
+    "POST /v1/citations/verify",
+    scope=READ,
+    tag="Searching",
+    body={JSON: VerifyBody},
+    schemas={"Quotation": QuotationBody, "QuotationView": QuotationView},
+    answers={200: "One result for each quotation."},
+    problems=JSON_BODY,
+)
+async def verify_citations(call: RouteCall) -> VerifiedView:
+    """Check quotations.
+
+    Checks whether each quotation appears in the text view of what it cites, where exactly, and what differs. `exact`:
+    literally; `normalised`: except for whitespace, quotation marks, dashes and an ellipsis; `fuzzy`: most of its
+    words in order, with the differences; `absent`. `moved` says that it appears outside the cited section or range.
+    Each quotation is checked on its own: one whose artifact is gone has a `problem`.
+    """
+    with call.context.budget.reserve() as reservation:
+        data = await call.json_bytes(_QUOTATIONS, reservation)
+        body, mended = await decode_aside(data, VerifyBody)
+        items = as_sent(data, body.quotes) if mended else [bytes(item) for item in body.quotes]
+        read = [await _quotation(item, body.citation) for item in items]
+        good = [each for each in read if isinstance(each, Quotation)]
+        checked = iter(await call.services.verify_citations(call.caller, good))
+    results = [next(checked) if isinstance(each, Quotation) else each for each in read]
+    return VerifiedView(tuple(map(_view, results)))
+
+
+async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
+    """The response exactly as it came, whether it is JSON, and whether it was mended.
+
+    A string stands for the text that it holds.
+    """
+    if data[:1] != b'"':
+        return data, True, False
+    text, mended = await decode_aside(data, str)
+    return text.encode(), False, mended
+
+
+def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
+    declared = copy_fields(
+        DeclaredMetadata,
+        media_type=JSON if is_json else None,
+        labels=checked_labels(body.labels),
+        **plain_fields(body, "tool_name", "tool_call_id", "session", "url"),
+    )
+    return copy_fields(
+        SearchResultsRequest,
+        body,
+        said=declared,
+        query=body.query or "",
+        limits=copy_fields(Limits, body),
+        form=body.format,
+        ttl=given_seconds(body.ttl, "ttl"),
+        idle_ttl=given_seconds(body.idle_ttl, "idle_ttl"),
+        pinned=body.pin,
+        key=key,
+        notices=(MENDED,) if mended else (),
+    )
+
+
+async def _quotation(item: bytes, citation: str | None) -> Quotation | CoatcheckError:
+    """One item of the list, or what is wrong with it."""
+    try:
+        body, _ = await decode_aside(item, QuotationBody)
+    except CoatcheckError as error:
+        return error
+    cited = body.citation or citation
+    if cited is None:
+        return CoatcheckError(
+            Code.INVALID_REQUEST, "Name what is cited: an artifact ID, or a section such as art_…#r1.", field="citation"
+        )
+    try:
+        return Quotation(
+            quote=body.quote,
+            citation=cited,
+            bytes=_extent(body.range.bytes if body.range else None),
+            chars=_extent(body.range.chars if body.range else None),
+        )
+    except CoatcheckError as error:
+        return error
+
+
+def _extent(extent: Extent | None) -> Extent | None:
+    if extent is not None and not 0 <= extent.start <= extent.end:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "A range needs a start of at least 0 and an end that is not before the start.",
+            field="range",
+        )
+    return extent
+
+
+def _view(result: Checked | CoatcheckError) -> QuotationView:
+    if isinstance(result, CoatcheckError):
+        return QuotationView(problem=members(result, None))
+    return QuotationView(checked=result)

@@ -1,0 +1,144 @@
+"""Wire types of web searches: a response with its limits, quotations to check, and theanswers."""
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from coatcheck.api.parameters import CallId, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
+from coatcheck.core.ids import SECTION_LENGTH
+from coatcheck.core.search import limits
+from coatcheck.core.search.verify import QUOTE_CHARS
+from coatcheck.core.window import Extent, LineExtent
+from coatcheck.usecases.verify_citations import MOST, Checked
+
+_SHOWN: Final = limits.Limits()
+_SEARCH_EXAMPLE: Final = {
+    "response": {
+        "results": [
+            {"title": "Tides", "url": "https://example.org/tides", "content": "The Moon draws the sea twice a day."}
+        ]
+    },
+    "query": "how do tides form",
+    "session": "run-42",
+}
+
+
+class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of `POST /v1/search-results`."""
+
+    EXAMPLES: ClassVar = [_SEARCH_EXAMPLE]
+
+    response: Annotated[
+        Raw,
+        Meta(
+            description="The provider's response body as it came: JSON, or a string with its text. Stored byte "
+            "for byte; a string is stored as the text it contains."
+        ),
+    ]
+    query: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=4000,
+                description="What was searched for; it decides passages and their order. Default: the query that the "
+                "provider repeats.",
+                examples=["how do tides form"],
+            ),
+        ]
+        | None
+    ) = None
+    session: Session | None = None
+    tool_name: ToolName | None = None
+    tool_call_id: CallId | None = None
+    url: Url | None = None
+    labels: Labels = ()
+    max_results: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.MOST_RESULTS,
+            description="Results whose text is shown; the others are listed by title and address.",
+        ),
+    ] = _SHOWN.max_results
+    max_tokens_per_result: Annotated[
+        int,
+        Meta(
+            ge=limits.LEAST_PER_RESULT,
+            le=limits.MOST_PER_RESULT,
+            description="Most tokens of one result, including the line above it.",
+        ),
+    ] = _SHOWN.max_tokens_per_result
+    max_total_tokens: Annotated[
+        int, Meta(ge=limits.LEAST_IN_ALL, le=limits.MOST_IN_ALL, description="Most tokens of `text`.")
+    ] = _SHOWN.max_total_tokens
+    format: Annotated[
+        Literal["text", "anthropic", "openai"],
+        Meta(
+            description="The form of `content`: `anthropic` gives `search_result` blocks that can be cited, the "
+            "others give text."
+        ),
+    ] = "text"
+    across_session: Annotated[
+        bool, Meta(description="Whether to hide what the session already has from earlier searches.")
+    ] = True
+    ttl: Ttl | UnsetType = UNSET
+    idle_ttl: IdleTtl | UnsetType = UNSET
+    pin: Pin = False
+
+
+_Citation = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=SECTION_LENGTH + 64,
+        description="What is cited: a section, or an artifact's ID.",
+        examples=["art_482913077564201876#r1"],
+    ),
+]
+
+
+class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A part of a text view, as answers give it. Bytes are used, otherwise characters; other members are ignored."""
+
+    bytes: Extent | None = None
+    chars: Extent | None = None
+    lines: LineExtent | None = None
+    tokens: Extent | None = None
+
+
+class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """One quotation of `POST /v1/citations/verify`."""
+
+    quote: Annotated[str, Meta(min_length=1, max_length=QUOTE_CHARS, description="The words as quoted.")]
+    citation: _Citation | None = None
+    range: RangeAsk | None = None
+
+
+class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
+
+    EXAMPLES: ClassVar = [
+        {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": "art_482913077564201876#r1"}]}
+    ]
+    WRITTEN: ClassVar = {"quotes": {"items": {"$ref": "#/components/schemas/Quotation"}}}
+
+    quotes: Annotated[list[Raw], Meta(min_length=1, max_length=MOST)]
+    citation: Annotated[_Citation | None, Meta(description="What a quotation cites if it does not say so itself.")] = (
+        None
+    )
+
+
+class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to one quotation: what was found, or a problem."""
+
+    WRITTEN: ClassVar = {"problem": {"$ref": "#/components/schemas/Problem"}}
+
+    checked: Checked | UnsetType = UNSET
+    problem: dict[str, Any] | UnsetType = UNSET
+
+
+class VerifiedView(Struct, frozen=True):
+    """What became of quotations, in the order given."""
+
+    results: tuple[QuotationView, ...]

@@ -1,0 +1,1 @@
+"""The tools for models: their declarations, their calls, and MCP."""

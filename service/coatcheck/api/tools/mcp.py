@@ -1,0 +1,154 @@
+"""MCP at /mcp: streamable HTTP through the official SDK, stateless, with JSON answers.
+
+The server itself comes from the tools; here it gets its transport. Hosts and origins are checked by the gate, as for
+every route, so the SDK's own check is off: two lists of allowed hosts would drift apart. Only POST: without sessions
+there is no stream to open and none to end. What fails before the SDK sees it is answered as a JSON-RPC error.
+
+The SDK is imported, in a thread, when the first client comes: it takes a second of computing, which a start without
+MCP clients should not cost.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from litestar.types import HTTPReceiveMessage, HTTPScope, Method, Receive, Send, WebSocketReceiveMessage
+
+from coatcheck.api.http.access import READ
+from coatcheck.api.http.body import body_too_large, content_length
+from coatcheck.api.http.limits import MIB
+from coatcheck.api.http.problems import Problem, members
+from coatcheck.api.http.request_parts import caller, require_json
+from coatcheck.api.services import Tools
+from coatcheck.core.errors import CoatcheckError, Code
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+PATH: Final = "/mcp"
+SCOPE: Final = READ
+"""What a key needs."""
+METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
+_BODY: Final = MIB
+"""Bytes of a request: a call of a tool, in which there is no payload."""
+_LEAD: Final = 4 * 1024
+"""Bytes of white space before a message in which a batch is looked for."""
+_INVALID_REQUEST: Final = -32600
+_INTERNAL_ERROR: Final = -32603
+_SERVER_ERRORS: Final = 500
+
+
+class Mount:
+    """The MCP endpoint of one application, from its start to its end."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._open = False
+        self._stop = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[StreamableHTTPSessionManager] | None = None
+
+    async def open(self) -> None:
+        """The application starts."""
+        self._open = True
+        self._stop = asyncio.Event()
+
+    async def close(self) -> None:
+        """The application ends."""
+        self._open = False
+        self._stop.set()
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            await keeper
+
+    @staticmethod
+    def check(scope: HTTPScope) -> None:
+        """Refuse what is no message, whoever sends it.
+
+        Raises:
+            CoatcheckError: `method_not_allowed`.
+        """
+        if scope["method"] != "POST":
+            raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions: POST every message.")
+
+    async def serve(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Answer one request.
+
+        Raises:
+            CoatcheckError: `unsupported_media_type`, `body_too_large`; `invalid_request` for a batch; `overloaded`
+                while the application starts or ends.
+        """
+        if not self._open:
+            raise CoatcheckError(Code.OVERLOADED, "The service is starting or stopping. Retry the same call.")
+        require_json(scope)
+        length = content_length(scope)
+        if length is not None and length > _BODY:
+            raise body_too_large(_BODY)
+        receive = await _no_batch(receive)
+        manager = await self._manager()
+        await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType] - the same ASGI
+
+    async def _manager(self) -> "StreamableHTTPSessionManager":
+        if self._keeper is None or (self._keeper.done() and not self._stop.is_set()):
+            self._ready = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.create_task(self._keep(self._ready))
+        assert self._ready is not None  # noqa: S101 - made with the keeper
+        return await asyncio.shield(self._ready)
+
+    async def _keep(self, ready: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
+        """Run the SDK's manager until the application ends: what it starts must be ended by the task that did."""
+        try:
+            manager = await asyncio.to_thread(_build, self._tools)
+            async with manager.run():
+                ready.set_result(manager)
+                await self._stop.wait()
+        except Exception as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+
+async def _no_batch(receive: Receive) -> Receive:
+    """The same body, whose beginning was looked at: what the SDK says of a batch tells a client nothing.
+
+    Raises:
+        CoatcheckError: `invalid_request` for a batch.
+    """
+    seen: list[HTTPReceiveMessage | WebSocketReceiveMessage] = []
+    start, more = b"", True
+    while more and not start.strip() and len(start) < _LEAD:
+        message = await receive()
+        seen.append(message)
+        more = message["type"] == "http.request" and message["more_body"]
+        start += message["body"] if message["type"] == "http.request" else b""
+    if start.lstrip().startswith(b"["):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "Batches are not accepted: POST each message by itself, as one JSON-RPC object."
+        )
+
+    async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        return seen.pop(0) if seen else await receive()
+
+    return again
+
+
+def _build(tools: Tools) -> "StreamableHTTPSessionManager":
+    """A manager over a new server; neither can be run twice."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 - see above
+    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - see above
+
+    return StreamableHTTPSessionManager(
+        tools.mcp(caller),
+        json_response=True,
+        stateless=True,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=_BODY,
+    )
+
+
+def json_rpc(error: CoatcheckError, problem: Problem, request_id: str) -> Problem:
+    """A problem as an MCP client expects it: the same status and fields, the body a JSON-RPC error without an ID."""
+    code = _INTERNAL_ERROR if problem.status >= _SERVER_ERRORS else _INVALID_REQUEST
+    body: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
+    headers = [(name, "application/json" if name == "content-type" else value) for name, value in problem.headers]
+    return Problem(problem.status, headers, msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": body}))
