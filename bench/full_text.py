@@ -19,9 +19,9 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.catalog import ArtifactFilter
+from coatcheck.storing.content import OpenContent
+from coatcheck.upkeep.index import Index
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.index import Index
 from contract.sample_changes import Everything, store
 from support.seals import seal_key
 

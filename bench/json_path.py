@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 import psutil
 
-from coatcheck.usecases.json_path import JsonAnswer
+from coatcheck.usecases.read_json import JsonAnswer
 from jsonpath.json_harness import JsonHarness, plainly
 
 RECORDS = 250_000

@@ -33,7 +33,7 @@ from coatcheck.api.content.send import send_response
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.usecases.content import OpenContent
+from coatcheck.storing.content import OpenContent
 
 CREATED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 DATE, BEFORE, AFTER = "Sat, 14 Mar 2026 15:09:26 GMT", "Sat, 14 Mar 2026 15:09:25 GMT", "Sat, 14 Mar 2026 15:09:27 GMT"

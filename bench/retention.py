@@ -27,9 +27,9 @@ from coatcheck.core.audit import By
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, JobScope, Outcome
 from coatcheck.jobs.schedule import rounds
-from coatcheck.usecases.maintenance import LeaderLease, Maintenance
+from coatcheck.storing.reads import ReadLog
+from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.run_retention import RunRetention
 from contract.sample_changes import store
 from support.postgres import running_postgres

@@ -43,37 +43,37 @@ from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, FoundArtifact,
 from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult, MarkBlobCorrupt
 from coatcheck.ports.session_accounts import AddSessionUsage
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
+from coatcheck.reading.sources import Sources
+from coatcheck.reading.view import OpenView
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.runtime.noop_telemetry import UNMETERED
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.policies import Policies
+from coatcheck.storing.reads import ReadLog
 from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
+from coatcheck.usecases.administer_holds import Holds
+from coatcheck.usecases.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.content import OpenContent
+from coatcheck.usecases.budget_search import SearchResults, SearchResultsDeps
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.empty_namespace import EmptyNamespace
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import Find
+from coatcheck.usecases.find_passages import FindPassages
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.json_path import ReadJson
-from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.noop_telemetry import UNMETERED
 from coatcheck.usecases.outline import Outline
-from coatcheck.usecases.passages import FindPassages
-from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
-from coatcheck.usecases.reads import ReadLog
+from coatcheck.usecases.read_json import ReadJson
 from coatcheck.usecases.search import Search
-from coatcheck.usecases.search_results import SearchResults, SearchResultsDeps
-from coatcheck.usecases.sources import Sources
-from coatcheck.usecases.usage import ShowUsage
+from coatcheck.usecases.show_usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
-from coatcheck.usecases.view import OpenView
 from support.memory_decisions import MemoryDecisions
 from support.memory_keys import MemoryKeys
 from support.outlines import SmallExtractor

@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Any, cast
 
 from coatcheck.ports.clock import Clock
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.job_schedule import JobSchedule
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval

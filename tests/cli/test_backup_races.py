@@ -19,7 +19,7 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload
-from coatcheck.usecases.maintenance import MaintenanceRound
+from coatcheck.upkeep.maintenance import MaintenanceRound
 from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, START, ServiceHarness, harness_in, noise
 
 

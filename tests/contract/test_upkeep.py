@@ -6,7 +6,7 @@ from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResu
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, PurgeRecords, ReapUploads, TakeLease
 from coatcheck.ports.uploads import BeginUpload
-from coatcheck.usecases.seal_key import SealKey
+from coatcheck.upkeep.seal_key import SealKey
 from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store
 
 SECOND = timedelta(seconds=1)

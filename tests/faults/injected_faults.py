@@ -41,8 +41,8 @@ from coatcheck.adapters.sql.tables import blobs
 from coatcheck.adapters.sql.types import RowNumber
 from coatcheck.core import seekable
 from coatcheck.core.compression import zstd
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.upload_session import UploadSession
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.upload_session import UploadSession
 from faults.injected_faults_scale import SCALE, named
 
 

@@ -24,8 +24,8 @@ from coatcheck.adapters.sql.changes import tombstone
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
 from coatcheck.bootstrap import service
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.maintenance import LeaderLease, Maintenance
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
 
 
 def _always(*_: object) -> bool:

@@ -10,9 +10,9 @@ from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.artifact import Caller, DeclaredMetadata, Kind
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, PatchArtifact, StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
+from coatcheck.storing.content import OpenContent
+from coatcheck.upkeep.index import Index
 from coatcheck.usecases.browse import Browse, Listing
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.index import Index
 from contract.sample_changes import DAY, START, Everything, number_of, store
 from support.seals import seal_key
 

@@ -9,9 +9,9 @@ from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact
 from coatcheck.ports.uploads import BeginUpload
+from coatcheck.storing.content import OpenContent
+from coatcheck.upkeep.index import Index
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.index import Index
 from contract.sample_changes import DAY, START, store
 from fulltext.index_harness import IndexHarness
 from support.seals import seal_key

@@ -13,8 +13,8 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.inert import inert
-from coatcheck.usecases.json_path import ReadJson
 from coatcheck.usecases.outline import Outline, OutlineAnswer
+from coatcheck.usecases.read_json import ReadJson
 from reading.reading_harness import CALLER, ReadingHarness
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.text.inert import inert
-from coatcheck.usecases.passages import FindPassages, PassagesAnswer
+from coatcheck.usecases.find_passages import FindPassages, PassagesAnswer
 from reading.reading_harness import ReadingHarness
 
 CALLER = Caller()

@@ -11,9 +11,9 @@ from coatcheck.core.clip import ClipBudget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.passages import DocumentPart, PassageScanner, Ranking, RatedUnit, TermWeights, compose, terms_of
 from coatcheck.core.window import Extent, Position
-from coatcheck.usecases.content import BLOCK_BYTES
-from coatcheck.usecases.passages import FindPassages
-from coatcheck.usecases.view import OpenView
+from coatcheck.reading.view import OpenView
+from coatcheck.storing.content import BLOCK_BYTES
+from coatcheck.usecases.find_passages import FindPassages
 from passages.passage_requests import CALLER, ask, asking, check, filler
 from reading.reading_harness import ReadingHarness, Recording
 

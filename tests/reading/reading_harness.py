@@ -17,17 +17,17 @@ from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports.artifacts import FoundView, StoredView, StoreView
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.content import Content, OpenContent
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import Find
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.passages import FindPassages, PassagesAnswer
+from coatcheck.reading.view import OpenView
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.storing.content import Content, OpenContent
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.reads import ReadLog
+from coatcheck.usecases.find_passages import FindPassages, PassagesAnswer
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
-from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.search import PatternSearchRequest, Search, SearchAnswer
-from coatcheck.usecases.view import OpenView
 from support.outlines import SmallExtractor
 
 CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)

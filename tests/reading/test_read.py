@@ -5,8 +5,8 @@ import pytest
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.window import Extent, LineExtent, Unit
+from coatcheck.reading.view import OpenView
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
-from coatcheck.usecases.view import OpenView
 from reading.reading_harness import CALLER, ReadingHarness, Recording
 
 R = random.Random(20261121)

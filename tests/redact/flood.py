@@ -28,12 +28,12 @@ from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
+from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
-from coatcheck.usecases.ingest_request import IngestRequest
+from coatcheck.usecases.budget_search import SearchResultsRequest as ResultsAsk
 from coatcheck.usecases.read import ReadRequest
 from coatcheck.usecases.search import PatternSearchRequest
-from coatcheck.usecases.search_results import SearchResultsRequest as ResultsAsk
 from coatcheck.usecases.verify_citations import Quotation
 from redact import documents, planted_secrets
 

@@ -16,9 +16,9 @@ from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
+from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
-from coatcheck.usecases.ingest_request import IngestRequest
 from coatcheck.usecases.read import ReadRequest
 from coatcheck.usecases.search import PatternSearchRequest
 from redact import flood

@@ -16,17 +16,17 @@ from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, JobScope, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest
+from coatcheck.storing.reads import ReadLog
+from coatcheck.upkeep.job_schedule import JobSchedule
+from coatcheck.upkeep.maintenance import Maintenance
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.ingest_request import IngestRequest
-from coatcheck.usecases.job_schedule import JobSchedule
-from coatcheck.usecases.maintenance import Maintenance
 from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.reads import ReadLog
 from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from contract.conftest import CATALOGS

@@ -18,7 +18,7 @@ from coatcheck.core.artifact import Blob
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.seekable import FrameEncoder
-from coatcheck.usecases.content import OpenContent
+from coatcheck.storing.content import OpenContent
 from support.http_proxy import (
     Answer,
     CorruptRequest,

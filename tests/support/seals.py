@@ -4,7 +4,7 @@ from typing import cast
 
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.maintenance import TakeLease, Upkeep
-from coatcheck.usecases.seal_key import SealKey
+from coatcheck.upkeep.seal_key import SealKey
 
 
 class _Leases:

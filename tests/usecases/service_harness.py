@@ -23,20 +23,20 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.uploads import AbandonUpload
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck.storing.reads import ReadLog
+from coatcheck.upkeep.maintenance import Maintenance
+from coatcheck.upkeep.seal_key import SealKey
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.content import OpenContent
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.ingest_request import IngestRequest, Receipt
-from coatcheck.usecases.maintenance import Maintenance
-from coatcheck.usecases.reads import ReadLog
-from coatcheck.usecases.seal_key import SealKey
 from coatcheck.usecases.verify_store import VerifyStore
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,8 +9,8 @@ import pytest
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.keys import RevokeKey
+from coatcheck.usecases.administer_keys import AdministerKeys
 from coatcheck.usecases.authenticate import GRACE, LOOK_AGAIN, Authenticate
-from coatcheck.usecases.keys import AdministerKeys
 from support.memory_keys import MemoryKeys
 from usecases.service_harness import INSTANT, HandClock, code_of
 

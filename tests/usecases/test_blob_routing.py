@@ -12,9 +12,9 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Placement
 from coatcheck.core.errors import Code
 from coatcheck.ports.blobs import BlobStore
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.maintenance import Maintenance, MaintenanceRound
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.content import OpenContent
+from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
 from coatcheck.usecases.verify_store import VerifyStore
 from usecases.service_harness import CALLER, GRACE, INSTANT, TOMBSTONE_LIFE, ServiceHarness, code_of, noise
 
@@ -88,7 +88,7 @@ async def test_what_lies_elsewhere_keeps_its_row_and_its_bytes_when_it_is_swept_
     round_ = tidy(harness, bucket)
     assert [await round_() for _ in range(3)] == [MaintenanceRound()] * 3
     assert (harness.count("blobs"), len(harness.stored_files())) == (1, 1)
-    (said,) = [r for r in caplog.records if r.name == "coatcheck.usecases.maintenance"]
+    (said,) = [r for r in caplog.records if r.name == "coatcheck.upkeep.maintenance"]
     assert said.levelno == logging.WARNING
     assert "COATCHECK_DATA" in said.getMessage()
     assert await tidy(harness, SwitchedBlobStore(bucket, harness.blobs))() == MaintenanceRound(removed=1)

@@ -8,9 +8,9 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, EarlierRun, PayloadSample
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.compare import earlier_run
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_request import IngestRequest, Receipt
+from coatcheck.storing.compare import earlier_run
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from usecases.service_harness import CALLER, GRACE, TOMBSTONE_LIFE, ServiceHarness, lines, noise
 
 RUN = {"session": "s", "tool_name": "bash", "command": "make"}

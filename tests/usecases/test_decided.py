@@ -12,15 +12,15 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import Policy, PolicyScope
 from coatcheck.core.quota import Usage
 from coatcheck.ports.decisions import Decisions
+from coatcheck.storing.evict import Evict
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_request import Receipt
+from coatcheck.storing.policies import Policies
+from coatcheck.storing.reads import NoteReads
+from coatcheck.usecases.administer_holds import Holds
 from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
-from coatcheck.usecases.evict import Evict
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.find import Find
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.holds import Holds
-from coatcheck.usecases.ingest_request import Receipt
-from coatcheck.usecases.policies import Policies
-from coatcheck.usecases.reads import NoteReads
 from usecases.service_harness import (
     CALLER,
     START,

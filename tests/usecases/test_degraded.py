@@ -13,14 +13,14 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog, FoundArtifact
+from coatcheck.runtime.circuit_breaker import PATIENCE, CircuitBreaker
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_request import Receipt
 from coatcheck.usecases.check_readiness import CheckReadiness
-from coatcheck.usecases.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import Find
 from coatcheck.usecases.flush_fallback import FlushFallback
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest_request import Receipt
 from usecases.service_harness import (
     CALLER,
     GRACE,

@@ -5,8 +5,8 @@ from typing import Any, cast
 from coatcheck.core import ids
 from coatcheck.ports.artifacts import FoundView, StoreArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.flush_fallback import FlushFallback
 from contract.sample_changes import number_of, store, view
 from usecases.service_harness import CALLER, ServiceHarness

@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from coatcheck.core.context import PlannedPayload
-from coatcheck.usecases.find import Find
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_request import Receipt
 from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps, PayloadCard, PayloadRetention
-from coatcheck.usecases.ingest_request import Receipt
 from usecases.service_harness import CALLER, ServiceHarness
 
 KIB = 1024

@@ -8,7 +8,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import Catalog
-from coatcheck.usecases.hook import HookRequest, answer_hook
+from coatcheck.usecases.answer_hook import HookRequest, answer_hook
 from usecases.service_harness import CALLER, ServiceHarness
 
 EVENT = {

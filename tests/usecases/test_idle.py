@@ -13,9 +13,9 @@ from coatcheck.core.expiry import MIN_IDLE_TTL
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.maintenance import ExpireArtifacts
-from coatcheck.usecases.find import Find
-from coatcheck.usecases.maintenance import MaintenanceRound
-from coatcheck.usecases.reads import NoteReads
+from coatcheck.storing.find import Find
+from coatcheck.storing.reads import NoteReads
+from coatcheck.upkeep.maintenance import MaintenanceRound
 from usecases.service_harness import CALLER, INSTANT, START, TOMBSTONE_LIFE, ServiceHarness, code_of, refusal
 
 IDLE = timedelta(seconds=MIN_IDLE_TTL)

@@ -13,7 +13,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
 from coatcheck.core.payload_encoder import PayloadEncoder
-from coatcheck.usecases.ingestion import KEY_LIFE
+from coatcheck.storing.ingestion import KEY_LIFE
 from usecases.service_harness import (
     CALLER,
     INSTANT,

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from coatcheck.usecases.maintenance import OTHERS, LeaderLease, Maintenance, MaintenanceRound
+from coatcheck.upkeep.maintenance import OTHERS, LeaderLease, Maintenance, MaintenanceRound
 from usecases.service_harness import GRACE, INSTANT, TOMBSTONE_LIFE, ServiceHarness
 
 

@@ -12,9 +12,9 @@ from coatcheck.core.artifact import SAMPLE_BYTES, Caller
 from coatcheck.core.errors import Code
 from coatcheck.core.position_seal import unseal
 from coatcheck.ports.catalog import ArtifactFilter
-from coatcheck.usecases.find import STEP
-from coatcheck.usecases.reads import ReadLog
-from coatcheck.usecases.seal_key import SealKey
+from coatcheck.storing.find import STEP
+from coatcheck.storing.reads import ReadLog
+from coatcheck.upkeep.seal_key import SealKey
 from usecases.service_harness import (
     CALLER,
     GRACE,

@@ -8,9 +8,9 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.fallback_buffer import FallbackBuffer
 from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, code_of, noise
 
 PAYLOAD = noise(300_000)
@@ -45,7 +45,7 @@ async def test_posting_again_what_was_lost_is_never_answered_on_the_lost_file(
     assert again.created is (how in {"same key", "another call"})
     for receipt in (first, sharing, again):
         assert await read(harness, receipt.id) == PAYLOAD
-    assert [r.levelno for r in caplog.records if r.name == "coatcheck.usecases.blob_health"] == [logging.ERROR]
+    assert [r.levelno for r in caplog.records if r.name == "coatcheck.storing.blob_health"] == [logging.ERROR]
     harness.clock.forward(GRACE + INSTANT)
     assert (await harness.tidy()()).removed == 2, "the lost one, and what the sharing post did not need"
     assert harness.count("blobs") == 1
@@ -72,7 +72,7 @@ async def test_damage_that_a_reader_met_is_healed_for_all_by_the_next_post(
     path.write_bytes(flipped)
     for receipt in receipts:
         assert await code_of(read(harness, receipt.id)) is Code.INTEGRITY
-    said = [r for r in caplog.records if r.name == "coatcheck.usecases.blob_health"]
+    said = [r for r in caplog.records if r.name == "coatcheck.storing.blob_health"]
     assert [r.levelno for r in said] == [logging.ERROR], "once"
     assert harness.count("blobs", "condemned_at IS NOT NULL") == 1
     again = await harness.put(PAYLOAD, said={"tool_call_id": "1"})

@@ -10,9 +10,9 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload
-from coatcheck.usecases import maintenance
-from coatcheck.usecases.ingestion import KEY_LIFE
-from coatcheck.usecases.maintenance import BATCH, MaintenanceRound
+from coatcheck.storing.ingestion import KEY_LIFE
+from coatcheck.upkeep import maintenance
+from coatcheck.upkeep.maintenance import BATCH, MaintenanceRound
 from usecases.service_harness import (
     CALLER,
     GRACE,
@@ -134,7 +134,7 @@ async def test_many_that_are_stuck_starve_no_other_and_are_said_once(
     harness.files.keeps = lambda path: path in stuck
     round_ = harness.tidy()
     assert [await round_() for _ in range(3)] == [MaintenanceRound(removed=1), NOTHING, NOTHING]
-    assert len([r for r in caplog.records if r.name == "coatcheck.usecases.maintenance"]) == 1
+    assert len([r for r in caplog.records if r.name == "coatcheck.upkeep.maintenance"]) == 1
     harness.files.keeps = lambda _: False
     assert await round_() == MaintenanceRound(removed=5)
     assert harness.is_empty()

@@ -11,8 +11,8 @@ from coatcheck.adapters.blobs.faults import missing, too_short
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.content import OpenContent
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.content import OpenContent
 from usecases.service_harness import CALLER, ServiceHarness, code_of, noise
 
 PAYLOAD = noise(300_000)
@@ -64,7 +64,7 @@ async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
     content = OpenContent(harness.catalog, blobs, harness.pool, trust.damaged)(found)
     if times == 1:
         assert await content.read(0, content.size) == PAYLOAD
-        assert [r.levelno for r in caplog.records if r.name == "coatcheck.usecases.content"] == [logging.WARNING]
+        assert [r.levelno for r in caplog.records if r.name == "coatcheck.storing.content"] == [logging.WARNING]
     else:
         assert await code_of(content.read(0, content.size)) is Code.INTEGRITY
     await trust.settled()

@@ -10,7 +10,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.schedule import running
-from coatcheck.usecases.maintenance import Maintenance, MaintenanceRound
+from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
 from usecases.service_harness import CALLER, GRACE, INSTANT, ServiceHarness, noise
 
 PAUSE = 0.001

@@ -11,10 +11,10 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.views import ExtractedText
-from coatcheck.usecases.card_text import CardText
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck.storing.keep_text import KeepText
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_request import IngestRequest, Receipt
-from coatcheck.usecases.keep_text import KeepText
 from usecases.service_harness import CALLER, THREADS, ServiceHarness, lines, stream
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.usecases.sources import MOST, Sources
+from coatcheck.reading.sources import MOST, Sources
 from usecases.service_harness import CALLER, ServiceHarness
 
 SESSION = "s"

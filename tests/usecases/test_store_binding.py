@@ -10,7 +10,7 @@ import pytest
 from coatcheck.adapters.blobs.files import MARK, FileBlobStore
 from coatcheck.core.errors import Code
 from coatcheck.ports.blobs import BlobLocation
-from coatcheck.usecases.store_binding import StoreBinding
+from coatcheck.upkeep.store_binding import StoreBinding
 from usecases.service_harness import ServiceHarness, harness_in, noise, refusal
 
 

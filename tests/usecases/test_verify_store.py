@@ -16,7 +16,7 @@ from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.findings import EngineReport, Finding
 from coatcheck.ports.artifacts import StoredView, StoreView
 from coatcheck.ports.uploads import BeginUpload
-from coatcheck.usecases.content import OpenContent
+from coatcheck.storing.content import OpenContent
 from coatcheck.usecases.verify_store import ORPHAN_AGE, StoreVerification, VerifyStore
 from contract.sample_changes import view
 from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, START, ServiceHarness, lines, noise

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from coatcheck.usecases import wait_until_idle
-from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
-from coatcheck.usecases.wait_until_idle import WaitUntilIdle
+from coatcheck.runtime import wait_until_idle
+from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
+from coatcheck.runtime.wait_until_idle import WaitUntilIdle
 
 
 @pytest.fixture(autouse=True)

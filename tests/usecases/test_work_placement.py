@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coatcheck.usecases.work_placement import SMALL, WorkPlacement
+from coatcheck.runtime.work_placement import SMALL, WorkPlacement
 
 
 @pytest.fixture

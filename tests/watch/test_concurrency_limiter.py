@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
-from coatcheck.usecases.pool import ReadThreads, in_pool
+from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
+from coatcheck.runtime.pool import ReadThreads, in_pool
 
 
 class Holder:

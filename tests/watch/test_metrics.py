@@ -16,7 +16,7 @@ from coatcheck.adapters.metrics import Metrics, Standing
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.telemetry import Overdue
-from coatcheck.usecases.backlog import PAUSE, Backlog, CountBacklog
+from coatcheck.upkeep.backlog import PAUSE, Backlog, CountBacklog
 from support.service import Service, serving
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from coatcheck.api.http.rates import Allowances
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.rates import Rates, TokenBucket
-from coatcheck.usecases.noop_telemetry import UNMETERED
+from coatcheck.runtime.noop_telemetry import UNMETERED
 from support.service import Service, serving
 
 QUOTA = 1_000_000

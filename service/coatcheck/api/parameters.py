@@ -13,8 +13,8 @@ from coatcheck.api.durations import MAX_SECONDS
 from coatcheck.core.artifact import COMMAND_CHARS
 from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
 from coatcheck.core.policy import MAX_VALUE
-from coatcheck.usecases.keys import MAX_PAGE
-from coatcheck.usecases.read_bounds import MAX_TOKENS
+from coatcheck.core.read_bounds import MAX_TOKENS
+from coatcheck.usecases.administer_keys import MAX_PAGE
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
 """Documented for callers; `checks.plain` enforces it with a better sentence."""

@@ -11,30 +11,30 @@ from coatcheck.api.http.request_log import RequestLog
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Meter, Tracer
-from coatcheck.usecases.accounts import ShowSessionUsage
+from coatcheck.reading.view import OpenView
+from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED
+from coatcheck.storing.policies import Policies
+from coatcheck.usecases.administer_holds import Holds
+from coatcheck.usecases.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.administer_retention import AdministerRetention
 from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.compact import Compact
+from coatcheck.usecases.budget_search import SearchResults
+from coatcheck.usecases.compact_context import Compact
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.empty_namespace import EmptyNamespace
 from coatcheck.usecases.extend import Extend
+from coatcheck.usecases.find_passages import FindPassages
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.holds import Holds
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.json_path import ReadJson
-from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.measure import MeasureContext
-from coatcheck.usecases.noop_telemetry import UNMETERED, UNTRACED
+from coatcheck.usecases.measure_context import MeasureContext
 from coatcheck.usecases.outline import Outline
-from coatcheck.usecases.passages import FindPassages
-from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.read import Read
+from coatcheck.usecases.read_json import ReadJson
 from coatcheck.usecases.search import Search
-from coatcheck.usecases.search_results import SearchResults
-from coatcheck.usecases.usage import ShowUsage
+from coatcheck.usecases.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.show_usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
-from coatcheck.usecases.view import OpenView
 
 
 class Tools(Protocol):

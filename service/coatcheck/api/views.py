@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
-from coatcheck.usecases.ingest_request import Notice
+from coatcheck.storing.ingest_request import Notice
 
 V = TypeVar("V", bound=Struct)
 

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from coatcheck.core.context import CountCache
 from coatcheck.ports.session_accounts import SessionAccounts
-from coatcheck.usecases.accounts import NoteAccounts, ShowSessionUsage
-from coatcheck.usecases.card_text import CardText
-from coatcheck.usecases.compact import Compact, CompactDeps
-from coatcheck.usecases.find import Find
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.upkeep.note_accounts import NoteAccounts
+from coatcheck.usecases.compact_context import Compact, CompactDeps
 from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.measure import MeasureContext, MeasureDeps
+from coatcheck.usecases.measure_context import MeasureContext, MeasureDeps
+from coatcheck.usecases.show_session_usage import ShowSessionUsage
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.bootstrap.engines import Engines
 from coatcheck.bootstrap.store_binding import belonging
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.pool import in_pool
+from coatcheck.runtime.pool import in_pool
 from coatcheck.usecases.verify_store import RepairCatalog
 
 DATABASE = "coatcheck.db"

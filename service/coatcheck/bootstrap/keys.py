@@ -15,7 +15,7 @@ from coatcheck.bootstrap.stores import is_embedded
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys
 from coatcheck.settings import Settings
-from coatcheck.usecases.keys import AdministerKeys
+from coatcheck.usecases.administer_keys import AdministerKeys
 
 _FEW = PostgresLimits(connections=1)
 

@@ -12,12 +12,12 @@ from coatcheck.core.retention import Job
 from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.policies import Policies
+from coatcheck.upkeep.job_schedule import JobSchedule
+from coatcheck.upkeep.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.job_schedule import JobSchedule
-from coatcheck.usecases.maintenance import Maintenance, MaintenanceJobResult
 from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.policies import Policies
 from coatcheck.usecases.run_retention import Chores, RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from coatcheck.usecases.verify_store import VerifyStore

@@ -9,9 +9,9 @@ from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.bootstrap.embedded import explained
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore
+from coatcheck.runtime.pool import in_pool
 from coatcheck.settings import Settings
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.store_binding import StoreBinding
+from coatcheck.upkeep.store_binding import StoreBinding
 
 
 async def open_bytes(

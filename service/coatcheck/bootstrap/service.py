@@ -23,46 +23,46 @@ from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.maintenance import TakeLease
+from coatcheck.reading.sources import Sources
+from coatcheck.reading.view import OpenView
+from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.wait_until_idle import WaitUntilIdle
 from coatcheck.settings import Settings, is_loopback
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.evict import Evict
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.policies import Policies
+from coatcheck.storing.reads import NoteReads, ReadLog
+from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
+from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.job_schedule import JobSchedule
+from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
+from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.usecases.administer_holds import Holds
+from coatcheck.usecases.administer_keys import AdministerKeys, AdministerNamespaces
 from coatcheck.usecases.authenticate import Authenticate
 from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.card_text import CardText
+from coatcheck.usecases.budget_search import SearchResults, SearchResultsDeps
 from coatcheck.usecases.check_readiness import CheckReadiness
 from coatcheck.usecases.describe import Describe
 from coatcheck.usecases.empty_namespace import EmptyNamespace
-from coatcheck.usecases.evict import Evict
 from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import Find
+from coatcheck.usecases.find_passages import FindPassages
 from coatcheck.usecases.flush_fallback import LAST_SECONDS, FlushFallback
 from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.holds import Holds
-from coatcheck.usecases.index import Index
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.job_schedule import JobSchedule
-from coatcheck.usecases.json_path import ReadJson
-from coatcheck.usecases.keep_text import KeepText
-from coatcheck.usecases.keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.outline import Outline
-from coatcheck.usecases.passages import FindPassages
-from coatcheck.usecases.policies import Policies
-from coatcheck.usecases.pool import in_pool
 from coatcheck.usecases.read import Read
-from coatcheck.usecases.reads import NoteReads, ReadLog
-from coatcheck.usecases.redaction import RedactionPolicy
-from coatcheck.usecases.seal_key import SealKey
+from coatcheck.usecases.read_json import ReadJson
 from coatcheck.usecases.search import Search
-from coatcheck.usecases.search_results import SearchResults, SearchResultsDeps
-from coatcheck.usecases.sources import Sources
-from coatcheck.usecases.usage import ShowUsage
+from coatcheck.usecases.show_usage import ShowUsage
 from coatcheck.usecases.verify_citations import VerifyCitations
-from coatcheck.usecases.view import OpenView
-from coatcheck.usecases.wait_until_idle import WaitUntilIdle
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import uuid
 
 from coatcheck.bootstrap.engines import Rows
 from coatcheck.ports.clock import Clock
-from coatcheck.usecases.store_binding import StoreBinding
+from coatcheck.upkeep.store_binding import StoreBinding
 
 
 def belonging(rows: Rows, clock: Clock, *, looking: bool) -> StoreBinding:

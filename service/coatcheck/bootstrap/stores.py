@@ -15,10 +15,10 @@ from coatcheck.bootstrap.engines import Rows
 from coatcheck.bootstrap.scale import open_scale
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.clock import Clock
+from coatcheck.runtime.pool import ReadThreads
 from coatcheck.settings import Settings
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.pool import ReadThreads
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.content import OpenContent
 from coatcheck.usecases.verify_store import Examination
 
 _READS_WAITING: Final = 2048

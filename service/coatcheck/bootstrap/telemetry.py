@@ -15,14 +15,14 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.lag import lagging
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.telemetry import Tracer
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
+from coatcheck.runtime.noop_telemetry import UNTRACED
+from coatcheck.runtime.pool import in_pool
 from coatcheck.settings import Settings
-from coatcheck.usecases.backlog import CountBacklog
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
-from coatcheck.usecases.commit_artifact import ApproachingCommits
-from coatcheck.usecases.concurrency_limiter import ConcurrencyLimiter
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.noop_telemetry import UNTRACED
-from coatcheck.usecases.pool import in_pool
+from coatcheck.storing.commit_artifact import ApproachingCommits
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.upkeep.backlog import CountBacklog
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from coatcheck.core.rates import Rates
 
 if TYPE_CHECKING:
     from coatcheck.core.keys import KeyInfo
-    from coatcheck.usecases.keys import AdministerKeys
+    from coatcheck.usecases.administer_keys import AdministerKeys
 
 T = TypeVar("T")
 _HERE = Caller(name="command line")

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 
 from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.decisions import Decisions
+from coatcheck.storing.evict import Evict
+from coatcheck.storing.policies import REFRESH_SECONDS, Policies
 from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
-from coatcheck.usecases.evict import Evict
-from coatcheck.usecases.policies import REFRESH_SECONDS, Policies
 
 log = logging.getLogger(__name__)
 

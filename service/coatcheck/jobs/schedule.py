@@ -15,12 +15,12 @@ from msgspec import structs
 
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.telemetry import Meter
-from coatcheck.usecases.accounts import NoteAccounts
+from coatcheck.runtime.noop_telemetry import UNMETERED
+from coatcheck.storing.reads import NoteReads
+from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
+from coatcheck.upkeep.note_accounts import NoteAccounts
 from coatcheck.usecases.flush_fallback import FlushFallback
-from coatcheck.usecases.index import Index
-from coatcheck.usecases.maintenance import Maintenance, MaintenanceRound
-from coatcheck.usecases.noop_telemetry import UNMETERED
-from coatcheck.usecases.reads import NoteReads
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import NUMBER_LIMIT
+from coatcheck.reading.view import ViewReading
+from coatcheck.runtime.pool import count_aside
 from coatcheck.tools.values import ReadStart
-from coatcheck.usecases.pool import count_aside
-from coatcheck.usecases.view import ViewReading
 
 DEFAULT_TOKENS: Final = 4_000
 MAX_TOKENS: Final = 8_000

@@ -17,18 +17,18 @@ from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Span, separates
+from coatcheck.reading.byte_positions import place_of
+from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, show, within
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import absent_feature, not_text
 from coatcheck.tools.search import PatternSearch
 from coatcheck.tools.table import DEFAULT_LINES, MAX_VALUES
 from coatcheck.tools.values import ReadStart
-from coatcheck.usecases.byte_positions import place_of
+from coatcheck.usecases.find_passages import FindPassages
 from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
-from coatcheck.usecases.passages import FindPassages
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
 from coatcheck.usecases.search import MIN_TOKENS, Search
-from coatcheck.usecases.view import OpenView, ViewReading
 
 _LEAST = 16
 """Tokens of payload in the smallest answer."""

@@ -18,7 +18,7 @@ from coatcheck.core.retention import REMOVING, Job, JobScope, JobState, Outcome,
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.telemetry import Accounts, Overdue
-from coatcheck.usecases.job_schedule import JobSchedule
+from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention, no_such_plan
 from coatcheck.usecases.undo_removal import LIMIT, UndoRemoval, UndoResult

@@ -20,7 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import Key, KeyRow, allow, caller_of, parse, unauthenticated
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys
-from coatcheck.usecases.circuit_breaker import REFUSALS
+from coatcheck.runtime.circuit_breaker import REFUSALS
 
 log = logging.getLogger(__name__)
 

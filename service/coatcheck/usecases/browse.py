@@ -13,9 +13,9 @@ from coatcheck.core.fulltext import query_keys
 from coatcheck.core.position_seal import seal, unseal
 from coatcheck.ports.catalog import ArtifactFilter, Catalog
 from coatcheck.ports.clock import Clock
-from coatcheck.usecases.index import Index
-from coatcheck.usecases.redaction import RedactionPolicy
-from coatcheck.usecases.seal_key import SealKey
+from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.seal_key import SealKey
 
 MAX_PAGE = 200
 

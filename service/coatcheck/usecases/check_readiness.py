@@ -1,7 +1,7 @@
 """Whether the service can serve: asked of the catalogue, and told to all who would otherwise not ask it."""
 
 from coatcheck.ports.catalog import Catalog
-from coatcheck.usecases.circuit_breaker import CircuitBreaker
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
 
 
 class CheckReadiness:

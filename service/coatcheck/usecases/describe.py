@@ -11,12 +11,12 @@ from coatcheck.core.payload_encoder import sample_ranges
 from coatcheck.core.policy import NO_RULES, Rules, said
 from coatcheck.core.survey.survey import unpack_survey
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.usecases.card_text import CardText
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.draft import RenderedCard, cut, redrafted
-from coatcheck.usecases.find import Find
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.redaction import RedactionPolicy
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.draft import RenderedCard, cut, redrafted
+from coatcheck.storing.find import Find
+from coatcheck.storing.redaction import RedactionPolicy
 
 
 class Described(Struct, frozen=True):

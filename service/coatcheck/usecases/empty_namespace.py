@@ -20,7 +20,7 @@ from coatcheck.core.keys import check_namespace, require_everywhere
 from coatcheck.core.quota import Usage
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, DeleteNamespace, MarkNamespace
-from coatcheck.usecases.policies import Policies
+from coatcheck.storing.policies import Policies
 
 log = logging.getLogger(__name__)
 

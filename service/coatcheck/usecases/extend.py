@@ -13,9 +13,9 @@ from coatcheck.core.policy import NO_RULES, Rules, kept
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import gone, not_found, require_seen
-from coatcheck.usecases.redaction import RedactionPolicy
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import gone, not_found, require_seen
+from coatcheck.storing.redaction import RedactionPolicy
 
 
 class Extend:

@@ -26,16 +26,16 @@ from coatcheck.core.parts import PartsPayload
 from coatcheck.core.payload_encoder import sample_ranges
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.card_text import CardText
-from coatcheck.usecases.circuit_breaker import REFUSALS
-from coatcheck.usecases.draft import cut, redrafted
-from coatcheck.usecases.find import Find
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.draft import cut, redrafted
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest, Notice
 from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.ingest_request import IngestRequest, Notice
-from coatcheck.usecases.lru import Lru
-from coatcheck.usecases.pool import in_pool
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
 from coatcheck.ports.blobs import BlobWriter
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload
-from coatcheck.usecases import upload_session
-from coatcheck.usecases.blob_health import BlobHealth
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.storing import upload_session
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.commit_artifact import CommitArtifact, Settled
+from coatcheck.storing.fallback_buffer import FallbackBuffer, FallbackPayload, Key
 from coatcheck.usecases.check_readiness import CheckReadiness
-from coatcheck.usecases.circuit_breaker import REFUSALS
-from coatcheck.usecases.commit_artifact import CommitArtifact, Settled
-from coatcheck.usecases.fallback_buffer import FallbackBuffer, FallbackPayload, Key
 
 log = logging.getLogger(__name__)
 

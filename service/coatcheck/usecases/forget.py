@@ -14,8 +14,8 @@ from coatcheck.core.keys import require_session
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
-from coatcheck.usecases.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.find import gone, not_found, require_seen
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import gone, not_found, require_seen
 
 BATCH = 200
 """Artifacts deleted in one transaction, so that others wait milliseconds at most."""

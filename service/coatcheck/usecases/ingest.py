@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator, Callable
 
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.payload_encoder import PayloadEncoder
-from coatcheck.usecases.blob_health import BlobHealth
-from coatcheck.usecases.card_text import CardText
-from coatcheck.usecases.commit_artifact import CommitArtifact
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.ingest_request import IngestRequest, Receipt
-from coatcheck.usecases.ingestion import Ingestion, IngestSteps
-from coatcheck.usecases.redacted_ingest import RedactedIngest
-from coatcheck.usecases.stored_before import StoredBefore
-from coatcheck.usecases.upload_session import OversizeGuard, UploadSession
-from coatcheck.usecases.work_placement import WorkPlacement
+from coatcheck.runtime.work_placement import WorkPlacement
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.commit_artifact import CommitArtifact
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck.storing.ingestion import Ingestion, IngestSteps
+from coatcheck.storing.redacted_ingest import RedactedIngest
+from coatcheck.storing.stored_before import StoredBefore
+from coatcheck.storing.upload_session import OversizeGuard, UploadSession
 
 
 class Ingest:

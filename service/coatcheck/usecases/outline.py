@@ -18,16 +18,16 @@ from coatcheck.core.outline.narrow import chosen, section_of
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.render import MIN_TOKENS, RenderedOutline, render
 from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views import Section
 from coatcheck.core.window import NUMBER_LIMIT, Position
-from coatcheck.usecases.byte_positions import at_byte
-from coatcheck.usecases.content import BLOCK_BYTES
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
-from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import ViewReading
+from coatcheck.reading.byte_positions import at_byte
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.view import ViewReading
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import BLOCK_BYTES
 
 MAX_LIMIT: Final = 1_000
 """Entries of one answer; the budget usually holds fewer."""

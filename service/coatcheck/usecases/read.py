@@ -20,17 +20,17 @@ from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
 from coatcheck.core.hexdump import ROW, clip_dump
+from coatcheck.core.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.sections import SectionPart, nth_section
 from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
 from coatcheck.core.token_clip import clip_tokens
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Position, Span, Unit, Window, nth_char, nth_newline, past_end, span, window
-from coatcheck.usecases.byte_positions import at_byte, past_end_of, place_of
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
-from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.token_positions import TokenPositions
-from coatcheck.usecases.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.token_positions import TokenPositions
+from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.runtime.pool import in_pool
 
 _SEEN_LIMIT = 1024 * 1024
 """The same where most bytes are hidden: a longer line of frames is shown in several answers."""

@@ -19,7 +19,7 @@ from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, Retention
 from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
-from coatcheck.usecases.maintenance import MaintenanceJobResult
+from coatcheck.upkeep.maintenance import MaintenanceJobResult
 from coatcheck.usecases.plan_retention import PlanRetention
 
 log = logging.getLogger(__name__)

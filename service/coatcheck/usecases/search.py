@@ -18,17 +18,17 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep import PIECE, LineHit, PatternScan, ScanPosition
 from coatcheck.core.grep_text import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
 from coatcheck.core.patterns import Pattern, compile_pattern, wants_line_feed
+from coatcheck.core.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, span
-from coatcheck.usecases.byte_positions import at_byte, past_end_of, place_of
-from coatcheck.usecases.content import BLOCK_BYTES
-from coatcheck.usecases.lru import Lru
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
-from coatcheck.usecases.reader import Reader
-from coatcheck.usecases.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import BLOCK_BYTES
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 200

@@ -24,10 +24,10 @@ from coatcheck.core.retention.changes import RemovedArtifact, RestoreArtifact, R
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.retention import Retention
-from coatcheck.usecases.content import OpenContent
-from coatcheck.usecases.ingest_deps import IngestDeps
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.upload_session import BLOCK, UploadSession, fenced
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
 
 LIMIT: Final = 500
 """Artifacts that one call brings back at most."""

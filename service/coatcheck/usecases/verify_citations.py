@@ -15,6 +15,7 @@ from msgspec import Struct
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.read_bounds import ViewName
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.search import Difference, verify
 from coatcheck.core.search.verify import QuotationMatch as Verified
@@ -22,10 +23,9 @@ from coatcheck.core.search.verify import Verdict
 from coatcheck.core.sections import no_section, nth_section
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent, Position, Span, Window, chars, decode, nth_char, window
-from coatcheck.usecases.byte_positions import at_byte, place_of
-from coatcheck.usecases.pool import in_pool
-from coatcheck.usecases.read_bounds import ViewName
-from coatcheck.usecases.view import OpenView, ViewReading
+from coatcheck.reading.byte_positions import at_byte, place_of
+from coatcheck.reading.view import OpenView, ViewReading
+from coatcheck.runtime.pool import in_pool
 
 MOST: Final = 100
 """Quotations of one call."""

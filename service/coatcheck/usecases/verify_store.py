@@ -20,9 +20,9 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.maintenance import DeadBlob, MarkBlobCorrupt, Upkeep
 from coatcheck.ports.text_index import TextIndex
-from coatcheck.usecases.blob_routing import all_stores, not_opened, store_of
-from coatcheck.usecases.check_text_index import unlisted
-from coatcheck.usecases.content import OpenContent
+from coatcheck.storing.blob_routing import all_stores, not_opened, store_of
+from coatcheck.storing.content import OpenContent
+from coatcheck.upkeep.check_text_index import unlisted
 
 ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""

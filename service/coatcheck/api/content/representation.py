@@ -13,8 +13,8 @@ from msgspec import Struct
 from coatcheck.api.content.dispositions import content_disposition, content_type
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.window import Extent
-from coatcheck.usecases.content import Content
-from coatcheck.usecases.view import ViewReading
+from coatcheck.reading.view import ViewReading
+from coatcheck.storing.content import Content
 
 _TEXT: Final = "text/plain; charset=utf-8"
 

@@ -13,7 +13,7 @@ from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
 from coatcheck.core.holds import MAX_REASON, Hold
-from coatcheck.usecases.holds import two_ends
+from coatcheck.usecases.administer_holds import two_ends
 
 
 class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):

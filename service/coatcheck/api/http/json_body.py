@@ -14,7 +14,7 @@ import msgspec
 
 from coatcheck.api.http.constraint_text import constraint_text
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.ingest_request import Notice
+from coatcheck.storing.ingest_request import Notice
 
 T = TypeVar("T")
 

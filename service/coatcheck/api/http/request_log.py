@@ -13,7 +13,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Meter
-from coatcheck.usecases.noop_telemetry import UNMETERED
+from coatcheck.runtime.noop_telemetry import UNMETERED
 
 _log = logging.getLogger("coatcheck.api")
 _access = logging.getLogger("coatcheck.access")

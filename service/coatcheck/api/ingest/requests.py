@@ -15,8 +15,8 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.parts import PartsPayload
-from coatcheck.usecases.compare import PREVIOUS
-from coatcheck.usecases.ingest_request import IngestRequest, Notice
+from coatcheck.storing.compare import PREVIOUS
+from coatcheck.storing.ingest_request import IngestRequest, Notice
 
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
 

@@ -28,7 +28,7 @@ from coatcheck.api.parameters import (
 from coatcheck.api.views import Id, Text, TextTokens, Warned, copy_fields, warnings_view
 from coatcheck.core.artifact import Kind
 from coatcheck.core.card import Card
-from coatcheck.usecases.ingest_request import Receipt
+from coatcheck.storing.ingest_request import Receipt
 
 
 class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -115,7 +115,13 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
     text: Text
     tokens: TextTokens
-    card: Card
+    card: Annotated[
+        Card,
+        Meta(
+            description="The card as data. Of an inline payload it has names and sizes alone, since `text` shows all; "
+            "`GET …/card` cuts one."
+        ),
+    ]
     warnings: tuple[Warned, ...] = ()
 
 

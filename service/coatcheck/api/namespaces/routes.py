@@ -13,7 +13,7 @@ from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import Code
 from coatcheck.core.keys import NAMESPACE, not_a_cursor
 from coatcheck.core.quota import QuotaLimits
-from coatcheck.usecases.usage import NamespaceUsage
+from coatcheck.usecases.show_usage import NamespaceUsage
 
 
 class NamespacesQuery(Struct, kw_only=True, forbid_unknown_fields=True):

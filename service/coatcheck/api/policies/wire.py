@@ -12,7 +12,7 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
 from coatcheck.ports.decisions import PolicyVersion
-from coatcheck.usecases.policies import EffectivePolicy
+from coatcheck.storing.policies import EffectivePolicy
 
 Life = int | str | None | UnsetType
 Bytes = Annotated[int, Meta(ge=0, le=MAX_BYTES)]

@@ -6,10 +6,10 @@ from coatcheck.api.reading.wire import JsonQuery, OutlineQuery, PassagesQuery, R
 from coatcheck.api.route import ONE, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.json_path import JsonAnswer
+from coatcheck.usecases.find_passages import PassagesAnswer
 from coatcheck.usecases.outline import OutlineAnswer
-from coatcheck.usecases.passages import PassagesAnswer
 from coatcheck.usecases.read import ReadAnswer, ReadRequest
+from coatcheck.usecases.read_json import JsonAnswer
 from coatcheck.usecases.search import PatternSearchRequest, SearchAnswer
 
 

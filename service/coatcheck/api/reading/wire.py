@@ -8,12 +8,12 @@ from coatcheck.api.parameters import Section, View, text_budget
 from coatcheck.core.jsonpath.parse import PATH_LIMIT
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
+from coatcheck.core.read_bounds import DEFAULT_TOKENS
 from coatcheck.core.window import Unit
-from coatcheck.usecases.json_path import MAX_FIELDS
-from coatcheck.usecases.json_path import MAX_LIMIT as JSON_MAX_LIMIT
+from coatcheck.usecases.find_passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
 from coatcheck.usecases.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
-from coatcheck.usecases.passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
-from coatcheck.usecases.read_bounds import DEFAULT_TOKENS
+from coatcheck.usecases.read_json import MAX_FIELDS
+from coatcheck.usecases.read_json import MAX_LIMIT as JSON_MAX_LIMIT
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
 
 

@@ -16,7 +16,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Limits
 from coatcheck.core.window import Extent
-from coatcheck.usecases.search_results import SearchResultsAnswer, SearchResultsRequest
+from coatcheck.usecases.budget_search import SearchResultsAnswer, SearchResultsRequest
 from coatcheck.usecases.verify_citations import Checked, Quotation
 
 _QUOTATIONS: Final = 4 * MIB

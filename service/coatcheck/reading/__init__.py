@@ -1,0 +1,1 @@
+"""What reading an artifact takes: views, positions, sources. Mechanisms that use cases share."""

@@ -1,0 +1,84 @@
+"""Run a walk over an artifact's content: the walk in worker threads, the bytes through the frames that hold them.
+
+A small document is read whole and walked over at once, since every step in a thread of its own costs a hand-over. While
+a walk goes through a larger one block by block, the next block is read ahead; at most one is read for nothing.
+"""
+
+import asyncio
+import contextlib
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from coatcheck.core.jsonpath.descend import AT_HAND
+from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want, over
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import Content
+
+T = TypeVar("T")
+
+
+class _Done(Struct, Generic[T], frozen=True):
+    """A walk's end."""
+
+    result: T
+
+
+async def walk_over(content: Content, walk: Walk[T], pool: Executor) -> T:
+    """What the walk answers; it is handed the bytes that it asks for.
+
+    Raises:
+        CoatcheckError: whatever the walk or reading the content raises.
+    """
+    if content.size <= AT_HAND:
+        return await in_pool(pool, over, await content.read(0, content.size), walk)
+    ahead = _Ahead(content)
+    try:
+        step = await in_pool(pool, _advance, walk, None)
+        while isinstance(step, Want):
+            data = await ahead.read(step)
+            step = await in_pool(pool, _advance, walk, data)
+        return step.result
+    finally:
+        await ahead.close()
+
+
+def _advance(walk: Walk[T], data: bytes | None) -> Want | _Done[T]:
+    try:
+        return next(walk) if data is None else walk.send(data)
+    except StopIteration as done:  # which no future may carry
+        return _Done(done.value)
+
+
+class _Ahead:
+    """Reads what is wanted, and what will be wanted next when blocks follow one another."""
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self._end = -1
+        self._next: tuple[Want, asyncio.Task[bytes]] | None = None
+
+    async def read(self, want: Want) -> bytes:
+        held, self._next = self._next, None
+        if held is not None and held[0] == want:
+            data = await held[1]
+        else:
+            await _drop(held)
+            data = await self._content.read(want.start, want.end)
+        following = Want(want.end, want.end + WINDOW)
+        if want.start == self._end and want.end - want.start == WINDOW and want.end < self._content.size:
+            self._next = following, asyncio.create_task(self._content.read(*following))
+        self._end = want.end
+        return data
+
+    async def close(self) -> None:
+        held, self._next = self._next, None
+        await _drop(held)
+
+
+async def _drop(held: tuple[Want, asyncio.Task[bytes]] | None) -> None:
+    if held is not None:
+        held[1].cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await held[1]

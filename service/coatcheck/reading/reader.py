@@ -1,0 +1,48 @@
+"""What every way of reading an artifact is built from: the view to read, what counts, where work runs, how long it may.
+
+Holds no state and reads nothing by itself.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import ClassVar, TypeVar
+
+from msgspec import Struct
+
+from coatcheck.core.read_bounds import MAX_CHARS
+from coatcheck.core.redact.answers import revealed
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.reading.view import OpenView, ViewReading
+from coatcheck.runtime.pool import in_pool
+
+A = TypeVar("A", bound=Struct)
+
+
+class Reader:
+    """A way of reading."""
+
+    PATIENCE_SECONDS: ClassVar[float] = 2.0
+    """How long one call may work towards an answer before it stops where it is."""
+
+    def __init__(
+        self,
+        open_view: OpenView,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float | None = None,
+    ) -> None:
+        """Make the verb; `clock` is in seconds and never steps back, `patience` stands in for PATIENCE_SECONDS."""
+        self._view = open_view
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = self.PATIENCE_SECONDS if patience is None else patience
+
+    async def shown(self, reading: ViewReading, answer: A, tokens: int) -> A:
+        """An answer as it is given: where secrets are hidden in what was read, with markers in their place."""
+        if reading.mask is None or reading.binary:
+            return answer
+        return await in_pool(self._pool, revealed, answer, reading.mask, self._tokenizer, tokens, MAX_CHARS)

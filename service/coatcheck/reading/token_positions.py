@@ -1,0 +1,124 @@
+"""Where a token position lies: exact, from checkpoints that are counted on demand, block by block, and remembered.
+
+Counting has a patience. When it runs out the caller is told to retry, and what was counted stays, so that every
+retry gets further. The memory of checkpoints is bounded and can be lost at any time without harm.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.count import Checkpoint, TokenIndexer
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+
+MEMORY_BYTES = 8 * 1024 * 1024
+"""Checkpoints kept, at 16 bytes for each 64 KB: 32 GB of content."""
+BLOCK_BYTES = 256 * 1024
+"""Counted between two looks at the clock: about 20 ms."""
+
+
+class TokenSource(Protocol):
+    """Bytes whose tokens are counted from their beginning on."""
+
+    @property
+    def key(self) -> str:
+        """Stands for these very bytes, for ever."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        ...
+
+    async def read(self, start: int, end: int) -> bytes:
+        """Those from `start` to before `end`."""
+        ...
+
+
+class TokenCheckpoints:
+    """The checkpoints of one text so far. They only grow, always in order."""
+
+    def __init__(self) -> None:
+        self._bytes = array("Q", [0])
+        self._tokens = array("Q", [0])
+
+    @property
+    def last(self) -> Checkpoint:
+        """How far the count has come."""
+        return Checkpoint(self._bytes[-1], self._tokens[-1])
+
+    def add(self, found: list[Checkpoint]) -> None:
+        """Append what another count has not appended already."""
+        for point in found:
+            if point.byte > self._bytes[-1]:
+                self._bytes.append(point.byte)
+                self._tokens.append(point.tokens)
+
+    def before(self, token: int) -> Checkpoint:
+        """The last checkpoint at or before a token position."""
+        n = bisect_right(self._tokens, token) - 1
+        return Checkpoint(self._bytes[n], self._tokens[n])
+
+    def between(self, byte: int, token: int) -> list[int]:
+        """The bytes of the checkpoints after `byte`, up to the first beyond `token` (or the last there is).
+
+        Empty only where `byte` is the last checkpoint.
+        """
+        low = bisect_right(self._bytes, byte)
+        high = bisect_right(self._tokens, token) + 1
+        return list(self._bytes[low : max(high, low + 1)])
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory, about."""
+        return 16 * len(self._bytes) + 200
+
+
+class TokenPositions:
+    """Counts texts as far as needed. Shared by all readers."""
+
+    def __init__(self, tokenizer: Tokenizer, pool: Executor, clock: Callable[[], float], patience: float) -> None:
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._clock = clock
+        self._patience = patience
+        self._known: Lru[str, TokenCheckpoints] = Lru(MEMORY_BYTES)
+
+    async def reach(self, content: TokenSource, token: int) -> TokenCheckpoints:
+        """Checkpoints that reach past a token position, or to the content's end.
+
+        Raises:
+            CoatcheckError: `count_pending` when patience ran out first; retrying gets further.
+        """
+        progress = self._known.get(content.key) or TokenCheckpoints()
+        deadline = self._clock() + self._patience
+        while progress.last.tokens <= token and progress.last.byte < content.size:
+            if self._clock() >= deadline:
+                raise _pending(progress.last.byte, content.size)
+            await self._advance(content, progress)
+            self._known.put(content.key, progress, progress.cost)
+        return progress
+
+    async def _advance(self, content: TokenSource, progress: TokenCheckpoints) -> None:
+        begin = progress.last
+        indexer = TokenIndexer(self._tokenizer, begin)
+        end = min(begin.byte + BLOCK_BYTES, content.size)
+        found = await in_pool(self._pool, indexer.feed, await content.read(begin.byte, end))
+        if end == content.size:
+            total = await in_pool(self._pool, indexer.finish)
+            found = [*found, Checkpoint(content.size, total.count)]
+        progress.add(found)
+
+
+def _pending(done: int, size: int) -> CoatcheckError:
+    percent = 100 * done // size
+    return CoatcheckError(
+        Code.COUNT_PENDING,
+        f"Token positions are still being counted ({percent} % so far). Retry the same call, or read by line.",
+        percent=percent,
+    )

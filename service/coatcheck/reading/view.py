@@ -1,0 +1,279 @@
+"""Find an artifact and open the part of it that is to be read: one of its views, all of it or one section.
+
+`raw` is the exact payload. `text` is what a reader reads: the payload itself where that is plain text, otherwise the
+view that is kept, or made now and kept. Without a name it is `raw`, and `text` where a section is asked for. Cuts,
+counts and shows nothing.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.media.documents import is_document
+from coatcheck.core.read_bounds import ViewName, is_binary
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.masked_artifact import sections_of
+from coatcheck.core.sections import SectionPart, no_section, nth_section, part
+from coatcheck.core.text.visible_text import writes_over
+from coatcheck.core.view_inputs import is_plain
+from coatcheck.core.views import Section, ViewMeasure
+from coatcheck.core.window import Extent, LineExtent
+from coatcheck.ports.artifacts import FoundView
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.storing.content import Content, OpenContent
+from coatcheck.storing.find import Find
+from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.ledger import Ledger
+from coatcheck.storing.redaction import RedactionPolicy
+
+_SOLE_LINE: Final = 8 * 1024
+"""Bytes of a text without LF that tell what its carriage returns mean."""
+_NO_VIEW: Final = "Use view=raw, which is the exact payload."
+
+
+class ViewReading(Struct, frozen=True, kw_only=True):
+    """What is read: a view of an artifact, and the part of it that was asked for."""
+
+    artifact: Artifact
+    view: ViewName
+    content: Content
+    """Of the whole view."""
+    measure: ViewMeasure
+    """Of the whole view."""
+    sections: tuple[Section, ...] = ()
+    nth: int | None = None
+    """Place, from 0, of the section that is read; None: the whole view."""
+    partial: bool = False
+    """The payload is not all in this view."""
+    sections_end: bool = True
+    """False: what comes after the part that an extractor was given may have sections that are not known."""
+    unkept: bool = False
+    """There may be a text view that cannot be made or kept at the moment, so that this is the raw one."""
+    mask: Mask | None = None
+    """What hides secrets in `content`; whoever shows a part of it puts markers in (`Reader.shown`)."""
+
+    @property
+    def section(self) -> Section | None:
+        """The section that is read."""
+        return None if self.nth is None else self.sections[self.nth]
+
+    @property
+    def part(self) -> SectionPart | None:
+        """The same as answers name it."""
+        return None if self.section is None else part(self.section)
+
+    @property
+    def extent(self) -> Extent:
+        """Bytes of the view that are read."""
+        return Extent(0, self.content.size) if self.section is None else Extent(self.section.start, self.section.end)
+
+    @property
+    def lines(self) -> LineExtent:
+        """Lines of the view that are read."""
+        return LineExtent(1, self.measure.lines) if self.section is None else part(self.section).lines
+
+    @property
+    def binary(self) -> bool:
+        """What is read is no text."""
+        return self.view == "raw" and is_binary(self.artifact)
+
+    @property
+    def name(self) -> str:
+        """What is read, as a sentence names it: an ID, or a section of it."""
+        return self.artifact.id if self.section is None else f"section {self.section.name} of {self.artifact.id}"
+
+    async def read(self, start: int, end: int) -> bytes:
+        """Bytes of the view from `start` to before `end`, clipped to the part that is read."""
+        extent = self.extent
+        return await self.content.read(max(start, extent.start), min(end, extent.end))
+
+
+class OpenView:
+    """The step with which every way of reading begins."""
+
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        keep_text: KeepText | None = None,
+        ledger: Ledger | None = None,
+        redacting: RedactionPolicy | None = None,
+    ) -> None:
+        """Make the step; without `keep_text` there are only the views that are kept already."""
+        self._redacting = redacting
+        self._ledger = ledger or Ledger()
+        self._find = find
+        self._open = open_content
+        self._keep_text = keep_text
+
+    async def __call__(
+        self, caller: Caller, number: int, *, view: str | None = None, section: str | int | None = None
+    ) -> ViewReading:
+        """A view of an artifact.
+
+        Args:
+            caller: who asks.
+            number: the artifact.
+            view: `raw` or `text`; None as above.
+            section: name of a section, or its title where only one has that; or its place from 0, as a cursor has it.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
+                `integrity`; what storage says when a view that was made cannot be kept.
+        """
+        name = _named(view, section)
+        found = await self._find(caller, number, with_bytes=True, with_view=name == "text" or section is not None)
+        return await self.of(found, name, section)
+
+    def told(self, reading: ViewReading, tokens: int) -> None:
+        """An answer of so many tokens was given from what was opened: its session's account grows."""
+        self._ledger.read(reading.artifact, tokens)
+
+    async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
+        """The same of an artifact that was found `with_bytes` and `with_view`.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        a = found.artifact
+        name = _named(view, section)
+        plain = is_plain(a.facts.kind)
+        if name == "raw" and section is None:
+            return self._raw(found, "raw")
+        kept = await self._mended(found)
+        if kept is None and (section is not None or not plain):
+            kept = await self._made(found)
+        if plain and (kept is None or kept.blob is not None):
+            reading = self._raw(found, name)
+        elif kept is None:
+            raise CoatcheckError(Code.VIEW_NOT_AVAILABLE, f"{a.id} has no text view. {_NO_VIEW}")
+        elif name == "text":
+            reading = await self._text(found, kept)
+        elif kept.blob is None:
+            reading = self._raw(found, name, kept)
+        else:
+            raise CoatcheckError(
+                Code.SECTION_NOT_FOUND,
+                f"The sections of {a.id} are parts of its text view, not of the payload: use view=text.",
+            )
+        return _narrowed(reading, section)
+
+    async def best(
+        self, caller: Caller, number: int, *, section: str | None = None, sections: bool = False
+    ) -> ViewReading:
+        """The text view where there is one, otherwise the raw one.
+
+        Where a view cannot be made or kept at the moment, and no section was asked for, it is the raw one, `unkept`;
+        but not of a document, of which that shows nothing.
+
+        Args:
+            caller: who asks.
+            number: the artifact.
+            section: as when calling.
+            sections: find the sections of plain text, too, which can be read without.
+
+        Raises:
+            CoatcheckError: as when calling, but not `view_not_available`.
+        """
+        found = await self._find(caller, number, with_bytes=True, with_view=True)
+        plain = is_plain(found.artifact.facts.kind)
+        kept = await self._mended(found)
+        unkept = False
+        if kept is None and not (plain and section is None and not sections):
+            try:
+                kept = await self._made(found)
+            except CoatcheckError as error:
+                if error.code not in REFUSALS or section is not None or is_binary(found.artifact):
+                    raise
+                unkept = not plain
+        if section is not None and kept is None:
+            raise no_section(found.artifact.id, section, ())
+        if plain:
+            return _narrowed(self._raw(found, "text", kept), section)
+        reading = self._raw(found, "raw") if kept is None else await self._text(found, kept)
+        return _narrowed(replace(reading, unkept=unkept), section)
+
+    async def _mended(self, found: FoundArtifact) -> FoundView | None:
+        """The kept view; one whose bytes were lost is made again, which heals it if the same bytes come of it."""
+        kept = found.text_view
+        if kept is None or kept.blob is None or not kept.blob.condemned:
+            return kept
+        return await self._made(found) or kept
+
+    async def _made(self, found: FoundArtifact) -> FoundView | None:
+        a = found.artifact
+        if self._keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
+            return None
+        return await self._keep_text(found)
+
+    def _raw(self, found: FoundArtifact, name: ViewName, kept: FoundView | None = None) -> ViewReading:
+        m = found.artifact.measure
+        of_payload = kept if kept is not None and kept.blob is None else None
+        return self._hiding(
+            ViewReading(
+                artifact=found.artifact,
+                view=name,
+                content=self._open(found),
+                measure=ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens),
+                sections=of_payload.view.sections if of_payload else (),
+                sections_end=of_payload is None or not of_payload.view.partial,
+            )
+        )
+
+    def _hiding(self, reading: ViewReading) -> ViewReading:
+        """The same without its secrets, where the policy of now masks them."""
+        mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
+        if self._redacting is None or mask is None:
+            return reading
+        content = self._redacting.content(reading.content, mask, text=not reading.binary)
+        return replace(reading, content=content, sections=sections_of(mask, reading.sections), mask=mask)
+
+    async def _text(self, found: FoundArtifact, kept: FoundView) -> ViewReading:
+        if kept.blob is None:
+            return self._raw(found, "text", kept)
+        content = await self._open.of_view(found.artifact.namespace, kept)
+        view = kept.view
+        return self._hiding(
+            ViewReading(
+                artifact=found.artifact,
+                view="text",
+                content=content,
+                measure=view.measure,
+                sections=view.sections,
+                partial=view.partial,
+                sections_end=not view.partial,
+            )
+        )
+
+
+async def writes_over_lines(reading: ViewReading) -> bool:
+    r"""Returns whether `\r` in what is read writes over what stands before it in its line, as terminals have it."""
+    if reading.measure.lines > 1:
+        return True
+    return writes_over(await reading.content.read(0, _SOLE_LINE))
+
+
+def _named(view: str | None, section: str | int | None) -> ViewName:
+    if view is None:
+        return "raw" if section is None else "text"
+    if view not in {"raw", "text"}:
+        raise CoatcheckError(Code.VIEW_NOT_AVAILABLE, f"There is no such view. {_NO_VIEW}")
+    return "raw" if view == "raw" else "text"
+
+
+def _narrowed(reading: ViewReading, section: str | int | None) -> ViewReading:
+    """The same view, narrowed to a section of it."""
+    if section is None:
+        return reading
+    if isinstance(section, int):
+        if not 0 <= section < len(reading.sections):
+            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor is of a section that is not there. Read without it.")
+        return replace(reading, nth=section)
+    nth = nth_section(reading.sections, section)
+    if nth is None:
+        raise no_section(reading.artifact.id, section, reading.sections)
+    return replace(reading, nth=nth)

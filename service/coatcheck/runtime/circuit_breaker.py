@@ -1,0 +1,79 @@
+"""Whether a store answers, so that one caller waits for its silence and not every one.
+
+After a fault calls are refused at once, until a probe in the background has found that the store answers again; should
+nobody probe, one caller may try after a while. Decides nothing else.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.telemetry import Meter
+from coatcheck.runtime.noop_telemetry import UNMETERED
+
+log = logging.getLogger(__name__)
+
+REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED})
+"""What a store says when it does not take something that is right in itself. Only the first means that it is silent."""
+
+FAULTS = REFUSALS | {Code.INTEGRITY}
+"""What a store says when it does not serve a call as it should."""
+
+PATIENCE = 30.0
+"""Seconds after which a caller may try although no probe has succeeded. A store that is full is asked each time."""
+
+
+class CircuitBreaker:
+    """One store's. Says in the log when it begins and when it ends."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
+        """Name the store for the log and the meter; `clock` is in seconds and never steps back."""
+        self._name = name
+        self._meter = meter
+        self._clock = clock
+        self._told = False
+        self._fault: CoatcheckError | None = None
+        self._since = 0.0
+
+    @property
+    def silent(self) -> bool:
+        """Whether the store did not answer when it was last asked."""
+        return self._fault is not None
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """Around a call to the store.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` without calling, while the store is silent.
+        """
+        fault = self._fault
+        if fault is not None:
+            if self._clock() - self._since < PATIENCE:
+                raise CoatcheckError(fault.code, fault.detail)
+            self._since = self._clock()  # the others wait for what this call finds
+        try:
+            yield
+        except CoatcheckError as error:
+            if error.code in FAULTS:
+                self._meter.refused(self._name, error.code)
+            if error.code in REFUSALS:
+                self._tell(error)
+            if error.code is Code.STORAGE_UNAVAILABLE:
+                self._fault, self._since = error, self._clock()
+            raise
+        self._fault = None
+        if self._told:
+            self._told = False
+            log.info("the %s takes payloads again", self._name)
+
+    def answers(self) -> None:
+        """A probe has found that the store answers: callers may try again."""
+        self._fault = None
+
+    def _tell(self, error: CoatcheckError) -> None:
+        if not self._told:
+            self._told = True
+            log.warning("the %s takes no payloads until it says so here: %s", self._name, error.detail)

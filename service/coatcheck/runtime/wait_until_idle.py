@@ -1,0 +1,27 @@
+"""Work that can wait lets payloads that are being taken in go first."""
+
+import asyncio
+from typing import Final
+
+from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
+
+PATIENCE: Final = 5.0
+"""Seconds that the work waits at most: what never pauses must not keep it from being done."""
+_LOOK: Final = 0.2
+"""Seconds without a payload that count as a pause."""
+
+
+class WaitUntilIdle:
+    """Awaited, it returns when no payload is on its way and none has come for a moment, or after PATIENCE."""
+
+    def __init__(self, slots: ConcurrencyLimiter) -> None:
+        """Make it; `slots` are the places in which payloads are taken in."""
+        self._slots = slots
+
+    async def __call__(self) -> None:
+        """Wait."""
+        for _ in range(round(PATIENCE / _LOOK)):
+            idle, before = self._slots.used == 0, self._slots.given
+            await asyncio.sleep(_LOOK)
+            if idle and self._slots.used == 0 and self._slots.given == before:
+                return

@@ -1,0 +1,176 @@
+"""The text view that a card is cut from: made at ingest, kept with the artifact, found again when the card is re-cut.
+
+What cannot be made or kept costs nobody the artifact or the card: the card is cut from the payload then, or from a
+view that is made again on the next occasion. Refuses to make views that only reading needs (`keep_text` does).
+
+Crash story: a small view is part of the ingest's one commit. A large one is kept after it, as any view is; a crash in
+between leaves an artifact without a view, which posting again or reading makes.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, PayloadSample
+from coatcheck.core.card import CardSource, may_show_text, shows_text, text_of
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.payload_encoder import PayloadEncoder, sample_ranges
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.view_inputs import view_inputs
+from coatcheck.core.views import TEXT, ExtractedText, View, ViewMeasure
+from coatcheck.ports.artifacts import FoundView, NewView
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.extractor import Extractor
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.keep_text import KeepText
+
+log = logging.getLogger(__name__)
+
+_LOOKED_AT: Final = 64 * 1024
+"""Bytes of the beginning that tell whether a card would show the view."""
+_DENSEST: Final = 8
+"""Times that a text is hardly ever smaller when it is compressed."""
+
+
+class TextViewDraft(Struct, frozen=True):
+    """A view that was made at ingest."""
+
+    extracted: ExtractedText
+    text: CardSource | None
+    """What the card is cut from; None where it is cut from the payload all the same."""
+    new: NewView | None
+    """What the ingest's commit keeps; None where the view is too large for it and is kept after it."""
+
+
+class CardText:
+    """The step."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        open_content: OpenContent,
+        keep_text: KeepText,
+        tokenizer: Tokenizer,
+        new_blob_id: Callable[[], str],
+        inline_bytes: int,
+    ) -> None:
+        """Make the step; views of up to `inline_bytes` stored bytes are kept in the catalogue."""
+        self._extractor = extractor
+        self._open = open_content
+        self._keep_text = keep_text
+        self._tokenizer = tokenizer
+        self._new_blob_id = new_blob_id
+        self._inline_bytes = inline_bytes
+
+    def wants(self, facts: DetectedMetadata, sample: PayloadSample, payload: bytes | None) -> bool:
+        """Whether the card of a payload may show its view; None of a payload that is too large to be held."""
+        return payload is not None and _worth_making(facts, sample)
+
+    async def extracted(self, said: DeclaredMetadata, facts: DetectedMetadata, payload: bytes) -> ExtractedText | None:
+        """The text view of a payload whose card `wants` it. May take seconds: no worker thread must wait for it."""
+        told = view_inputs(said, facts)
+        return await self._extractor.extract(told.kind, told.media_type, told.source, payload)
+
+    def made(
+        self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, carded: bool = True
+    ) -> TextViewDraft | None:
+        """What was extracted, measured and ready to be kept. For worker threads: it counts tokens.
+
+        Without a card to be cut from it, what is surely too large for the ingest's commit is measured when it is kept.
+        """
+        if extracted is None or extracted.text is None:
+            return None
+        if not carded and len(extracted.text) > _DENSEST * self._inline_bytes:
+            return TextViewDraft(extracted, None, None)
+        return self._measured(extracted, extracted.text, facts, sample.size)
+
+    def _measured(self, extracted: ExtractedText, view: bytes, facts: DetectedMetadata, size: int) -> TextViewDraft:
+        intake = PayloadEncoder(self._tokenizer)
+        stored = intake.end(view)
+        intake.count()
+        m = intake.measure()
+        measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+        shown = shows_text(facts, size, extracted.extractor)
+        text = text_of(intake.sample(), measure, extracted.sections, facts.kind) if shown else None
+        if len(stored) > self._inline_bytes:
+            return TextViewDraft(extracted, text, None)
+        blob = Blob(
+            id=self._new_blob_id(),
+            placement="inline",
+            size=m.size,
+            stored_size=len(stored),
+            sha256=m.sha256,
+            index=intake.index.pack(),
+        )
+        kept = View(
+            name=TEXT,
+            extractor=extracted.extractor,
+            partial=extracted.partial,
+            sections=extracted.sections,
+            measure=measure,
+        )
+        return TextViewDraft(extracted, text, NewView(view=kept, blob=blob, inline=stored))
+
+    async def keep(self, artifact: Artifact, made: TextViewDraft | None) -> None:
+        """Keep a view that was too large for the ingest's commit. What storage refuses is made again another time."""
+        if made is None or made.new is not None:
+            return
+        try:
+            await self._keep_text.keep(FoundArtifact(artifact), made.extracted)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
+
+    async def found(self, found: FoundArtifact) -> CardSource | None:
+        """What the card of an artifact that was found `with_bytes` and `with_view` is cut from; None: the payload.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` when the view is there and cannot be read; `integrity` when the
+                payload itself is lost, of which it would be made again.
+        """
+        a = found.artifact
+        if not may_show_text(a.facts, a.measure.size):
+            return None
+        kept = found.text_view
+        whole, text = (False, None) if kept is None else await self._read(a, kept)
+        if not whole:  # it could not be kept then, or its bytes are lost
+            made = await self._remade(found)
+            _, text = (False, None) if made is None else await self._read(a, made)
+        return text
+
+    async def _read(self, a: Artifact, kept: FoundView) -> tuple[bool, CardSource | None]:
+        """Whether a view's bytes are all there, and what the card is cut from."""
+        if kept.blob is None or not shows_text(a.facts, a.measure.size, kept.view.extractor):
+            return True, None
+        try:
+            content = await self._open.of_view(a.namespace, kept)
+            head, tail = sample_ranges(content.size)
+            sample = PayloadSample(await content.read(*head), await content.read(*tail), content.size)
+        except CoatcheckError as error:
+            if error.code is not Code.INTEGRITY:
+                raise
+            return False, None
+        return True, text_of(sample, kept.view.measure, kept.view.sections, a.facts.kind)
+
+    async def _remade(self, found: FoundArtifact) -> FoundView | None:
+        """The view made now, as it was at ingest; None where storage does not take it."""
+        shows_view = spec_of(found.artifact.facts.kind).shows_view
+        if shows_view is not None and not shows_view(await self._open(found).read(0, _LOOKED_AT)):
+            return None
+        try:
+            return await self._keep_text(found)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return None
+
+
+def _worth_making(facts: DetectedMetadata, sample: PayloadSample) -> bool:
+    if not may_show_text(facts, sample.size):
+        return False
+    shows_view = spec_of(facts.kind).shows_view
+    return shows_view is None or shows_view(sample.head[:_LOOKED_AT])

@@ -1,0 +1,93 @@
+"""Commit an artifact, pointing at no bytes but those that are there: the last step of storing a payload.
+
+Crash story: one transaction decides; before it there is at most an intent and a file, which the reaper takes.
+"""
+
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Blob, Gone
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.ports.artifacts import IngestResult, KeyConflict, StoreArtifact, UploadFenced
+from coatcheck.ports.catalog import Catalog
+from coatcheck.runtime.circuit_breaker import CircuitBreaker
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.evict import NoQuota, QuotaEnforcer
+
+Settled = IngestResult | Gone | UploadFenced | KeyConflict | None
+
+
+class ApproachingCommits:
+    """Counts payloads whose bytes are all here and whose commits are not: changes that a writer may gather with others.
+
+    A context manager around that part of an ingest, for any number of them at once.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        """One more is on its way."""
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        """It is about to be committed, or will not be."""
+        self.count -= 1
+
+
+class CommitArtifact:
+    """Commits artifacts."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        trust: BlobHealth,
+        breaker: CircuitBreaker,
+        blobs_breaker: CircuitBreaker,
+        rooms: QuotaEnforcer | None = None,
+    ) -> None:
+        """`breaker` is the catalogue's. Without `rooms` nothing is limited."""
+        self._rooms: QuotaEnforcer = rooms or NoQuota()
+        self._catalog = catalog
+        self._trust = trust
+        self._outage = breaker
+        self._blobs_outage = blobs_breaker
+
+    async def __call__(self, change: StoreArtifact) -> Settled:
+        """Commit.
+
+        A file takes its one chance to commit with its intent, so that what it would fold into is looked at before;
+        inline bytes can be offered twice, and spare the common case a question.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`, `quota_exceeded`.
+        """
+        namespace = change.namespace
+        if change.blob.placement != "inline":
+            with self._outage.watched():
+                same = await self._catalog.same_bytes(namespace, change.blob.sha256, change.blob.size)
+            if same is not None:
+                await self._holds(namespace, same)
+            return await self._store(change)
+        answer = await self._store(change)
+        if not isinstance(answer, IngestResult) or answer.blob_used:
+            return answer
+        if await self._holds(namespace, answer.artifact.blob):
+            return answer
+        again = await self._store(change)
+        return (
+            IngestResult(again.artifact, answer.created, again.blob_used) if isinstance(again, IngestResult) else again
+        )
+
+    async def _holds(self, namespace: str, blob: Blob) -> bool:
+        if blob.condemned or blob.placement == "inline":
+            return not blob.condemned
+        with self._blobs_outage.watched():
+            return await self._trust.holds(namespace, blob)
+
+    async def _store(self, change: StoreArtifact) -> Settled:
+        async def stored(room: QuotaLimits | None) -> Settled | QuotaExceeded:
+            limited = change if room is None else replace(change, room=room)
+            return await self._catalog.store_artifact(limited)
+
+        with self._outage.watched():
+            return await self._rooms.within_quota(change.namespace, stored)

@@ -1,0 +1,81 @@
+"""Find the earlier artifact that a new one is to be compared with. Decided once, when the new one is created.
+
+Compares nothing itself: the engine does, from the two surveys. A store that refuses costs the comparison, not the put.
+"""
+
+from typing import Final
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Caller, EarlierRun, PayloadSample
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.payload_encoder import sample_ranges
+from coatcheck.ports.catalog import FoundArtifact, RunKey
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest
+
+PREVIOUS: Final = "previous"
+"""In the place of an ID: the last artifact of the same session, tool and command."""
+
+
+async def earlier_run(
+    deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes, open_content: OpenContent
+) -> EarlierRun | None:
+    """Returns what `asked.compare_to` names; None where `previous` names nothing, or while storage does not answer.
+
+    Args:
+        deps: the catalogue, and what waits for it.
+        caller: who may not see every session.
+        asked: the request; its session, tool and command say which run it is.
+        identity: of the artifact to be compared, which is never its own earlier run.
+        open_content: opens what is found.
+
+    Raises:
+        CoatcheckError: `compared_not_found` for an artifact that is unknown or gone, or that the caller may not see.
+    """
+    try:
+        with deps.catalog_breaker.watched():
+            return await _found(deps, caller, asked, identity, open_content)
+    except CoatcheckError as error:
+        if error.code not in REFUSALS:
+            raise
+        return None
+
+
+async def _found(
+    deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes, open_content: OpenContent
+) -> EarlierRun | None:
+    wanted, now = asked.compare_to, deps.clock.now()
+    number = await _previous(deps, caller, asked, identity) if wanted == PREVIOUS else ids.parse(wanted or "")
+    if number is None:
+        return None
+    found = deps.fallback.find(caller.namespace, number, now)
+    found = found or await deps.catalog.find(caller.namespace, number, now, with_bytes=True, with_survey=True)
+    if isinstance(found, FoundArtifact) and caller.sees(found.artifact.said.session):
+        content, m = open_content(found), found.artifact.measure
+        head, tail = sample_ranges(m.size)
+        sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
+        return EarlierRun(id=found.artifact.id, sha256=m.sha256, sample=sample, lines=m.lines, survey=found.survey)
+    if wanted == PREVIOUS:
+        return None  # it went between the two questions
+    raise CoatcheckError(
+        Code.COMPARED_NOT_FOUND,
+        f"There is no artifact {ids.render(number)} to compare with, or not any more. Leave out compare_to, or use "
+        f"{PREVIOUS}.",
+        field="compare_to",
+    )
+
+
+async def _previous(deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes) -> int | None:
+    said = asked.said
+    if said.session is None or (said.tool_name is None and said.command is None):
+        return None  # nothing says what it would be another run of
+    run = RunKey(
+        namespace=caller.namespace,
+        session=said.session,
+        tool_name=said.tool_name,
+        command=said.command,
+        but=identity,
+    )
+    return await deps.catalog.latest_run(run, deps.clock.now())

@@ -1,0 +1,304 @@
+"""An artifact's raw bytes, read through the frames that hold them: a range costs what it touches, wherever it lies.
+
+It verifies what it reads (each frame carries a checksum) and never gives back bytes that differ from those handed
+over. What fails is read once more, past caches, before anyone is told: one spoilt answer is no damaged blob. It
+authorises nothing (`Find` did), cuts no text, and holds at most one range in memory.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Blob
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.frames import FrameIndex
+from coatcheck.core.seekable import decode_frames
+from coatcheck.ports.artifacts import FoundView
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import FoundArtifact, InlineBytes
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.blob_routing import not_opened, store_of
+
+log = logging.getLogger(__name__)
+
+BLOCK_BYTES = 1024 * 1024
+"""Content in one block of a stream: eight frames, one store read."""
+INDEX_CACHE_BYTES = 16 * 1024 * 1024
+"""Parsed indexes kept, counted as 24 bytes a frame: about 85 GB of content's worth of frames."""
+FRAME_CACHE_BYTES = 4 * 1024 * 1024
+"""Decoded frames kept: 32, so that the pages of one reading do not decompress a frame again and again."""
+_INLINE_DECODE = 64 * 1024
+"""Content up to this size is decoded on the event loop (about 50 us); a thread's hand-over costs as much."""
+_FEW_FRAMES = 4
+"""Reads of at most this many frames are kept; streams would only push the others out."""
+
+Damaged = Callable[[str, str, str], None]
+"""Hears of a blob whose bytes are missing or damaged: namespace, ID, what was found. Must not block or raise."""
+
+
+class OpenContent:
+    """Opens the content of found artifacts. Shared by all readers.
+
+    It holds the caches, which need no invalidation: a blob's ID is used once and its bytes never change.
+    """
+
+    def __init__(self, inline: InlineBytes, blobs: BlobStore, pool: Executor, damaged: Damaged | None = None) -> None:
+        """Make the opener; `damaged` is told of each blob whose bytes turn out missing or not what was stored."""
+        self._damaged = damaged or _ignore
+        self._inline = inline
+        self._blobs = blobs
+        self._pool = pool
+        self._indexes: Lru[str, FrameIndex] = Lru(INDEX_CACHE_BYTES)
+        self._frames: Lru[tuple[str, int], bytes] = Lru(FRAME_CACHE_BYTES)
+
+    def through(self, blobs: BlobStore) -> "OpenContent":
+        """The same opener for whoever reaches the same store through something else, with caches of its own."""
+        return OpenContent(self._inline, blobs, self._pool, self._damaged)
+
+    def __call__(self, found: FoundArtifact) -> "Content":
+        """The content of an artifact that was found `with_bytes`.
+
+        Raises:
+            CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged;
+                `storage_unavailable` when the service was not given the place where its bytes are.
+        """
+        return self._open(found.artifact.namespace, found.artifact.blob, found.inline)
+
+    async def of_view(self, namespace: str, kept: FoundView) -> "Content":
+        """The content of a view that has bytes of its own.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        assert kept.blob is not None  # noqa: S101 - otherwise the view is the payload, which is opened by calling
+        if kept.inline is None:
+            return await self.of_blob(namespace, kept.blob)
+        return self._open(namespace, kept.blob, kept.inline)
+
+    async def of_blob(self, namespace: str, blob: Blob) -> "Content":
+        """The content of a blob, whoever points at it; for checks.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        inline = await self._inline.inline_bytes(namespace, blob.id) if blob.placement == "inline" else None
+        return self._open(namespace, blob, inline)
+
+    async def stored_size(self, namespace: str, blob: Blob) -> int | None:
+        """Stored bytes that are there of a blob, wherever they lie; None when there are none."""
+        if blob.placement != "inline":
+            return await self._store(blob).size(namespace, blob.id)
+        inline = await self._inline.inline_bytes(namespace, blob.id)
+        return None if inline is None else len(inline)
+
+    def _open(self, namespace: str, blob: Blob, inline: bytes | None) -> "Content":
+        watch = _Watch(self._damaged, namespace, blob.id)
+        with watch:
+            index, source = self._source(namespace, blob, inline)
+        return Content(blob, index, source, self._frames, self._pool, watch)
+
+    def _source(self, namespace: str, blob: Blob, inline: bytes | None) -> "tuple[FrameIndex, _Source]":
+        index = self._indexes.get(blob.id)
+        if index is None:
+            index = FrameIndex.unpack(blob.index)
+            self._indexes.put(blob.id, index, 24 * (index.count + 1))
+        if blob.placement == "inline":
+            if inline is None or len(inline) != index.stored_size:
+                raise _missing()
+            return index, _Inline(inline)
+        return index, _Stored(self._store(blob), namespace, blob.id)
+
+    def _store(self, blob: Blob) -> BlobStore:
+        store = store_of(self._blobs, blob.placement)
+        if store is None:
+            raise not_opened(self._blobs, blob.placement)
+        return store
+
+
+class Content:
+    """One payload's bytes. Cheap to make; not kept longer than a request.
+
+    Attributes:
+        blob: what is read.
+        index: where its frames are.
+        frames_read: frames decompressed so far through this value (not those found in the cache).
+        store_reads: reads asked of the store so far.
+    """
+
+    def __init__(
+        self,
+        blob: Blob,
+        index: FrameIndex,
+        source: "_Source",
+        cache: "Lru[tuple[str, int], bytes]",
+        pool: Executor,
+        watch: "_Watch",
+    ) -> None:
+        self._watch = watch
+        self._id = blob.id
+        self._veil: ContentMask | None = None
+        self.blob = blob
+        self.index = index
+        self.frames_read = 0
+        self.store_reads = 0
+        self._source = source
+        self._cache = cache
+        self._pool = pool
+
+    @property
+    def size(self) -> int:
+        """Bytes of content."""
+        return self.index.size
+
+    def seen_through(self, veil: "ContentMask") -> "Content":
+        """The same, read through something that hides parts of it. Its blob has a name of its own, for caches."""
+        twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
+        twin._veil = veil
+        twin.blob = replace(self.blob, id=self.blob.id + veil.suffix)
+        return twin
+
+    async def read(self, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`, clipped to the content; as `plain` unless something hides parts."""
+        if self._veil is None:
+            return await self.plain(start, end)
+        start, end = max(0, start), min(end, self.size)
+        return await self._veil.read(self, start, end) if start < end else b""
+
+    async def plain(self, start: int, end: int) -> bytes:
+        """The stored bytes from `start` to before `end`, clipped to the content.
+
+        Decompresses the frames of the range and no other, after one store read at most.
+
+        Raises:
+            CoatcheckError: `integrity` when stored bytes are missing or damaged; `storage_unavailable`.
+        """
+        start, end = max(0, start), min(end, self.size)
+        if start >= end:
+            return b""
+        width = self.index.frame_size
+        first, last = start // width, (end - 1) // width + 1
+        content = await self._frames(first, last)
+        return content[start - first * width : end - first * width]
+
+    async def blocks(self, start: int, end: int, block: int = BLOCK_BYTES) -> AsyncIterator[bytes]:
+        """The same bytes as `read`, in pieces that end at multiples of `block`.
+
+        With a multiple of the frame size no frame is decompressed twice. Memory stays at a few blocks.
+        """
+        start, end = max(0, start), min(end, self.size)
+        while start < end:
+            stop = min(end, (start // block + 1) * block)
+            yield await self.read(start, stop)
+            start = stop
+
+    async def _frames(self, first: int, last: int) -> bytes:
+        few = last - first <= _FEW_FRAMES
+        held = [self._cache.get((self._id, f)) for f in range(first, last)] if few else [None] * (last - first)
+        missing = [first + n for n, frame in enumerate(held) if frame is None]
+        if not missing:
+            return b"".join(frame for frame in held if frame is not None)
+        low, high = missing[0], missing[-1] + 1
+        fresh = await self._decode(low, high)
+        if few:
+            self._keep(low, high, fresh)
+        before = [frame for frame in held[: low - first] if frame is not None]
+        after = [frame for frame in held[high - first :] if frame is not None]
+        return b"".join([*before, fresh, *after]) if before or after else fresh
+
+    async def _decode(self, low: int, high: int) -> bytes:
+        with self._watch:
+            return await self._decoded(low, high)
+
+    async def _decoded(self, low: int, high: int) -> bytes:
+        try:
+            return await self._attempt(low, high, fresh=False)
+        except CoatcheckError as error:
+            if error.code is not Code.INTEGRITY or isinstance(self._source, _Inline):
+                raise
+            what = error.detail
+        content = await self._attempt(low, high, fresh=True)
+        log.warning("blob %s was whole when it was read again; at first: %s", self._id, what)
+        return content
+
+    async def _attempt(self, low: int, high: int, *, fresh: bool) -> bytes:
+        start, end = self.index.stored_range(low, high)
+        stored = await self._source.read(start, end - start, fresh=fresh)
+        self.store_reads += 1
+        self.frames_read += high - low
+        if self.index.frame_length(low) * (high - low) <= _INLINE_DECODE:
+            return decode_frames(stored, self.index, low, high)
+        return await in_pool(self._pool, decode_frames, stored, self.index, low, high)
+
+    def _keep(self, low: int, high: int, fresh: bytes) -> None:
+        width = self.index.frame_size
+        for f in range(low, high):
+            frame = fresh[(f - low) * width : (f - low + 1) * width]
+            self._cache.put((self._id, f), frame, len(frame) + 128)
+
+
+class _Watch:
+    """Tells of damage that passes by, and lets it pass."""
+
+    def __init__(self, damaged: "Damaged", namespace: str, blob_id: str) -> None:
+        self._damaged = damaged
+        self._namespace = namespace
+        self._id = blob_id
+
+    def __enter__(self) -> None:
+        """Nothing to prepare: one watch serves many reads."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CoatcheckError) and error.code is Code.INTEGRITY:
+            self._damaged(self._namespace, self._id, error.detail)
+
+
+def _ignore(namespace: str, blob_id: str, why: str) -> None:
+    """For readers that have nobody to tell."""
+
+
+class ContentMask(Protocol):
+    """Hides parts of what is read."""
+
+    @property
+    def suffix(self) -> str:
+        """What tells names of hidden content from those of the stored one."""
+        ...
+
+    async def read(self, content: Content, start: int, end: int) -> bytes:
+        """As many bytes as were asked, of which some stand in for others; asks `content.plain` for them."""
+        ...
+
+
+class _Source(Protocol):
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes: ...
+
+
+class _Inline:
+    def __init__(self, stored: bytes) -> None:
+        self._stored = stored
+
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes:  # noqa: ARG002 - they are here
+        return self._stored[start : start + length]
+
+
+class _Stored:
+    def __init__(self, blobs: BlobStore, namespace: str, blob_id: str) -> None:
+        self._blobs = blobs
+        self._namespace = namespace
+        self._id = blob_id
+
+    async def read(self, start: int, length: int, *, fresh: bool) -> bytes:
+        if not fresh:
+            return await self._blobs.read(self._namespace, self._id, start, length)
+        return await self._blobs.read(self._namespace, self._id, start, length, fresh=True)
+
+
+def _missing() -> CoatcheckError:
+    return CoatcheckError(
+        Code.INTEGRITY,
+        "The stored bytes of this artifact are missing. Run the tool again, or restore the payload from a backup.",
+    )

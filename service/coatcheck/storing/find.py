@@ -1,0 +1,199 @@
+"""Find a live artifact of the caller's namespace, or say exactly why there is none to read.
+
+Also notes that it was read, so that idle expiry moves later, off the request path.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+import msgspec
+
+from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.expiry import expiry
+from coatcheck.ports.catalog import Catalog, FoundArtifact
+from coatcheck.ports.clock import Clock
+from coatcheck.runtime.lru import Lru
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.reads import ReadLog
+from coatcheck.storing.redaction import RedactionPolicy
+
+_LATELY = 10_000
+"""Artifacts of which it is remembered that a read was noted lately."""
+_MINUTE = timedelta(minutes=1)
+
+
+class Find:
+    """The look-up that every other use case begins with."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        reads: ReadLog,
+        fallback: FallbackBuffer | None = None,
+        evicts: Callable[[str], bool] = lambda _: False,
+        redacting: RedactionPolicy | None = None,
+    ) -> None:
+        """Make it; `evicts` says whether a namespace, when it is full, lets go of what was read longest ago.
+
+        With `redacting`, what is found has no secrets in its names where the policy masks them.
+        """
+        self._redacting = redacting
+        self._evicts = evicts
+        self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
+        self._catalog = catalog
+        self._shelter = fallback
+        self._clock = clock
+        self._reads = reads
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        with_bytes: bool = False,
+        with_view: bool = False,
+        with_survey: bool = False,
+    ) -> FoundArtifact:
+        """The artifact, live at this moment; with its stored bytes, its kept text view and its survey as asked for.
+
+        Raises:
+            CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
+                `storage_unavailable` while nobody knows.
+        """
+        now = self._clock.now()
+        waiting = self._shelter.find(caller.namespace, number, now) if self._shelter is not None else None
+        if waiting is not None:
+            if not caller.sees(waiting.artifact.said.session):
+                raise not_found()
+            return waiting if self._redacting is None else self._redacting.found(waiting)
+        with self._reads.look(now):
+            find = partial(
+                self._catalog.find,
+                caller.namespace,
+                number,
+                with_bytes=with_bytes,
+                with_view=with_view,
+                with_survey=with_survey,
+            )
+            found = await self._found(caller.namespace, number, now, find)
+            if found is None:
+                raise not_found()
+            if isinstance(found, Gone):
+                raise gone(found) if caller.sees(found.session) else not_found()
+            a = found.artifact
+            if not caller.sees(a.said.session):
+                raise not_found()
+            if a.idle_ttl is not None and _moves(a, now):
+                self._reads.note(caller.namespace, number, now, timedelta(seconds=a.idle_ttl))
+            elif self._evicts(caller.namespace):
+                self._note_lately(caller.namespace, number, now)
+            return found if self._redacting is None else self._redacting.found(found)
+
+    def _note_lately(self, namespace: str, number: int, now: datetime) -> None:
+        """Note a read for eviction alone, which needs to know it to the minute."""
+        before = self._lately.get((namespace, number))
+        if before is None or now - before >= _MINUTE:
+            self._lately.put((namespace, number), now, cost=1)
+            self._reads.note(namespace, number, now)
+
+    async def _found(
+        self,
+        namespace: str,
+        number: int,
+        now: datetime,
+        find: Callable[[datetime], Awaitable[FoundArtifact | Gone | None]],
+    ) -> FoundArtifact | Gone | None:
+        """What the row says, unless reads that it does not show yet have kept the artifact alive until now."""
+        pending = self._reads.pending(namespace, number)  # first: by the row's answer they may be in the row
+        found = await find(now)
+        if pending is None:
+            return found
+        if isinstance(found, FoundArtifact):
+            return _later(found, pending[1])
+        if found is None or found.reason != "expired":
+            return found
+        then = await find(pending[0])
+        if not isinstance(then, FoundArtifact):
+            return found
+        then = _later(then, pending[1])
+        at = then.artifact.expires_at
+        return then if at is None or at > now else msgspec.structs.replace(found, at=at)
+
+
+def _later(found: FoundArtifact, read_at: datetime) -> FoundArtifact:
+    """What was found, with the expiry that this read of it gives. Reads of what it has replaced do not count."""
+    a = found.artifact
+    if a.expires_at is None or a.idle_ttl is None or a.created_at > read_at:
+        return found
+    expires_at = expiry(a.created_at, read_at, ttl=a.ttl, idle_ttl=a.idle_ttl, pinned=a.pinned)
+    if expires_at is None or expires_at <= a.expires_at:
+        return found
+    return msgspec.structs.replace(found, artifact=msgspec.structs.replace(a, expires_at=expires_at))
+
+
+async def require_seen(
+    catalog: Catalog, fallback: FallbackBuffer | None, caller: Caller, number: int, now: datetime
+) -> None:
+    """Before a change: what is in a session that does not exist for the caller does not exist either.
+
+    An artifact's session never changes, so that this holds until the change.
+
+    Raises:
+        CoatcheckError: `artifact_not_found`.
+    """
+    if caller.session_prefix is None:
+        return
+    found = None if fallback is None else fallback.find(caller.namespace, number, now)
+    known = found or await catalog.find(caller.namespace, number, now)
+    if known is None or not caller.sees(known.session if isinstance(known, Gone) else known.artifact.said.session):
+        raise not_found()
+
+
+STEP = timedelta(hours=24)
+"""Idle expiry is moved when a quarter of the idle TTL has passed since it last was, at the latest after this."""
+
+
+def _moves(artifact: Artifact, now: datetime) -> bool:
+    """Whether a read at this moment should move the artifact's expiry."""
+    if artifact.idle_ttl is None or artifact.expires_at is None:
+        return False
+    if artifact.ttl is not None and artifact.expires_at >= artifact.created_at + timedelta(seconds=artifact.ttl):
+        return False
+    idle = timedelta(seconds=artifact.idle_ttl)
+    return now - (artifact.expires_at - idle) >= min(idle / 4, STEP)
+
+
+def not_found() -> CoatcheckError:
+    """The same answer for never existed, another namespace's and long forgotten: it tells nothing."""
+    return CoatcheckError(
+        Code.ARTIFACT_NOT_FOUND, "No artifact with this ID. Check the ID; if it is right, run the tool again."
+    )
+
+
+_WHY = {
+    "expired": "expired",
+    "deleted": "was deleted",
+    "session_deleted": "was deleted with its session",
+    "namespace_deleted": "was deleted with its namespace",
+    "evicted": "was removed to free space",
+}
+
+
+def gone(tombstone: Gone) -> CoatcheckError:
+    """The answer for what is no longer there."""
+    at = tombstone.at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    again = f"run {tombstone.tool_name} again" if _plain(tombstone.tool_name) else "run the tool again"
+    return CoatcheckError(
+        Code.ARTIFACT_GONE,
+        f"{tombstone.id} {_WHY[tombstone.reason]} on {at}; {again} if you still need its output.",
+        id=tombstone.id,
+        reason=tombstone.reason,
+        at=at,
+    )
+
+
+def _plain(name: str | None) -> bool:
+    return name is not None and len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum()  # noqa: PLR2004

@@ -1,0 +1,345 @@
+"""One payload on its way in: received, recognised, committed, answered; the same steps for every size.
+
+Where each step runs is decided by `work_placement.py`, where the bytes go by `upload_session.py`. Crash story, in
+order: the intent is durable before the first byte of a blob; the bytes are durable before the commit; the commit is
+durable before the answer. A crash before the commit leaves an intent, which the reaper turns into a dead blob; a crash
+after it leaves an artifact that nobody was told of, which posting again finds.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import ParamSpec, TypeVar
+
+from msgspec import UNSET, structs
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.expiry import check_idle_ttl
+from coatcheck.core.keys import own_key, require_session
+from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.core.policy import kept
+from coatcheck.core.policy import said as decided
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.survey.survey import pack_survey
+from coatcheck.core.view_inputs import is_plain, view_inputs
+from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, StoreArtifact, UploadFenced
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.work_placement import WorkPlacement
+from coatcheck.storing.card_text import CardText, TextViewDraft
+from coatcheck.storing.commit_artifact import CommitArtifact, Settled
+from coatcheck.storing.compare import earlier_run
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.draft import (
+    Draft,
+    RenderedCard,
+    Seen,
+    cut,
+    drafted,
+    look,
+    masked_draft,
+    policy_of,
+    redrafted,
+    uncut,
+    whole_text,
+)
+from coatcheck.storing.fallback_buffer import unstored
+from coatcheck.storing.find import gone, not_found
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
+from coatcheck.storing.receipts import is_inline, not_stored, receipt_of
+from coatcheck.storing.redacted_ingest import RedactedIngest
+from coatcheck.storing.stored_before import StoredBefore, key_reused
+from coatcheck.storing.upload_session import OversizeGuard, UploadSession, blocks, fenced, too_large
+
+log = logging.getLogger(__name__)
+
+KEY_LIFE = timedelta(hours=24)
+"""How long an idempotency key is remembered."""
+WORTH_ASKING = 256 * 1024
+"""Bytes from which looking for the very same artifact is cheaper than recognising it again; a file is not written
+twice for nothing, however small it is."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestSteps:
+    """What every ingestion of a service shares."""
+
+    deps: IngestDeps
+    placement: WorkPlacement
+    card_text: CardText | None
+    before: StoredBefore
+    commit: CommitArtifact
+    open_content: OpenContent
+
+
+class Ingestion:
+    """One payload. `run` is called once."""
+
+    def __init__(
+        self,
+        steps: IngestSteps,
+        caller: Caller,
+        upload: UploadSession,
+        oversize: OversizeGuard,
+        redacted: RedactedIngest,
+    ) -> None:
+        """Begin; nothing is asked of the source yet."""
+        self._steps = steps
+        self._deps = steps.deps
+        self._caller = caller
+        self._upload = upload
+        self._encoder: PayloadEncoder = upload.intake
+        self._oversize = oversize
+        self._redacted = redacted
+        self._request = IngestRequest()
+        self._view: TextViewDraft | None = None
+
+    async def run(self, source: AsyncIterator[bytes], offer: Callable[[], IngestRequest]) -> Receipt:
+        """Store the payload and return its receipt; see `Ingest`."""
+        with self._deps.tracer.stage("receive"):
+            last = await self._receive(source)
+        self._request = _masked(offer(), self._redacted)
+        require_session(self._caller, self._request.said.session)
+        if self._request.idle_ttl is not UNSET:
+            check_idle_ttl(self._request.idle_ttl)
+        with self._deps.tracer.stage("draft"):
+            with self._deps.approaching:
+                await self._end(last)
+                known = await self._known()
+                if known is not None:
+                    return known
+                seen = await self._work(look, self._encoder, self._request.said, self._request.earlier)
+            await self._make_view(seen)
+            with self._deps.approaching:
+                draft = await self._work(self._draft, seen)
+            stored = await self._store(draft)
+            return await (
+                self._refused(draft, stored) if isinstance(stored, CoatcheckError) else self._answer(draft, stored)
+            )
+
+    async def _work(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._steps.placement.run(self._encoder.size, work, *args, **kwargs)
+
+    async def _receive(self, source: AsyncIterator[bytes]) -> bytes:
+        """Takes all blocks but the last, and returns that."""
+        last = b""
+        async for block in blocks(self._oversize.within(self._redacted.through(source))):
+            if last:
+                await self._upload.take(last)
+            last = block
+        return last
+
+    async def _end(self, last: bytes) -> None:
+        """Digests the last block behind the others."""
+        await self._upload.taken()
+        size = self._encoder.size + len(last)
+        await self._upload.end(await self._steps.placement.run(size, self._encoder.end, last))
+
+    async def _known(self) -> Receipt | None:
+        """The receipt of what is there already, where that is worth asking for; looks up what to compare with."""
+        request, encoder = self._request, self._encoder
+        worth_asking = self._upload.begun or encoder.size >= WORTH_ASKING
+        if not worth_asking and request.compare_to is None:
+            return None
+        said = request.said
+        identity = ids.identity(self._caller.namespace, said.session, said.tool_call_id, encoder.sha256)
+        artifact = await self._steps.before.artifact(self._caller, identity)
+        if artifact is not None:
+            if request.key is not None or said.beside(artifact.said) != artifact.said:
+                return None
+            text = await self._steps.before.card_source(self._caller, artifact, None) if request.carded else None
+            stored = IngestResult(artifact, created=False, blob_used=False)
+            return await self._receipt(stored, redrafted(artifact, encoder.sample(), text, encoder.survey()))
+        if request.compare_to is not None:
+            earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
+            if earlier is not None:
+                said = structs.replace(said, compared_to=earlier.id)
+                self._request = structs.replace(request, said=said, earlier=earlier)
+        return None
+
+    async def _make_view(self, seen: Seen) -> None:
+        """Makes the text view that the card may show. No worker thread waits for it: slow pages would take all."""
+        request, encoder, cards = self._request, self._encoder, self._steps.card_text
+        facts, sample, _ = seen
+        if cards is None or self._oversize.dropped or not cards.wants(facts, sample, encoder.payload):
+            return
+        extracted = request.extracted
+        if extracted is None and encoder.payload is not None:
+            extracted = await cards.extracted(request.said, facts, encoder.payload)
+        self._view = await self._work(cards.made, extracted, facts, sample, carded=request.carded)
+
+    def _draft(self, seen: Seen) -> Draft:
+        """The artifact as it is to be stored."""
+        request = self._request
+        measure = self._encoder.measure(dropped=self._oversize.dropped, dropped_at=self._oversize.dropped_at)
+        if request.redacted:
+            seen = (structs.replace(seen[0], redacted=request.redacted), *seen[1:])
+        text = None if self._view is None else self._view.text
+        draft = drafted(self._caller.namespace, request.said, measure, seen, text)
+        mask = self._mask(draft)
+        if mask is None:
+            return draft
+        # Lists come from what is stored, which a model may see: so what was recognised is stored masked.
+        veil = masked_draft(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
+        return replace(draft, facts=veil.plain, veil=veil)
+
+    def _mask(self, draft: Draft) -> Mask | None:
+        redacting = self._deps.redacting
+        return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
+
+    async def _store(self, draft: Draft) -> IngestResult | CoatcheckError:
+        """The commit's result, or why storage does not take the payload."""
+        try:
+            await self._upload.durable()
+            stored = await self._upload.settled(self._commit(draft))
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            self._upload.refusal = error
+            return error
+        self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it waits no more, if it did
+        return stored
+
+    async def _commit(self, draft: Draft) -> IngestResult:
+        key = None
+        if self._request.key is not None:
+            key = IdempotencyKey(
+                key=own_key(self._caller, self._request.key),
+                fingerprint=fingerprint(draft.identity, self._request),
+                expires_at=self._deps.clock.now() + KEY_LIFE,
+            )
+            replay = await self._steps.before.answer(self._caller, key)
+            if replay is not None:
+                return replay
+        return _settled(await self._steps.commit(self._change(draft, key)))
+
+    def _change(self, draft: Draft, key: IdempotencyKey | None) -> StoreArtifact:
+        deps, request = self._deps, self._request
+        policy = policy_of(deps.rules(), draft)
+        most = decided(policy.max_artifact_bytes, None)
+        if most is not None and draft.measure.size > most:
+            raise too_large(most)
+        life = kept(policy, ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=deps.ttl)
+        blob, inline = self._upload.blob()
+        return StoreArtifact(
+            namespace=self._caller.namespace,
+            identity=draft.identity,
+            said=request.said,
+            measure=draft.measure,
+            facts=draft.facts,
+            engine=ENGINE,
+            blob=blob,
+            inline=inline,
+            ttl=life.ttl,
+            idle_ttl=life.idle_ttl,
+            pinned=request.pinned,
+            now=deps.clock.now(),
+            key=key,
+            survey=None if draft.survey is None else pack_survey(draft.survey),
+            text_view=None if self._view is None else self._view.new,
+        )
+
+    async def _answer(self, draft: Draft, stored: IngestResult) -> Receipt:
+        """The receipt of what is stored: of the draft, or of what was there already and keeps something of its own."""
+        if self._steps.card_text is not None and (stored.created or stored.redeclared):
+            await self._steps.card_text.keep(stored.artifact, self._view)
+        a, text = _answered(stored, draft), draft.text
+        if self._request.carded and not stored.created:
+            text = await self._steps.before.card_source(self._caller, a, draft.text)
+        same = (a.id, a.said, a.measure, a.facts, text) == (
+            draft.id,
+            draft.said,
+            draft.measure,
+            draft.facts,
+            draft.text,
+        )
+        receipt = await self._receipt(stored, draft if same else redrafted(a, draft.sample, text, draft.survey))
+        if stored.created:
+            a = stored.artifact
+            self._deps.ledger.took(a.namespace, a.said.session, a.measure.tokens.count, receipt.tokens)
+        return receipt
+
+    async def _refused(self, draft: Draft, why: CoatcheckError) -> Receipt:
+        """The receipt of what could not be stored. It may still be, later: the buffer keeps what it has room for."""
+        held = self._upload.held()
+        change = self._change(draft, None)
+        waits = held is not None and self._deps.fallback.keep(draft.id, change, held)
+        del held
+        log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
+        notices = (*self._request.notices, Notice(str(why.code), not_stored(why)))
+        self._request = structs.replace(self._request, notices=notices)
+        artifact = IngestResult(unstored(draft.id, change), created=True, blob_used=False)
+        receipt = await self._receipt(artifact, draft, stored=False)
+        return structs.replace(receipt, stored=False, expires_at=None)
+
+    async def _receipt(self, result: IngestResult, draft: Draft, *, stored: bool = True) -> Receipt:
+        """The receipt, with the payload itself where it is small, and otherwise with its card."""
+        deps, request = self._deps, self._request
+        rendered = await self._work(self._rendered, draft, stored=stored)
+        return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
+
+    def _rendered(self, draft: Draft, *, stored: bool) -> RenderedCard:
+        """What takes the payload's place at the budget and for the query asked now."""
+        deps, request = self._deps, self._request
+        policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
+        whole = whole_text(draft, mask, deps.tokenizer)
+        limit = request.inline_tokens
+        if limit is None:
+            limit = decided(policy.inline_tokens, deps.inline_tokens)
+        if whole is not None and is_inline(*whole, limit):
+            return RenderedCard(uncut(draft), *whole, inline=True)
+        if not request.carded:
+            return RenderedCard(uncut(draft), "", 0)
+        budget = request.card_tokens
+        return cut(
+            draft,
+            budget=decided(policy.card_tokens, deps.card_tokens) if budget is None else budget,
+            query=request.query,
+            tokenizer=deps.tokenizer,
+            stored=stored,
+            tools=request.tools,
+            mask=mask,
+        )
+
+
+def _masked(request: IngestRequest, redacted: RedactedIngest) -> IngestRequest:
+    """The request as it is to be stored, with a notice where secrets of the payload are not."""
+    said = redacted.said(request.said)
+    if redacted.notice is not None:
+        notices = (*request.notices, Notice("secrets_masked", redacted.notice))
+        # A view that was made of the payload as it came has its secrets.
+        return structs.replace(request, said=said, redacted=redacted.done, notices=notices, extracted=None)
+    return request if said is request.said else structs.replace(request, said=said)
+
+
+def _answered(stored: IngestResult, draft: Draft) -> Artifact:
+    """The artifact as the answer shows it: by what this request declares, also where that is not what is stored.
+
+    It is not where the request declares nothing, or is a replay of one before the last. Its card would then cite places
+    of another view than the one that is read, if the kinds have different ones: that card is cut by what is stored.
+    """
+    a = stored.artifact
+    said = draft.said.beside(a.said)
+    if said == a.said:
+        return a
+    facts = draft.facts.beside(a.facts)
+    alike = is_plain(facts.kind) and is_plain(a.facts.kind)
+    if not alike and view_inputs(said, facts) != view_inputs(a.said, a.facts):
+        return a
+    return structs.replace(a, said=said, facts=facts)
+
+
+def _settled(answer: Settled) -> IngestResult:
+    if isinstance(answer, IngestResult):
+        return answer
+    if isinstance(answer, UploadFenced):
+        raise fenced()
+    if isinstance(answer, KeyConflict):
+        raise key_reused()
+    raise gone(answer) if isinstance(answer, Gone) else not_found()

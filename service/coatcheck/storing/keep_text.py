@@ -1,0 +1,189 @@
+"""Make an artifact's text view when it is first wanted, and keep it: its ranges are citations from then on.
+
+However many ask at once, it is made once; a caller who goes away stops nobody else. Where storage does not take the
+view nothing of it is shown: another extractor may make another one later, and ranges of this one would then lie.
+Refuses to make one twice, and to decide what a view is.
+
+Crash story: as of an ingest. A large view's intent comes before its first byte, its bytes before the commit; what a
+crash leaves is reaped. Of two processes that make it at once the first commit counts, and both answer that view.
+"""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from msgspec import structs
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.view_inputs import ViewInputs, is_plain, view_inputs
+from coatcheck.core.views import TEXT, ExtractedText, View, ViewMeasure
+from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView, UploadFenced
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.extractor import Extractor
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing import upload_session
+from coatcheck.storing.content import Content, OpenContent
+from coatcheck.storing.find import not_found
+from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
+
+_AT_ONCE: Final = 2
+"""Views made at a time, each of which holds a payload and a view in memory."""
+_WITHOUT: Final = 10_000
+"""Artifacts remembered that have no text view, so that they are not looked at again and again; some 150 bytes each."""
+
+
+_Key = tuple[str, str, bytes, ViewInputs]
+"""An artifact as it is declared: namespace, ID, digest, and what an extractor is told of it."""
+
+
+class KeepTextDeps(upload_session.UploadSessionDeps, Protocol):
+    """What making a view needs from the composition: what an ingest needs."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What counts."""
+        ...
+
+
+class KeepText:
+    """The step."""
+
+    def __init__(self, deps: KeepTextDeps, open_content: OpenContent, extractor: Extractor) -> None:
+        self._p = deps
+        self._open = open_content
+        self._extractor = extractor
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
+        self._without: Lru[_Key, bool] = Lru(_WITHOUT)
+
+    async def __call__(self, found: FoundArtifact) -> FoundView | None:
+        """The text view of an artifact that was found `with_bytes`, now kept; None where there is none to be had.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`, `overloaded` when it cannot be made or kept, all of
+                which may pass; `integrity`; `artifact_not_found` when the artifact went away meanwhile.
+        """
+        a = found.artifact
+        key = (a.namespace, a.id, a.measure.sha256, view_inputs(a.said, a.facts))
+        if self._without.get(key):
+            return None
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.create_task(self._make(found))
+            making.add_done_callback(lambda done: self._made(key, done))
+        return await asyncio.shield(making)
+
+    async def keep(self, found: FoundArtifact, made: ExtractedText) -> FoundView:
+        """Keep a view that was made already.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        with _explained(found.artifact.id):
+            return await self._keep(found, made)
+
+    async def settled(self, seconds: float) -> None:
+        """Return when every view that is being made is kept or has failed to be; after so long give up the others."""
+        if not self._making:
+            return
+        _, left = await asyncio.wait(list(self._making.values()), timeout=seconds)
+        for making in left:
+            making.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    def _made(self, key: _Key, done: "asyncio.Task[FoundView | None]") -> None:
+        del self._making[key]
+        if not done.cancelled() and done.exception() is None and done.result() is None:
+            self._without.put(key, value=True, cost=1)
+
+    async def _make(self, found: FoundArtifact) -> FoundView | None:
+        a = found.artifact
+        content = self._open(found)
+        spec = spec_of(a.facts.kind)
+        cap = spec.view_bytes
+        if content.size > cap and not spec.view_partial:
+            return None
+        async with self._room:
+            made = await self._extracted(found, content, cap)
+            if made is None:
+                return None
+            with _explained(a.id):
+                return await self._keep(found, made)
+
+    async def _extracted(self, found: FoundArtifact, content: Content, cap: int) -> ExtractedText | None:
+        a = found.artifact
+        payload = await content.read(0, cap)
+        told = view_inputs(a.said, a.facts)
+        try:
+            made = await self._extractor.extract(told.kind, told.media_type, told.source, payload)
+        except CoatcheckError as error:
+            detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
+            raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
+        if made is None or (is_plain(a.facts.kind) and made.text is not None):
+            return None  # what is plain text is read as it is, before a view is made and after
+        return structs.replace(made, partial=made.partial or content.size > cap)
+
+    async def _keep(self, found: FoundArtifact, made: ExtractedText) -> FoundView:
+        a = found.artifact
+        if made.text is None:
+            m = a.measure
+            measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+            return (await self._commit(found, NewView(view=_view(made, measure), blob=None))).found
+        intake = PayloadEncoder(self._p.tokenizer)
+        # A full namespace is no reason not to read what is in it.
+        async with UploadSession(self._p, Caller(namespace=a.namespace), intake, limited=False) as reception:
+            last = max(0, (len(made.text) - 1) // BLOCK * BLOCK)
+            for at in range(0, last, BLOCK):
+                await reception.take(made.text[at : at + BLOCK])
+            await reception.taken()
+            await reception.end(await in_pool(self._p.pool, intake.end, made.text[last:]))
+            await in_pool(self._p.pool, intake.count)
+            await reception.durable()
+            m = intake.measure()
+            measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+            blob, inline = reception.blob()
+            new = NewView(view=_view(made, measure), blob=blob, inline=inline)
+            return (await reception.settled(self._commit(found, new))).found
+
+    async def _commit(self, found: FoundArtifact, new: NewView) -> StoredView:
+        a, now = found.artifact, self._p.clock.now()
+        number = ids.parse(a.id)
+        change = StoreView(namespace=a.namespace, number=number, now=now, new=new, inputs=view_inputs(a.said, a.facts))
+        with self._p.catalog_breaker.watched():
+            answer = await self._p.catalog.store_view(change)
+        if isinstance(answer, UploadFenced):
+            raise fenced()
+        if answer is None:
+            waits = self._p.fallback.find(a.namespace, number, now) is not None
+            raise _waits() if waits else not_found()
+        return answer
+
+
+def _view(made: ExtractedText, measure: ViewMeasure) -> View:
+    return View(name=TEXT, extractor=made.extractor, partial=made.partial, sections=made.sections, measure=measure)
+
+
+@contextmanager
+def _explained(artifact_id: str) -> Generator[None]:
+    """Say what storage refused: the payload itself can still be read."""
+    try:
+        yield
+    except CoatcheckError as error:
+        if error.code not in REFUSALS:
+            raise
+        detail = f"The text view of {artifact_id} could not be kept, and is not shown before it is. {error.detail}"
+        advice = "" if "etry" in error.detail else " Retry the same call"
+        raise CoatcheckError(error.code, f"{detail}{advice}{', or' if advice else ' Or'} use view=raw.") from error
+
+
+def _waits() -> CoatcheckError:
+    return CoatcheckError(Code.STORAGE_UNAVAILABLE, "The payload itself waits in memory to be stored.")

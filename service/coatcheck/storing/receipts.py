@@ -1,0 +1,92 @@
+"""The receipt of a payload: the payload itself or its card, and what the caller should know besides."""
+
+from typing import Final
+
+from msgspec import UNSET
+
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policy import RetentionTerms, Rules, kept
+from coatcheck.core.read_answer import is_read_answer
+from coatcheck.core.read_bounds import MAX_TOKENS
+from coatcheck.ports.artifacts import IngestResult
+from coatcheck.storing.compare import PREVIOUS
+from coatcheck.storing.draft import Draft, RenderedCard, policy_of
+from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
+
+
+def receipt_of(
+    result: IngestResult, request: IngestRequest, draft: Draft, rendered: RenderedCard, *, rules: Rules, ttl: int
+) -> Receipt:
+    """Returns the receipt of a payload that is stored, or that stands as if it were.
+
+    Args:
+        result: what the commit made or found.
+        request: what was asked with the payload.
+        draft: what the answer is about.
+        rendered: what the model reads.
+        rules: the policies, as they are now.
+        ttl: seconds that a payload is kept where nobody says otherwise.
+    """
+    notices = list(request.notices)
+    if draft.measure.dropped:
+        notices.append(
+            Notice(
+                "middle_dropped",
+                f"{draft.measure.dropped:,} bytes between the two ends were over the limit and not kept.",
+            )
+        )
+    life = kept(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
+    if life.cut and result.created:
+        notices.append(
+            Notice("ttl_cut", f"The policy keeps it no longer than {life.ttl:,} seconds, less than was asked for.")
+        )
+    if not result.created:
+        notices += _not_taken(result.artifact, request, life)
+    return Receipt(
+        expires_at=result.artifact.expires_at,
+        id=result.artifact.id,
+        created=result.created,
+        replayed=result.replayed,
+        inline=rendered.inline,
+        text=rendered.text,
+        tokens=rendered.tokens,
+        card=rendered.card,
+        warnings=tuple(notices),
+    )
+
+
+def is_inline(text: str, tokens: int, limit: int) -> bool:
+    """Returns whether the whole text of a payload stands in the place of its card.
+
+    It does up to `limit` tokens, and as an answer that was read from here, of which a card would have to be read again.
+    """
+    return 0 < limit >= tokens or (tokens <= MAX_TOKENS and text.startswith(("[art_", "art_")) and is_read_answer(text))
+
+
+_CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
+"""What a PATCH changes."""
+
+
+def _not_taken(artifact: Artifact, asked: IngestRequest, life: RetentionTerms) -> list[Notice]:
+    """What is asked now of a payload that was there already, where something else was asked first: that stays."""
+    lost = {
+        "labels": not set(asked.said.labels) <= set(artifact.said.labels),
+        "ttl": asked.ttl is not UNSET and life.ttl != artifact.ttl,
+        "idle_ttl": asked.idle_ttl is not UNSET and life.idle_ttl != artifact.idle_ttl,
+        "pin": asked.pinned and not artifact.pinned,
+        "compare_to": asked.compare_to not in {None, PREVIOUS, artifact.said.compared_to},
+    }
+    names = [name for name, is_lost in lost.items() if is_lost]
+    if not names:
+        return []
+    how = " PATCH the artifact to change labels, ttl, idle_ttl and pin." if _CHANGED.intersection(names) else ""
+    told = f"It was stored before, and keeps what was said of it first in: {', '.join(names)}."
+    return [Notice("said_before", told + how)]
+
+
+def not_stored(why: CoatcheckError) -> str:
+    """Why a payload is not stored, for its receipt."""
+    reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "Storage is too busy"}
+    first = reasons.get(why.code, "Storage does not answer")
+    return f"{first}: the payload is not stored, and the card says so. The card itself is complete."

@@ -1,0 +1,142 @@
+"""What redaction means for one payload at this moment: which policy holds, and what is masked of what is shown.
+
+The seam of all reading: content, names and sections pass here before anyone cuts or shows them. Reads follow the policy
+of now, whatever was decided when a payload was stored. Where nothing is masked it costs a look at the policies.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Final
+
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Artifact, DeclaredMetadata
+from coatcheck.core.policy import NO_RULES, Redaction, Rules, said
+from coatcheck.core.redact.filler import SecretRange, fill
+from coatcheck.core.redact.find import MARGIN
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.masked_artifact import artifact_of
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import Content
+
+_KNOWN_BYTES: Final = 4 * 1024 * 1024
+"""Memory for what was found in frames, so that reading on does not look through them again."""
+_ENTRY: Final = 160
+_HERE: Final = 16 * 1024
+"""Bytes that are looked through on the event loop (some 200 us); a thread's hand-over costs as much."""
+
+
+class RedactionPolicy:
+    """The step."""
+
+    def __init__(
+        self,
+        default: Redaction,
+        masks: Callable[[], Mask],
+        pool: Executor,
+        rules: Callable[[], Rules] = lambda: NO_RULES,
+    ) -> None:
+        """Make it: `default` holds where no policy says anything; `masks` makes the mask when it is first needed."""
+        self._default: Redaction = default
+        self._masks = masks
+        self._pool = pool
+        self._rules = rules
+        self._known: Lru[tuple[str, int], list[SecretRange]] = Lru(_KNOWN_BYTES)
+
+    @property
+    def never(self) -> bool:
+        """Whether nothing is masked, whatever the payload."""
+        return self._default == "off" and not self._rules()
+
+    def mode(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Redaction:
+        """What a namespace's policies say of a payload."""
+        rules = self._rules()
+        if not rules:
+            return self._default
+        policy = rules.effective(
+            namespace,
+            session=about.session,
+            kind=kind or about.kind,
+            tool_name=about.tool_name,
+            labels=about.labels,
+        )
+        return said(policy.redaction, self._default)
+
+    def mask(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Mask | None:
+        """What is shown of a payload is masked by this; None: nothing is."""
+        return None if self.mode(namespace, about, kind) == "off" else self._masks()
+
+    def mask_of(self, artifact: Artifact) -> Mask | None:
+        """The same of an artifact."""
+        return self.mask(artifact.namespace, artifact.said, artifact.facts.kind)
+
+    def artifact(self, artifact: Artifact) -> Artifact:
+        """An artifact with its names masked, if they are to be."""
+        mask = self.mask_of(artifact)
+        return artifact if mask is None else artifact_of(mask, artifact)
+
+    def found(self, found: FoundArtifact) -> FoundArtifact:
+        """The same of one that was found."""
+        shown = self.artifact(found.artifact)
+        return found if shown is found.artifact else replace(found, artifact=shown)
+
+    def content(self, content: Content, mask: Mask, *, text: bool) -> Content:
+        """Content with fillers in place of secrets: every byte where it was. In what is no `text`, DEL bytes stay."""
+        return content.seen_through(_Veil(mask, self._known, self._pool, text=text))
+
+
+class _Veil:
+    """Hides secrets in what is read.
+
+    A frame is looked through with what lies around it, always the same, so that it looks the same in every reading.
+    """
+
+    suffix = "~masked"
+
+    def __init__(
+        self, mask: Mask, known: Lru[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
+    ) -> None:
+        self._mask = mask
+        self._known = known
+        self._pool = pool
+        self._text = text
+
+    async def read(self, content: Content, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`, both within the content, without its secrets."""
+        width = content.index.frame_size
+        first, last = start // width, (end - 1) // width + 1
+        key = content.blob.id
+        secrets = [self._known.get((key, frame)) for frame in range(first, last)]
+        if all(each is not None for each in secrets):
+            data, at = await content.plain(start, end), start
+        else:
+            at = max(0, first * width - MARGIN)
+            data = await content.plain(at, min(content.size, last * width + MARGIN))
+            secrets = await self._looked(content, data, at, range(first, last))
+        hidden = sorted({secret for each in secrets if each for secret in each})
+        shown = data[start - at : end - at]
+        return fill(shown, hidden, start, text=self._text)
+
+    async def _looked(self, content: Content, data: bytes, at: int, frames: range) -> list[list[SecretRange] | None]:
+        if len(data) <= _HERE:
+            made = self._find(content, data, at, frames)
+        else:
+            made = await in_pool(self._pool, self._find, content, data, at, frames)
+        return made
+
+    def _find(self, content: Content, data: bytes, at: int, frames: range) -> list[list[SecretRange] | None]:
+        width, size = content.index.frame_size, content.size
+        out: list[list[SecretRange] | None] = []
+        for frame in frames:
+            low, high = max(0, frame * width - MARGIN), min(size, (frame + 1) * width + MARGIN)
+            found = self._mask.find(data[low - at : high - at], begins=low == 0, ends=high == size)
+            mine = [
+                SecretRange(each.start + low, each.end + low, each.rule)
+                for each in found
+                if each.start + low < (frame + 1) * width and each.end + low > frame * width
+            ]
+            self._known.put((content.blob.id, frame), mine, _ENTRY * (1 + len(mine)))
+            out.append(mine)
+        return out

@@ -1,0 +1,105 @@
+"""Room for an upload, taken as its bytes arrive: before they are written, in steps that double.
+
+Only where the namespace has a limit; elsewhere an upload reserves nothing. The commit settles what it really needs, and
+however else the upload ends, its reservation goes with its intent.
+"""
+
+from datetime import datetime
+from typing import Final, Protocol
+
+from coatcheck.core.artifact import Placement
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.uploads import BeginUpload, ReserveMore
+from coatcheck.storing.evict import QuotaEnforcer
+
+_AHEAD: Final = 1024 * 1024
+"""Bytes reserved beyond what has arrived, at least: so that not every block is a transaction."""
+
+
+class ReservationDeps(Protocol):
+    """What reserving needs from the composition."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where reservations are kept."""
+        ...
+
+    @property
+    def rooms(self) -> QuotaEnforcer:
+        """What knows the limits, and makes room."""
+        ...
+
+
+class Reservation:
+    """The room of one upload."""
+
+    def __init__(self, deps: ReservationDeps, namespace: str, blob_id: str, *, limited: bool) -> None:
+        """Take nothing yet; `limited` is false for what is stored whether or not there is room."""
+        self._p = deps
+        self._namespace = namespace
+        self._blob_id = blob_id
+        self._limited = limited
+        self._reserved: int | None = None
+        """None: nothing has to be reserved."""
+
+    async def begin(self, placement: Placement, lease_until: datetime, size: int) -> None:
+        """Record the intent, with room for `size` bytes, and for more if there is.
+
+        Raises:
+            CoatcheckError: `quota_exceeded`; then there is no intent.
+        """
+
+        async def asked(reserve: int, room: QuotaLimits | None) -> QuotaExceeded | None:
+            return await self._p.catalog.begin_upload(
+                BeginUpload(
+                    namespace=self._namespace,
+                    blob_id=self._blob_id,
+                    placement=placement,
+                    lease_until=lease_until,
+                    reserve=reserve,
+                    room=room,
+                )
+            )
+
+        if not self._limited:
+            await asked(0, None)
+            return
+        steps = iter((_ahead(size),))
+
+        async def change(room: QuotaLimits | None) -> QuotaExceeded | None:
+            self._reserved = None if room is None or room.max_bytes is None else next(steps, size)
+            answer = await asked(self._reserved or 0, room)
+            if isinstance(answer, QuotaExceeded) and self._reserved != size:
+                self._reserved = next(steps, size)
+                answer = await asked(self._reserved, room)
+            return answer
+
+        await self._p.rooms.within_quota(self._namespace, change)
+
+    async def cover(self, size: int) -> bool:
+        """Have room for so many bytes in all; false when the upload was reaped.
+
+        Raises:
+            CoatcheckError: `quota_exceeded`.
+        """
+        if self._reserved is None or size <= self._reserved:
+            return True
+        steps = iter((_ahead(size),))
+
+        async def change(room: QuotaLimits | None) -> bool | QuotaExceeded:
+            answer = await self._more(next(steps, size), room)
+            return await self._more(size, room) if isinstance(answer, QuotaExceeded) else answer
+
+        return await self._p.rooms.within_quota(self._namespace, change)
+
+    async def _more(self, reserve: int, room: QuotaLimits | None) -> bool | QuotaExceeded:
+        change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=room)
+        answer = await self._p.catalog.reserve_more(change)
+        if answer is True:
+            self._reserved = reserve
+        return answer
+
+
+def _ahead(size: int) -> int:
+    return max(2 * size, size + _AHEAD)

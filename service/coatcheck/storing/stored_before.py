@@ -1,0 +1,91 @@
+"""What is stored already when a payload comes: the very same artifact, the answer of its key, the view of its card.
+
+Looking only spares work, or repeats an answer: a store that refuses is told of by the commit, not here.
+"""
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.card import CardSource
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.artifacts import IdempotencyKey, IngestResult
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.find import gone, not_found
+from coatcheck.storing.ingest_deps import IngestDeps
+
+
+class StoredBefore:
+    """Looks for what was stored before."""
+
+    def __init__(self, deps: IngestDeps, card_text: CardText | None, health: BlobHealth) -> None:
+        """Without `card_text` every card is cut from its payload."""
+        self._deps = deps
+        self._card_text = card_text
+        self._health = health
+
+    async def artifact(self, caller: Caller, identity: bytes) -> Artifact | None:
+        """The artifact of this identity, with all its bytes; None where it is not there, or nobody can tell."""
+        d = self._deps
+        try:
+            with d.catalog_breaker.watched():
+                found = await d.catalog.find(caller.namespace, ids.number(identity), d.clock.now())
+            if not isinstance(found, FoundArtifact):
+                return None
+            a = found.artifact
+            if ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256) != identity:
+                return None
+            with d.blobs_breaker.watched():
+                return a if await self._health.holds(a.namespace, a.blob) else None
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return None
+
+    async def answer(self, caller: Caller, key: IdempotencyKey) -> IngestResult | None:
+        """What this key was answered before; None where it is new, or where the artifact has lost its bytes.
+
+        Raises:
+            CoatcheckError: `idempotency_key_reused` for another request; `artifact_gone`, `artifact_not_found` where
+                the artifact went since: a repeated request revives nothing.
+        """
+        d = self._deps
+        with d.catalog_breaker.watched():
+            now = d.clock.now()
+            record = await d.catalog.find_key(caller.namespace, key.key, now)
+            if record is None:
+                return None
+            if record.fingerprint != key.fingerprint:
+                raise key_reused()
+            found = await d.catalog.find(caller.namespace, record.number, now)
+            if not isinstance(found, FoundArtifact):
+                raise gone(found) if isinstance(found, Gone) else not_found()
+            # Where its bytes are lost, ours may take their place, which the commit answers as it would this.
+            if not await self._health.holds(caller.namespace, found.artifact.blob):
+                return None
+            return IngestResult(found.artifact, created=record.created, blob_used=False, replayed=True)
+
+    async def card_source(self, caller: Caller, artifact: Artifact, otherwise: CardSource | None) -> CardSource | None:
+        """The text view that the artifact's card is cut from; `otherwise` while storage does not answer."""
+        d = self._deps
+        try:
+            with d.catalog_breaker.watched():
+                found = await d.catalog.find(
+                    caller.namespace, ids.parse(artifact.id), d.clock.now(), with_bytes=True, with_view=True
+                )
+            if not isinstance(found, FoundArtifact):
+                return otherwise
+            return None if self._card_text is None else await self._card_text.found(found)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return otherwise
+
+
+def key_reused() -> CoatcheckError:
+    """The error of an idempotency key that was used for another request."""
+    return CoatcheckError(
+        Code.IDEMPOTENCY_KEY_REUSED,
+        "This Idempotency-Key was used for a different request. Use a new key for a new request.",
+    )

@@ -1,0 +1,409 @@
+"""Take a stream of bytes in: hash, compress and count it in worker threads while more arrives, and place it.
+
+Small payloads stay in memory until the commit; as soon as the stored bytes outgrow the inline limit they go to the
+blob store, after an intent has been recorded. Refuses to decide what the payload is or to make it visible.
+
+Crash story: an intent without a commit is reaped when its lease has passed; what was written under it is swept.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Executor
+from datetime import timedelta
+from typing import Protocol, Self, TypeVar
+
+from coatcheck.core.artifact import Blob, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.ports.blobs import BlobStore, BlobWriter
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.uploads import AbandonUpload, RenewUpload
+from coatcheck.runtime.circuit_breaker import REFUSALS, CircuitBreaker
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.evict import QuotaEnforcer
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.reservation import Reservation
+
+log = logging.getLogger(__name__)
+
+BLOCK = 512 * 1024
+"""Bytes gathered before a worker thread takes them: large enough that the hop costs nothing, small enough that the
+last block is digested within milliseconds of its arrival."""
+
+HELD = 4 * 1024**2
+"""Stored bytes of a payload that are held in memory until its commit, so that it can be offered again."""
+
+KEPT_TAIL = 8 * 1024**2
+"""Bytes of the end that are kept of a payload over the limit, when both ends are to be kept."""
+
+
+class CommitResult(Protocol):
+    """What a commit answers of the bytes that it was offered."""
+
+    @property
+    def blob_used(self) -> bool:
+        """Whether anything points at them now."""
+        ...
+
+
+C = TypeVar("C", bound=CommitResult)
+
+
+class UploadSessionDeps(Protocol):
+    """What receiving needs from the composition."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where intents are recorded."""
+        ...
+
+    @property
+    def blobs(self) -> BlobStore:
+        """Where large payloads go."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """What leases are counted by."""
+        ...
+
+    @property
+    def pool(self) -> Executor:
+        """Where digesting runs."""
+        ...
+
+    @property
+    def new_blob_id(self) -> Callable[[], str]:
+        """Makes names that are used once."""
+        ...
+
+    @property
+    def lease(self) -> timedelta:
+        """How long an upload may go without progress."""
+        ...
+
+    @property
+    def inline_bytes(self) -> int:
+        """Stored bytes up to which a payload lives in the catalogue."""
+        ...
+
+    @property
+    def catalog_breaker(self) -> CircuitBreaker:
+        """Whether the catalogue answers."""
+        ...
+
+    @property
+    def blobs_breaker(self) -> CircuitBreaker:
+        """Whether the blob store answers."""
+        ...
+
+    @property
+    def rooms(self) -> QuotaEnforcer:
+        """What knows how much a namespace may hold."""
+        ...
+
+    @property
+    def fallback(self) -> FallbackBuffer:
+        """Memory for what may have to wait for storage."""
+        ...
+
+    @property
+    def afterwards(self) -> set[asyncio.Task[None]]:
+        """What is still being undone after its caller was answered. Tasks leave it when they end."""
+        ...
+
+
+class UploadSession:
+    """One payload being received. An async context manager: leaving it removes bytes that no commit points at."""
+
+    def __init__(
+        self, deps: UploadSessionDeps, caller: Caller, intake: PayloadEncoder, *, limited: bool = True
+    ) -> None:
+        """Begin; `limited` is false for what is stored whether or not its namespace has room."""
+        self._deps = deps
+        self._caller = caller
+        self._pending: asyncio.Task[None] | None = None
+        self._writer: BlobWriter | None = None
+        self._lease_until = deps.clock.now()
+        self._held: list[bytes] | None = []
+        self._asked = 0
+        """Bytes of memory that the shelter gave for holding them."""
+        self.begun = False
+        """Whether the bytes go to the blob store, under an intent."""
+        self._committing: asyncio.Task[CommitResult] | None = None
+        self.intake = intake
+        self.refusal: CoatcheckError | None = None
+        """Why storage does not take this payload, once it said so. Digesting goes on: a card is made all the same."""
+        self.blob_id = deps.new_blob_id()
+        self._room = Reservation(deps, caller.namespace, self.blob_id, limited=limited)
+
+    async def __aenter__(self) -> Self:
+        """Start; nothing is written yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Undo what was not kept, to its end even while the caller's task is being cancelled.
+
+        Where storage has refused, that may take as long as its silence: the caller is answered meanwhile.
+        """
+        self._deps.fallback.let_go(self._asked)
+        if self._kept() or not (self.begun or self._pending or self._committing):
+            return
+        undoing = asyncio.ensure_future(self._undo())
+        if self.refusal is None:
+            await asyncio.shield(undoing)
+            return
+        self._deps.afterwards.add(undoing)
+        undoing.add_done_callback(self._deps.afterwards.discard)
+
+    async def take(self, block: bytes) -> None:
+        """Digest a block in the background, after the one before it. Raises what that one raised."""
+        await self._settle()
+        self._pending = asyncio.ensure_future(self._digest(block))
+
+    async def taken(self) -> None:
+        """Return when every block that was taken is digested, raising what one of them raised."""
+        await self._settle()
+
+    async def end(self, stored: bytes) -> None:
+        """Take the last stored bytes, which the encoder's own `end` gave after `taken`; make all durable.
+
+        What goes inline becomes durable with the commit; a file begins to be synced in the background.
+        """
+        await self._place(stored)
+        if self._writer is not None and self.refusal is None:
+            self._pending = asyncio.ensure_future(self._finish(self._writer))
+
+    async def durable(self) -> None:
+        """Return when every byte is durable: the commit may follow.
+
+        Raises:
+            CoatcheckError: what storage said when it refused, `storage_full` or `storage_unavailable`.
+        """
+        await self._settle()
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def _settle(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            await pending
+
+    async def _digest(self, block: bytes) -> None:
+        await self._place(await in_pool(self._deps.pool, self.intake.feed, block))
+
+    async def _finish(self, writer: BlobWriter) -> None:
+        with self._deps.blobs_breaker.watched():
+            await writer.finish()
+
+    async def _place(self, stored: bytes) -> None:
+        self._hold(stored)
+        if self.refusal is None:
+            try:
+                await self._offer(stored)
+            except CoatcheckError as error:
+                # In a full namespace digesting goes on, too: this very payload may be there already.
+                if error.code not in REFUSALS and error.code is not Code.QUOTA_EXCEEDED:
+                    raise
+                self.refusal = error
+
+    def _hold(self, stored: bytes) -> None:
+        """Hold the bytes that may go inline, and as long as there is memory those that may have to wait."""
+        if self._held is None:
+            return
+        self._held.append(stored)
+        size, free = self.intake.stored_size, self._deps.inline_bytes
+        if size <= HELD and self._deps.fallback.hold(max(0, size - free) - self._asked):
+            self._asked = max(0, size - free)
+        elif self._writer is not None or self.refusal is not None:  # otherwise they are about to be handed over
+            self._held = None
+            self._deps.fallback.let_go(self._asked)
+            self._asked = 0
+
+    async def _offer(self, stored: bytes) -> None:
+        """Hand the bytes to the blob store, as soon as they are too many to go inline."""
+        if self._writer is None:
+            if self.intake.stored_size <= self._deps.inline_bytes:
+                return
+            self._writer = await self._begin()
+            stored = b"".join(self._held or ())
+        await self._renew()
+        with self._deps.catalog_breaker.watched():
+            if not await self._room.cover(self.intake.stored_size):
+                raise fenced()
+        if stored:
+            with self._deps.blobs_breaker.watched():
+                await self._writer.write(stored)
+
+    async def _begin(self) -> BlobWriter:
+        p = self._deps
+        self._lease_until = p.clock.now() + p.lease
+        self.begun = True
+        with p.catalog_breaker.watched():
+            await self._room.begin(p.blobs.placement, self._lease_until, self.intake.stored_size)
+        with p.blobs_breaker.watched():
+            return await p.blobs.create(self._caller.namespace, self.blob_id)
+
+    async def _renew(self) -> None:
+        p = self._deps
+        now = p.clock.now()
+        if self._lease_until - now > p.lease * 2 / 3:
+            return
+        self._lease_until = now + p.lease
+        change = RenewUpload(namespace=self._caller.namespace, blob_id=self.blob_id, lease_until=self._lease_until)
+        with p.catalog_breaker.watched():
+            ours = await p.catalog.renew_upload(change)
+        if not ours:
+            raise fenced()
+
+    def blob(self) -> tuple[Blob, bytes | None]:
+        """The blob to commit and, when it is small, its stored bytes; after `end`."""
+        placement = "inline" if self._writer is None else self._deps.blobs.placement
+        index = self.intake.index
+        blob = Blob(
+            id=self.blob_id,
+            placement=placement,
+            size=index.size,
+            stored_size=index.stored_size,
+            sha256=self.intake.sha256,
+            index=index.pack(),
+        )
+        return blob, self.held() if self._writer is None else None
+
+    def held(self) -> bytes | None:
+        """All stored bytes, after `end`; None when they are more than HELD, or than there was memory for."""
+        return None if self._held is None else b"".join(self._held)
+
+    async def settled(self, commit: Coroutine[None, None, C]) -> C:
+        """What the commit returns. Of a file it goes on when the caller is cancelled: the file's fate depends on it."""
+        if not self.begun:
+            return await commit
+        committing = asyncio.create_task(commit)
+        self._committing = committing
+        return await asyncio.shield(committing)
+
+    def _kept(self) -> bool:
+        """Whether the commit points at the bytes, or may do so: then they are not ours to remove.
+
+        When the catalogue did not answer, its commit may be durable all the same. File and intent then stay: if it
+        is not, they are rolled back together when the lease has passed.
+        """
+        done = self._committing
+        if done is None or not done.done():
+            return False
+        if done.cancelled():
+            return True
+        error = done.exception()
+        if error is not None:
+            return isinstance(error, CoatcheckError) and error.code is Code.STORAGE_UNAVAILABLE
+        return done.result().blob_used
+
+    async def _undo(self) -> None:
+        """Remove bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
+        if self._committing is not None and not self._committing.done():
+            await asyncio.wait([self._committing])
+            if self._kept():
+                return
+        if self._pending is not None:
+            await asyncio.wait([self._pending])
+            if not self._pending.cancelled():
+                self._pending.exception()  # it was raised where it mattered, or matters no more
+        try:
+            if self._writer is not None:
+                await self._writer.abort()
+            if self.begun:
+                await self._deps.catalog.abandon_upload(
+                    AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id)
+                )
+        except CoatcheckError as error:
+            log.warning("upload %s is left to the reaper: %s", self.blob_id, error.detail)
+
+
+def fenced() -> CoatcheckError:
+    """The error of an upload whose lease passed before it was committed."""
+    return CoatcheckError(
+        Code.UPLOAD_FENCED, "The upload made no progress for too long and was given up. Retry the same call."
+    )
+
+
+async def blocks(source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Gather a stream's chunks into blocks of about BLOCK bytes. The last block may be empty, never absent."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in source:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= BLOCK:
+            yield b"".join(parts)
+            parts.clear()
+            size = 0
+    yield b"".join(parts)
+
+
+class OversizeGuard:
+    """Enforces the payload limit on a stream; where asked, keeps both ends and counts what fell out between."""
+
+    def __init__(self, limit: int, *, keep_ends: bool) -> None:
+        self._limit = limit
+        self._keep = keep_ends
+        self._tail = min(KEPT_TAIL, limit // 2)
+        self._head = limit - self._tail
+        self._edge = bytearray()
+        self._ring = bytearray()
+        self._seen = 0
+        self.dropped = 0
+        self.dropped_at = 0
+
+    async def within(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The stream's bytes, at most the limit of them."""
+        sure = max(0, self._head - _SPLIT)
+        async for chunk in source:
+            room = max(0, sure - self._seen)
+            self._seen += len(chunk)
+            if self._seen > self._limit and not self._keep:
+                raise too_large(self._limit)
+            if room:
+                yield chunk[:room]
+            if len(chunk) > room:
+                self._hold(chunk[room:])
+        if self._seen > self._limit:
+            self._cut()
+        yield bytes(self._edge + self._ring)
+
+    def _hold(self, data: bytes) -> None:
+        room = min(_SPLIT, self._head) - len(self._edge)
+        self._edge += data[:room]
+        self._ring += data[room:]
+        if len(self._ring) > 2 * self._tail + BLOCK:
+            del self._ring[: len(self._ring) - self._tail]
+
+    def _cut(self) -> None:
+        """Drop the middle, and with it the halves of characters on either side."""
+        for back in range(1, len(self._edge) + 1):
+            lead = self._edge[-back]
+            if lead & 0xC0 != 0x80:  # noqa: PLR2004 - the first byte of a UTF-8 sequence, which says how many follow
+                whole = 1 + (lead >= 0xC2) + (lead >= 0xE0) + (lead >= 0xF0)  # noqa: PLR2004 - RFC 3629, section 3
+                del self._edge[len(self._edge) - back if back < whole else len(self._edge) :]
+                break
+        del self._ring[: len(self._ring) - self._tail]
+        start = 0
+        while start < min(_SPLIT, len(self._ring)) and self._ring[start] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
+            start += 1
+        del self._ring[:start]
+        self.dropped_at = self._head - min(_SPLIT, self._head) + len(self._edge)
+        self.dropped = self._seen - self.dropped_at - len(self._ring)
+
+
+_SPLIT = 3
+"""Most bytes of one UTF-8 character on one side of a cut through it."""
+
+
+def too_large(limit: int) -> CoatcheckError:
+    """The error of a payload over the limit."""
+    return CoatcheckError(
+        Code.PAYLOAD_TOO_LARGE,
+        f"The payload is larger than {limit:,} bytes. Send less, or ask for its two ends with oversize=keep_ends.",
+        limit=limit,
+    )

@@ -1,0 +1,314 @@
+"""Keep the full-text index: read what waits for it, merge segments, drop what is gone.
+
+Crash story: an artifact goes on the list of those that wait in the transaction that stores it, and leaves it in the one
+that adds its document. Whatever happens between, it is read again; a document that is in two segments does no harm. Any
+number of processes may index at once. What cannot be read for now stays on the list; a payload that is damaged is found
+by what was said of it. Of a document in a format of its own the text view is made here, if nobody has read it before.
+A segment that is damaged is given up, and all that it may have held goes back on the list.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.fulltext import (
+    ENDS,
+    MAX_DOCUMENTS,
+    IndexedDocument,
+    PackedSegment,
+    SegmentSize,
+    built,
+    documents_of,
+    is_whole,
+    keys_of,
+    merged,
+    to_merge,
+)
+from coatcheck.core.media.documents import is_document
+from coatcheck.core.read_bounds import is_binary
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, TextIndex, Unindexed
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import Content, OpenContent
+from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.redaction import RedactionPolicy
+
+log = logging.getLogger(__name__)
+
+BATCH = 64
+"""Documents read together; a segment of them is some tens of kilobytes."""
+MOST_AT_ONCE = 1_000
+"""Documents that a query waits for."""
+MOST_SECONDS = 2.0
+"""For how long it does."""
+_REST = 15
+"""Times as long as a batch took, indexing rests while artifacts keep coming."""
+_MOST_REST = 20.0
+"""Seconds."""
+_LOOKED_AT = 4
+"""Segments of a round that are looked at for documents that are gone."""
+_WITHOUT_TEXT = frozenset({Code.INTEGRITY, Code.ARTIFACT_NOT_FOUND})
+"""What says that there is no text to be had: damage, or somebody who was faster to delete it."""
+_GONE = 4
+"""A segment is written anew when one document in so many is gone."""
+
+
+class IndexRound(Struct, frozen=True):
+    """What a round did."""
+
+    documents: int = 0
+    merged: int = 0
+    """Segments that became part of another, or went."""
+
+
+class _Done(NamedTuple):
+    """What became of a batch."""
+
+    documents: int
+    """Taken off the list."""
+    whole: bool
+    """Whether all of them could be read."""
+
+
+class Index:
+    """The verb."""
+
+    def __init__(
+        self,
+        texts: TextIndex,
+        open_content: OpenContent,
+        pool: Executor,
+        new_id: Callable[[], int],
+        lead: Callable[[], Awaitable[bool]] | None = None,
+        keep_text: KeepText | None = None,
+        redacting: RedactionPolicy | None = None,
+    ) -> None:
+        """Make the verb.
+
+        Args:
+            texts: the index.
+            open_content: for payloads and views.
+            pool: where words are read.
+            new_id: gives random numbers of 62 bits.
+            lead: where several processes share the catalogue, whether it is this one that indexes, to spare work.
+            redacting: what keeps secrets out of the index, where the policy masks them.
+            keep_text: for documents; without it those that nobody has read are found by what was said of them.
+        """
+        self._keep_text = keep_text
+        self._redacting = redacting
+        self._lead = lead
+        self._texts = texts
+        self._open = open_content
+        self._pool = pool
+        self._new_id = new_id
+        self._looked = 0
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(self) -> IndexRound:
+        """Index all that waits, merge what has grown many, and look at a few segments for what is gone.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`, `storage_full`; what was done so far stays.
+        """
+        documents = merges = 0
+        failed: CoatcheckError | None = None
+        namespace = await self._texts.next_unindexed("")
+        if self._lead is not None and not await self._lead():
+            return IndexRound()
+        while namespace is not None:
+            try:
+                documents += await self._all_of(namespace)
+                merges += await self._merge(namespace)
+            except CoatcheckError as error:
+                failed = error  # what cannot be read in one namespace keeps no other from being indexed
+            namespace = await self._texts.next_unindexed(namespace)
+        for _ in range(_LOOKED_AT):
+            merges += await self._clean_next()
+        if failed is not None:
+            raise failed
+        return IndexRound(documents, merges)
+
+    async def drop(self, namespace: str, damaged: Sequence[int]) -> None:
+        """Give up segments that cannot be read, and have what they held read again. What storage refuses is logged."""
+        for segment in damaged:
+            log.warning("a damaged segment of the full-text index of %s is given up, and made anew", namespace)
+            try:
+                await self._texts.drop_segment(DropSegment(namespace=namespace, segment_id=segment))
+            except CoatcheckError as error:
+                log.warning("it is not given up yet: %s", error.detail)
+
+    async def catch_up(self, namespace: str) -> bool:
+        """Index what waits in a namespace at this moment, within bounds, for a query. Answers whether it all is.
+
+        Raises nothing of what keeps artifacts from being read: then something is left.
+        """
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                newest = await self._texts.newest_unindexed(namespace)
+                return newest is None or await self._index_until(namespace, newest)
+        except TimeoutError:
+            return False
+        except CoatcheckError as error:
+            log.info("a query did not wait for the index: %s", error.detail)
+            return False
+
+    async def _index_until(self, namespace: str, newest: int) -> bool:
+        done = after = 0
+        # One at a time: who waits for another finds its work done.
+        async with self._lock(namespace):
+            while (batch := (await self._batch(namespace, after))[0]) and batch[0].row <= newest:
+                if done >= MOST_AT_ONCE:
+                    return False
+                if not (await self._index(namespace, batch)).whole:
+                    after = batch[-1].row
+                done += len(batch)
+        return after == 0
+
+    def _lock(self, namespace: str) -> asyncio.Lock:
+        lock = self._locks.get(namespace)
+        if lock is None:
+            lock = self._locks[namespace] = asyncio.Lock()
+        return lock
+
+    async def _all_of(self, namespace: str) -> int:
+        total, newest, after = 0, 0, 0
+        while True:
+            began = time.monotonic()
+            async with self._lock(namespace):
+                batch, more = await self._batch(namespace, after)
+                done = await self._index(namespace, batch) if batch else _Done(0, whole=True)
+            total += done.documents
+            if not done.whole:
+                after = batch[-1].row
+            elif not done.documents:
+                return total
+            if not more:
+                return total
+            took = time.monotonic() - began
+            last = await self._texts.newest_unindexed(namespace) or 0
+            if last > newest > 0:  # they keep coming: storing them comes first
+                await asyncio.sleep(min(_MOST_REST, _REST * took))
+            newest = last
+
+    async def _batch(self, namespace: str, after: int) -> tuple[list[Unindexed], bool]:
+        """What is indexed next, and whether that may not be all.
+
+        At most one document is among it of which a text view must be made first: that may take seconds.
+        """
+        waiting = await self._texts.unindexed(namespace, BATCH, after=after)
+        first = next((n for n, each in enumerate(waiting, 1) if each.found and self._is_to_make(each.found)), BATCH)
+        return waiting[:first], len(waiting) >= first
+
+    def _is_to_make(self, found: FoundArtifact) -> bool:
+        a = found.artifact
+        if self._keep_text is None or found.text_view is not None:
+            return False
+        return is_binary(a) and is_document(a.facts.media_type)
+
+    async def _index(self, namespace: str, batch: list[Unindexed]) -> _Done:
+        """Index what can be read of a batch; the others stay on the list, and stop nobody behind them.
+
+        Raises:
+            CoatcheckError: what keeps all of them from being read.
+        """
+        documents: list[IndexedDocument] = []
+        read: list[tuple[int, int | None]] = []
+        failed: CoatcheckError | None = None
+        for each in batch:
+            try:
+                documents += [] if each.found is None else [await self._document(each)]
+                read.append((each.row, each.fingerprint))
+            except CoatcheckError as error:
+                failed = error
+        if failed is not None and not read:
+            raise failed
+        segment = await in_pool(self._pool, built, documents) if documents else None
+        change = IndexDocuments(namespace=namespace, read=tuple(read), segment_id=self._new_id(), segment=segment)
+        return _Done(await self._texts.index_documents(change), failed is None)
+
+    async def _document(self, each: Unindexed) -> IndexedDocument:
+        assert each.found is not None  # noqa: S101 - the caller has looked
+        assert each.fingerprint is not None  # noqa: S101 - goes with it
+        found = each.found if self._redacting is None else self._redacting.found(each.found)
+        texts = await self._texts_of(found)
+        keys = await in_pool(self._pool, keys_of, found.artifact, texts)
+        return IndexedDocument(each.row, each.fingerprint, keys)
+
+    async def _texts_of(self, found: FoundArtifact) -> tuple[bytes, ...]:
+        """The text view where one is kept, else the payload; of long ones the two ends."""
+        try:
+            content = await self._content(found)
+            if content is None:
+                return ()
+            mask = None if self._redacting is None else self._redacting.mask_of(found.artifact)
+            if self._redacting is not None and mask is not None:
+                content = self._redacting.content(content, mask, text=True)
+            if content.size <= 2 * ENDS:
+                return (await content.read(0, content.size),)
+            return (await content.read(0, ENDS), await content.read(content.size - ENDS, content.size))
+        except CoatcheckError as error:
+            if error.code not in _WITHOUT_TEXT:
+                raise
+            return ()
+
+    async def _content(self, found: FoundArtifact) -> Content | None:
+        a, view = found.artifact, found.text_view
+        if self._keep_text is not None and self._is_to_make(found):
+            view = await self._keep_text(found)
+        if view is not None and view.blob is not None:
+            return await self._open.of_view(a.namespace, view)
+        return None if is_binary(a) else self._open(found)
+
+    async def _merge(self, namespace: str) -> int:
+        total = 0
+        while chosen := to_merge(await self._texts.segment_sizes(namespace), MAX_DOCUMENTS):
+            done = await self._rewrite(namespace, chosen)
+            if not done:
+                return total
+            total += done
+        return total
+
+    async def _clean_next(self) -> int:
+        """Write the next segment anew, without what is gone, if that is much of it."""
+        found = await self._texts.next_segment(self._looked)
+        if found is None:
+            self._looked = 0
+            return 0
+        namespace, size = found
+        self._looked = size.id
+        return await self._rewrite(namespace, [size.id], worth=size)
+
+    async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
+        """Make one of some segments; answers how many went. 0: somebody else was faster, or it is not worth it."""
+        segments = await self._texts.read_segments(namespace, ids)
+        if segments is None:
+            return 0
+        damaged = await in_pool(self._pool, _damaged_of, ids, segments)
+        if damaged:
+            await self.drop(namespace, damaged)
+            return 0
+        live = [await self._live(namespace, segment) for segment in segments]
+        if worth is not None and _GONE * int(sum(np.count_nonzero(~mine) for mine in live)) < worth.documents:
+            return 0
+        segment = await in_pool(self._pool, merged, segments, live)
+        change = MergeSegments(namespace=namespace, old=tuple(ids), segment_id=self._new_id(), segment=segment)
+        return len(ids) if await self._texts.merge_segments(change) else 0
+
+    async def _live(self, namespace: str, segment: PackedSegment) -> NDArray[np.bool_]:
+        rows, prints = documents_of(segment.listed)
+        now = await self._texts.fingerprints(namespace, rows.tolist())
+        pairs = zip(rows.tolist(), prints.tolist(), strict=True)
+        return np.fromiter((now.get(row) == mark for row, mark in pairs), dtype=np.bool_, count=len(rows))
+
+
+def _damaged_of(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list[int]:
+    return [each for each, segment in zip(ids, segments, strict=True) if not is_whole(segment)]

@@ -1,0 +1,294 @@
+"""One round of upkeep: note reads, expire, reap, sweep, purge.
+
+Every step is a small transaction that is harmless to repeat, so any number of processes may tidy at once and a crash
+between two steps loses nothing. Bytes go before rows: a row whose bytes are gone is found and finished by the next
+round; the reverse would leak.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from coatcheck.core.audit import SCHEDULE, By
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.retention import hourly_run, scheduled_round
+from coatcheck.core.retention.changes import ForgetRemoved
+from coatcheck.ports.blobs import BlobStore
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.maintenance import (
+    DeadBlob,
+    ExpireArtifacts,
+    ForgetBlobs,
+    PurgeRecords,
+    ReapUploads,
+    TakeLease,
+    Upkeep,
+)
+from coatcheck.ports.retention import Retention
+from coatcheck.storing.blob_routing import not_opened, store_of
+from coatcheck.storing.reads import NoteReads, ReadLog
+from coatcheck.upkeep.job_schedule import JobSchedule
+
+log = logging.getLogger(__name__)
+
+BATCH = 200
+"""Rows of one transaction: over a thousand expiries a second on PostgreSQL with the rests between, and few enough that
+whoever stores something meanwhile waits little for processor, disk or, on SQLite, the writer."""
+
+_LONGEST_REST = 1.0
+"""Seconds."""
+
+_ROUND = 5.0
+"""Seconds that a round takes at most while there is little to do."""
+
+_ALL = frozenset({"expire", "reap", "sweep", "purge"})
+
+ROWS = 100
+"""Blob rows forgotten in one transaction: their inline bytes are overwritten with zeros as they go, 32 KiB each."""
+
+
+class MaintenanceRound(Struct, frozen=True):
+    """What a round did."""
+
+    expired: int = 0
+    reaped: int = 0
+    removed: int = 0
+    """Dead blobs whose bytes and rows are gone."""
+    purged: int = 0
+    """Tombstones, idempotency keys, accounts and audit lines that were forgotten."""
+
+
+class MaintenanceJobResult(Struct, frozen=True):
+    """What a job that removes no artifacts has done, or a round of one that does."""
+
+    items: int = 0
+    bytes: int = 0
+    """As they were stored."""
+    detail: str = ""
+
+
+OTHERS = timedelta(seconds=5)
+"""How long reads on another replica may take to reach their rows: until then what expired is not buried."""
+
+
+class LeaderLease(Struct, frozen=True):
+    """Several processes over one store: one of them tidies at a time, to spare work. Two at once do no harm."""
+
+    me: str
+    """A name that no other process has."""
+    pause: float
+    """Seconds between two rounds."""
+
+
+class Maintenance:
+    """The verb."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        upkeep: Upkeep,
+        blobs: BlobStore,
+        clock: Clock,
+        reads: ReadLog,
+        *,
+        tombstone_life: timedelta,
+        lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
+        grace: timedelta,
+        audit_life: timedelta | None = None,
+        note: NoteReads | None = None,
+        leader: LeaderLease | None = None,
+        job_schedule: JobSchedule | None = None,
+        retention: Retention | None = None,
+    ) -> None:
+        """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours.
+
+        `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
+        Audit lines are kept for `audit_life`; None keeps them all. Without a schedule everything is due; without
+        `retention` no runs are written down, and nothing is forgotten that an undo would need.
+        """
+        self._agenda = job_schedule
+        self._retention = retention
+        self._crew = leader
+        self._upkeep = upkeep
+        self._blobs = blobs
+        self._clock = clock
+        self._reads = reads
+        self._note = note or NoteReads(catalog, reads)
+        self._stuck: frozenset[str] = frozenset()
+        self._traces = False
+        """Whether the catalogue's log may still hold what was deleted."""
+        self._life = tombstone_life
+        self._lives = lives
+        self._grace = grace
+        self._audit_life = audit_life
+
+    async def __call__(self) -> MaintenanceRound:
+        """Do everything that is due, in batches, and answer what was done."""
+        # Reads before expiry, and no further than all of them are noted: a row that a read still keeps stays.
+        until = self._reads.horizon(self._clock.now())
+        await self._note()
+        if self._crew is not None:
+            if not await self._lead(self._crew):
+                return MaintenanceRound()
+            until -= OTHERS
+        due = _ALL if self._agenda is None else await self._agenda.due()
+        tidied = MaintenanceRound(
+            expired=await self._do("expire", due, lambda: _drain(lambda: self._expire(until))),
+            reaped=await self._do("reap", due, lambda: _drain(self._reap)),
+            removed=await self._do("sweep", due, self.sweep),
+            purged=await self._do("purge", due, self.purge),
+        )
+        if tidied.removed or tidied.purged:
+            self._traces = True
+        if self._traces:
+            self._traces = not await self._upkeep.empty_log()
+        return tidied
+
+    async def settled(self) -> datetime:
+        """A moment up to which every read is in its row: what had expired by then stays so.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        until = self._reads.horizon(self._clock.now())
+        await self._note()
+        return until if self._crew is None else until - OTHERS
+
+    async def purge(self) -> MaintenanceJobResult:
+        """Forget the records that are over.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        return await _drain(self._purge)
+
+    async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobResult]]) -> int:
+        """Do a job whose turn it is, and have it written down if there was something to do."""
+        if job not in due:
+            return 0
+        began = time.monotonic()
+        try:
+            done = await step()
+        except CoatcheckError as error:
+            if self._agenda is not None:
+                await self._agenda.done(job, error)
+            raise
+        if self._agenda is not None:
+            await self._agenda.done(job)
+        if done.items and self._retention is not None:
+            # Expired artifacts were counted by the transactions that buried them.
+            items = 0 if job == "expire" else done.items
+            took = time.monotonic() - began
+            noted = scheduled_round(job, self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
+            await self._retention.note_round(noted)
+        return done.items
+
+    async def leave(self) -> None:
+        """Give the lease back, so that another process tidies at once; for a clean stop. Raises nothing."""
+        if self._crew is None:
+            return
+        lease = TakeLease(name="tidy", holder=self._crew.me, seconds=0, now=self._clock.now())
+        try:
+            await self._upkeep.take_lease(lease)
+        except CoatcheckError as error:
+            log.info("the lease for tidying was not given back, it will pass: %s", error.detail)
+
+    async def _lead(self, leader: LeaderLease) -> bool:
+        """Whether it is this process that tidies. A leader that stops or hangs loses the lease after two rounds."""
+        seconds = 2 * leader.pause + _ROUND
+        return await self._upkeep.take_lease(
+            TakeLease(name="tidy", holder=leader.me, seconds=seconds, now=self._clock.now())
+        )
+
+    async def _expire(self, now: datetime) -> int:
+        life, own = self._lives(self._life)
+        by = SCHEDULE if self._retention is None else By(SCHEDULE.actor, run_id=hourly_run("expire", now))
+        return await self._upkeep.expire_artifacts(
+            ExpireArtifacts(now=now, tombstone_until=now + life, limit=BATCH, tombstone_lives=own, by=by)
+        )
+
+    async def _reap(self) -> int:
+        return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
+
+    async def sweep(self) -> MaintenanceJobResult:
+        """Remove what has been dead for the grace; answers how many blobs, and how large they were as stored.
+
+        What cannot be removed is passed by.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        now = self._clock.now()
+        before = now - self._grace
+        if self._retention is not None:
+            # First: what can still be undone has its bytes.
+            forget = ForgetRemoved(before=before, now=now, limit=BATCH)
+            retention = self._retention
+            if (await _drain(lambda: retention.forget_removed(forget))).items:
+                self._traces = True
+        removed = size = 0
+        stuck: dict[str, str] = {}
+        last: DeadBlob | None = None
+        while batch := await self._upkeep.dead_blobs(before, BATCH, last):
+            last = batch[-1]
+            done = [blob for blob in batch if await self._remove(blob, stuck)]
+            for start in range(0, len(done), ROWS):
+                part = tuple((blob.namespace, blob.id) for blob in done[start : start + ROWS])
+                await self._upkeep.forget_blobs(ForgetBlobs(blobs=part))
+            removed += len(done)
+            size += sum(blob.stored_size for blob in done)
+        self._tell(stuck)
+        return MaintenanceJobResult(removed, size)
+
+    async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
+        """Whether a blob's bytes are gone, so that its row may go; its row's own bytes go with it."""
+        if blob.placement == "inline":
+            return True
+        try:
+            store = store_of(self._blobs, blob.placement)
+            if store is None:
+                raise not_opened(self._blobs, blob.placement)
+            await store.remove(blob.namespace, blob.id)
+        except CoatcheckError as error:
+            stuck[blob.id] = error.detail
+            return False
+        return True
+
+    def _tell(self, stuck: dict[str, str]) -> None:
+        """Say which blobs are stuck when they are not those of the last round."""
+        if stuck.keys() == self._stuck:
+            return
+        self._stuck = frozenset(stuck)
+        if stuck:
+            log.warning(
+                "%d dead blobs could not be removed, will try again each round; the first is %s: %s",
+                len(stuck),
+                *next(iter(stuck.items())),
+            )
+        else:
+            log.info("the dead blobs that could not be removed are gone")
+
+    async def _purge(self) -> int:
+        purge = PurgeRecords(now=self._clock.now(), limit=BATCH, audit_life=self._audit_life)
+        return await self._upkeep.purge_records(purge)
+
+
+async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
+    """Repeat a step until it finds less than a full batch.
+
+    Between two batches it rests for as long as the last one took: whoever stores something meanwhile finds the
+    catalogue free for half of the time.
+    """
+    total = 0
+    while True:
+        began = time.monotonic()
+        done = await step()
+        total += done
+        if done < BATCH:
+            return MaintenanceJobResult(total)
+        await asyncio.sleep(min(time.monotonic() - began, _LONGEST_REST))

@@ -1,0 +1,36 @@
+"""The key with which positions are sealed before a caller sees them: one for all replicas, made when first needed."""
+
+from collections.abc import Callable
+from typing import Final
+
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.maintenance import Upkeep
+from coatcheck.upkeep.write_once import write_once
+
+_NAME: Final = "cursors"
+_LONGEST: Final = 64
+"""Bytes of a key that BLAKE2b takes."""
+
+
+class SealKey:
+    """The key, asked for once."""
+
+    def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
+        """Make it; `new_token` answers a word that nobody can guess, of at most 64 ASCII characters."""
+        self._upkeep = upkeep
+        self._clock = clock
+        self._new = new_token
+        self._key: bytes | None = None
+
+    async def __call__(self) -> bytes:
+        """The key.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        if self._key is None:
+            known = await self._upkeep.lease_holder(_NAME)
+            if known is None:
+                known = await write_once(self._upkeep, self._clock, _NAME, self._new())
+            self._key = known.encode()[:_LONGEST]
+        return self._key
