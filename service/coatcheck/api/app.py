@@ -43,6 +43,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 _CONTENT: Final = {str(route.method): route for route in ROUTES if route.raw}
 _CONTENT_PATH: Final = _CONTENT["GET"].path
+_DIRECT: Final = {(str(route.method), route.path): route for route in ROUTES if route.direct}
 _EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 
@@ -74,13 +75,13 @@ class Face(Litestar):
 
     def __init__(self, services: Services, limits: RequestLimits, new_request_id: Callable[[], str]) -> None:
         self._log = RequestLog(services.clock, services.meter)
-        context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
+        self._context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
             dependencies={
-                "context": Provide(lambda: context, sync_to_thread=False),
+                "context": Provide(lambda: self._context, sync_to_thread=False),
             },
             exception_handlers={Exception: self._problem},
             guards=[self._guard],
@@ -144,6 +145,11 @@ class Face(Litestar):
     async def _serve(self, scope: HTTPScope, receive: Receive, send: ResponseSender, request_id: str) -> None:
         admit(scope, self._limits)
         method: str = scope["method"]
+        direct = _DIRECT.get((method, scope["path"]))
+        if direct is not None:
+            await self._let_in(scope, direct.path, direct.scope)
+            await direct.serve(scope, receive, send, self._context)
+            return
         if scope["path"].startswith("//"):  # Litestar would overlook it
             raise _no_route(scope)
         if method == "OPTIONS":

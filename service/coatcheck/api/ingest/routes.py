@@ -57,6 +57,7 @@ _RECEIPTS: Final = {
 
 @route(
     "POST /v1/artifacts",
+    direct=True,
     scope=INGEST,
     tag="Ingest",
     headers=("Idempotency-Key",),
@@ -94,6 +95,7 @@ async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
 
 @route(
     "POST /v1/artifacts/raw",
+    direct=True,
     scope=INGEST,
     tag="Ingest",
     headers=("Idempotency-Key",),
@@ -114,7 +116,7 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
         given = None
     request = to_ingest_request(query, to_declared(query, media_type=given), key=idempotency_key(call.scope))
     _refuse_early(call, keep_ends=request.keep_ends)
-    body = open_body(call.scope, call.request.receive, call.limits)
+    body = open_body(call.scope, call.receive, call.limits)
     receipt = await call.services.ingest(call.caller, body, lambda: request, keep_ends=request.keep_ends)
     return _reply(call.scope, receipt)
 
@@ -182,7 +184,7 @@ async def _store_form(call: RouteCall) -> Receipt:
     """Store the payload of a form."""
     scope = call.scope
     key = idempotency_key(scope)
-    body = open_body(scope, call.request.receive, call.limits)
+    body = open_body(scope, call.receive, call.limits)
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
     before = from_pairs(form.fields, RawQuery)
