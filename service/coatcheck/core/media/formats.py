@@ -90,6 +90,7 @@ _SIGNATURES: Final = tuple(
         (rb"TZif", "application/tzif", "time zone data"),
     )
 )
+_SIGNED: Final = re.compile(b"|".join(b"(?:%b)" % signature.pattern for signature, _ in _SIGNATURES), re.DOTALL)
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")
 _PREFIX: Final = 4096
 """Bytes that tell whether a payload is text after all."""
@@ -97,7 +98,7 @@ _PREFIX: Final = 4096
 
 def identify(head: bytes) -> BinaryFormat | None:
     """Returns the format of a payload that begins with `head`; None for text and for unknown formats."""
-    for signature, found in _SIGNATURES:
+    for signature, found in _SIGNATURES if _SIGNED.match(head) else ():
         if (match := signature.match(head)) is not None and not (is_text(match[0]) and is_text(head[:_PREFIX])):
             return found
     if head[:2] == b"MZ" and len(head) >= 64 and not is_text(head[:64]):  # noqa: PLR2004 - the DOS header

@@ -136,7 +136,7 @@ _TALLIES: Final = (
         "Findings by rule",
         _matched(_RULE),
         0.15,
-        BlockPattern(r"\[-W|error TS|[A-Z]\d\d|\]\s*$"),
+        BlockPattern(r"\[-W|error(?:\[E| TS)\d|^\S+:\d\S* [A-Z]+\d\d|^[A-Z]+\d\d\d|^\S+:\d.*\]\s*$"),
         digits=True,
         most=8,
     ),
@@ -153,8 +153,8 @@ class Tallies:
         self._counts: dict[int, Counter[bytes]] | None = None
         self._deepest = 0
         """Words that stand before a level at most, by the first lines: what comes later is what a message says."""
-        self._heads = _WHOLE
-        """What of each line, without its digits, is looked at."""
+        self._words = 0
+        """How many words of each line, without its digits, are looked at; 0: all of it."""
         self._other = False
         """Some line names no file."""
 
@@ -177,7 +177,7 @@ class Tallies:
             if _TALLIES[number].digits and len(counts) <= _MOST:
                 self._count(_TALLIES[number], counts, block, lines)
         if not later and not all(tally.digits for tally in begun):
-            self.add(Counter(cast("list[bytes]", self._heads.findall(block.translate(None, _DIGITS)))))
+            self.add(Counter([_head(line, self._words) for line in block.translate(None, _DIGITS).split(b"\n")]))
 
     def add(self, shapes: Mapping[bytes, int]) -> None:
         """Counts lines of blocks that were fed by how many there are of each without digits."""
@@ -185,8 +185,7 @@ class Tallies:
         begun = [(tally, counts) for tally, counts in begun if not tally.digits]
         heads: Counter[bytes] = Counter()
         for shape, times in shapes.items() if begun else ():
-            head = self._heads.match(_ends(shape.removesuffix(b"\0")))
-            heads[head[0] if head else b""] += times
+            heads[_head(_ends(shape.removesuffix(b"\0")), self._words)] += times
         for tally, counts in begun:
             for head, times in heads.items():
                 found = self._found(tally, head)
@@ -244,21 +243,45 @@ class Tallies:
             if tally is _LEVELS:
                 depths = sorted(_depth(line, found) for line in lines if (found := _leveled(line)) is not None)
                 self._deepest = depths[len(depths) * 3 // 4] if depths else 0
-                found = len(depths)
+                tallied = len(depths) >= least
+            elif tally is _BY_LINE:
+                tallied = _beside_files(lines) >= least
             else:
-                found = sum(tally.count(line) is not None for line in lines)
-            if tally is _BY_LINE and found:
-                files = sum((name := _numbered(line)) is not None and _is_file(name) for line in lines)
-                found = files and files + sum(_BESIDE.match(line) is not None for line in lines if not _numbered(line))
-            if found >= least:
+                tallied = _is_tallied(lines, tally.count, least)
+            if tallied:
                 self._counts[number] = Counter()
         if [_TALLIES[number] for number in self._counts if not _TALLIES[number].digits] == [_LEVELS]:
-            self._heads = re.compile(_WORDS % (self._deepest + 1), re.MULTILINE)
+            self._words = self._deepest + 1
 
 
-_WHOLE: Final = re.compile(rb"^.*", re.MULTILINE)
-_WORDS: Final = rb"^[^\S\n]*(?:\S+[^\S\n]*){0,%d}(?:(?<=[=:] )\S+[^\S\n]*)?"
-"""So many words, and one more behind a name: a level stands within them, or is none."""
+def _head(line: bytes, words: int) -> bytes:
+    """The first words of a line, and one more behind a name: a level stands within them, or is none."""
+    if not words:
+        return line
+    parts = line.split(None, words + 1)[: words + 1]
+    if len(parts) > words and not parts[words - 1].endswith((b"=", b":")):
+        del parts[words]
+    return b" ".join(parts)
+
+
+def _is_tallied(lines: list[bytes], count: Count, least: float) -> bool:
+    """Whether at least so many lines have what is counted; looks at no more of them than that takes."""
+    misses = len(lines) - least
+    for line in lines:
+        if count(line) is None:
+            misses -= 1
+            if misses < 0:
+                return False
+    return True
+
+
+def _beside_files(lines: list[bytes]) -> int:
+    """Returns how many lines name a file with a line number, or stand beside one that does; 0 where none does."""
+    names = [_numbered(line) for line in lines]
+    files = sum(name is not None and _is_file(name) for name in names)
+    if not files:
+        return 0
+    return files + sum(_BESIDE.match(line) is not None for line, name in zip(lines, names, strict=True) if not name)
 
 
 def _drop_neighbours(counts: Counter[bytes]) -> None:
