@@ -9,11 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
 from sqlalchemy import Connection, delete, insert, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
@@ -24,6 +21,9 @@ from coatcheck.adapters.sql.postgres_connection import Session, is_postgres, ope
 from coatcheck.adapters.sql.postgres_faults import known_postgres_fault
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.core.errors import CoatcheckError, Code
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 REVISION = "0003"
 """The revision that this release works with. A test holds it to the newest migration."""
@@ -48,6 +48,8 @@ def migrate(url: str, revision: str = "head") -> None:
     Raises:
         CoatcheckError: `storage_unavailable` when a PostgreSQL server does not answer or refuses.
     """
+    from alembic import command  # noqa: PLC0415 - a start without a migration must not pay for it
+
     if not is_postgres(url):
         database = make_url(url).database
         if database is not None:
@@ -65,17 +67,23 @@ def migrate(url: str, revision: str = "head") -> None:
 
 def current_revision(url: str) -> str | None:
     """The revision a database has; None for an empty one."""
-    return _with_connection(url, lambda conn: MigrationContext.configure(conn).get_current_revision())
+    return _with_connection(url, revision_of)
+
+
+def revision_of(conn: Connection) -> str | None:
+    """The revision of the database behind a connection; None for an empty one."""
+    try:
+        found: str | None = conn.execute(_VERSION).scalar_one_or_none()
+    except (OperationalError, ProgrammingError) as error:
+        if "alembic_version" not in str(error.orig):
+            raise
+        return None
+    return found
 
 
 def check_revision(conn: Connection) -> None:
     """Return if the database has this release's schema; otherwise raise `schema_outdated`, saying what to run."""
-    try:
-        found = conn.execute(_VERSION).scalar_one_or_none()
-    except (OperationalError, ProgrammingError) as error:
-        if "alembic_version" not in str(error.orig):
-            raise
-        found = None
+    found = revision_of(conn)
     if found == REVISION:
         return
     if found is None or found < REVISION:
@@ -118,7 +126,9 @@ _ROOM_BYTES: Final = 128 * 1024
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _config() -> Config:
+def _config() -> "Config":
+    from alembic.config import Config  # noqa: PLC0415 - see `migrate`
+
     package = Path(coatcheck.__file__).parent
     # In a wheel the migrations lie inside the package; in a checkout at its top, two levels up.
     places = (package / "migrations", package.parents[1] / "migrations")

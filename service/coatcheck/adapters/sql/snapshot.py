@@ -10,12 +10,12 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Self, cast
 
-from alembic.migration import MigrationContext
 from msgspec import Struct
 from sqlalchemy import bindparam, func, select
 
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.schema import revision_of
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -81,7 +81,7 @@ class Snapshot:
 
     def revision(self) -> str | None:
         """The schema's revision."""
-        return MigrationContext.configure(self._conn).get_current_revision()
+        return revision_of(self._conn)
 
     def counts(self) -> SnapshotCounts:
         """How much there is."""
