@@ -310,3 +310,21 @@ def test_a_transfer_coding_that_nobody_undoes_is_refused(running: Running, path:
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"Transfer-Encoding" in answer
     assert running.is_empty()
+
+
+@pytest.mark.parametrize("closing", [True, False], ids=["close", "keep-alive"])
+def test_a_client_that_writes_all_before_it_reads_sees_why_it_is_refused(running: Running, *, closing: bool) -> None:
+    fields = ["content-length: 40000000", *(["connection: close"] if closing else [])]
+    with running.connection() as s:
+        s.sendall(head("/v1/artifacts/raw", *fields))
+        for _ in range(40):
+            s.sendall(b"x" * 1_000_000)
+        answer = s.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"payload_too_large" in answer
+        if closing:
+            assert everything(s) == b""
+        else:
+            s.sendall(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert s.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert running.is_empty()

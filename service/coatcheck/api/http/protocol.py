@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from coatcheck.api.http.lingering import LingeringTransport
+
 HEAD_BYTES: Final = 64 * 1024
 """Bytes of the request line and the header section of one request, or of framing between two pieces of its body."""
 HEAD_FIELDS: Final = 256
@@ -35,6 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pieces = 0
         self._too_large = False
         self._waiting: asyncio.TimerHandle | None = None
+        self._lingering: LingeringTransport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
         """See asyncio."""
@@ -44,6 +47,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._stop_waiting()
+        if self._lingering is not None:
+            self._lingering.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -89,6 +94,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unseen = 0
         self._stop_waiting()
         super().on_headers_complete()
+        cycle = cast("Any", self.cycle)
+        self._lingering = cycle.transport = LingeringTransport(self.transport, lambda: cycle.more_body)
 
     def on_body(self, body: bytes) -> None:
         """See uvicorn: a piece of the body."""
@@ -100,6 +107,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._pieces += 1
         super().on_message_complete()
+        if self._lingering is not None:
+            self._lingering.request_ended()
 
     def send_400_response(self, msg: str) -> None:
         """What uvicorn calls when the parser, or what it calls, has raised."""
