@@ -5,7 +5,8 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.storing.upload_session import BLOCK, KEPT_TAIL, OversizeGuard
+from coatcheck.storing.oversize import KEPT_TAIL, OversizeGuard
+from coatcheck.storing.upload_session import BLOCK
 from usecases.service_harness import CALLER, ServiceHarness, given, noise, stream
 
 ASCII = bytes(range(0x20, 0x7F)) * 50

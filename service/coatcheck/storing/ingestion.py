@@ -49,10 +49,11 @@ from coatcheck.storing.fallback_buffer import unstored
 from coatcheck.storing.find import gone, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
+from coatcheck.storing.oversize import OversizeGuard, too_large
 from coatcheck.storing.receipts import is_inline, not_stored, receipt_of
 from coatcheck.storing.redacted_ingest import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore, key_reused
-from coatcheck.storing.upload_session import OversizeGuard, UploadSession, blocks, fenced, too_large
+from coatcheck.storing.upload_session import UploadSession, blocks, fenced
 
 log = logging.getLogger(__name__)
 

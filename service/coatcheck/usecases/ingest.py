@@ -12,9 +12,10 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.ingestion import Ingestion, IngestSteps
+from coatcheck.storing.oversize import OversizeGuard
 from coatcheck.storing.redacted_ingest import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore
-from coatcheck.storing.upload_session import OversizeGuard, UploadSession
+from coatcheck.storing.upload_session import UploadSession
 
 
 class Ingest:

@@ -31,7 +31,7 @@ from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteC
 from coatcheck.core import parts
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
-from coatcheck.storing.upload_session import too_large
+from coatcheck.storing.oversize import too_large
 
 _PIECE = 512 * 1024
 _FORM_ROOM = 1024 * 1024
