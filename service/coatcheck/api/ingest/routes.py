@@ -30,6 +30,7 @@ from coatcheck.api.ingest.wire import (
 from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
 from coatcheck.core import parts
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.oversize import too_large
 
@@ -172,8 +173,10 @@ async def _item(call: RouteCall, raw: bytes, key: str | None) -> BatchItem:
 async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
     """Store the payload of a JSON body."""
     body, mended = await decode_aside(data, StoreBody)
-    # How much there is to do does not show from outside, and a thread costs little beside what ingest does.
-    parted = await asyncio.to_thread(parts.payload, body.content)
+    if len(data) > SMALL:
+        parted = await asyncio.to_thread(parts.payload, body.content)
+    else:
+        parted = parts.payload(body.content)
     body = stand_in(body, parted)
     declared = to_declared(body, failed=parted.failed)
     request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
