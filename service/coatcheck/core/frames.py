@@ -153,6 +153,8 @@ class FrameIndex:
 
 
 def _sums(values: Ints) -> NDArray[np.int64]:
+    if len(values) <= 1:
+        return np.array([0, *values], dtype=np.int64)
     sums = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, dtype=np.int64, out=sums[1:])
     return sums

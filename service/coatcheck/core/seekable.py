@@ -7,6 +7,9 @@ it touches. It reads and writes no file, and it never gives back bytes that it d
 
 import struct
 from array import array
+from collections import deque
+from itertools import chain
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +21,6 @@ Buffer = bytes | bytearray | memoryview
 
 _SKIPPABLE = struct.Struct("<II")
 _SKIPPABLE_MAGIC = 0x184D2A5E
-_ENTRY = np.dtype([("stored", "<u4"), ("content", "<u4")])
 _FOOTER = struct.Struct("<IBI")
 _SEEKABLE_MAGIC = 0x8F92EAB1
 
@@ -33,9 +35,11 @@ _DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_B
 """A window beyond a frame's content is a damaged header's."""
 _WORTH = 1.05
 """Least ratio of the first frame for which the others are compressed too."""
-_LF = 10
 _FIRST_BYTES = -64
 """As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are the ones below -64."""
+
+_IDLE: Final[deque[zstd.ZstdCompressor]] = deque(maxlen=16)
+"""Compressors between two payloads: making one costs more than compressing a small payload. Safe for threads."""
 
 
 class FrameEncoder:
@@ -55,7 +59,9 @@ class FrameEncoder:
         self.chars = 0
         self.stored_size = 0
         self.index: FrameIndex | None = None
-        self._compressor = _compressor(_LEVEL)
+        self._compressor = _idle_compressor()
+        self._raw = False
+        """Whether frames are stored as they are."""
         self._frame = bytearray()
         self._stored = array("I")
         self._newlines = array("I")
@@ -90,6 +96,8 @@ class FrameEncoder:
         table = _seek_table(self._stored, self.size)
         self.stored_size += len(table)
         self._frame = bytearray()
+        if not self._raw:
+            _IDLE.append(self._compressor)
         self.index = FrameIndex(
             frame_size=FRAME_BYTES,
             size=self.size,
@@ -101,9 +109,11 @@ class FrameEncoder:
         return last + table
 
     def _count(self, piece: memoryview) -> None:
-        octets = np.frombuffer(piece, dtype=np.int8)
-        newlines = int(np.count_nonzero(octets == _LF))
-        chars = int(np.count_nonzero(octets >= _FIRST_BYTES))
+        content = bytes(piece)
+        newlines = content.count(b"\n")
+        chars = len(content)
+        if not content.isascii():
+            chars = int(np.count_nonzero(np.frombuffer(content, dtype=np.int8) >= _FIRST_BYTES))
         self.size += len(piece)
         self.newlines += newlines
         self.chars += chars
@@ -115,7 +125,7 @@ class FrameEncoder:
             raise CoatcheckError(Code.PAYLOAD_TOO_LARGE, "The payload has more frames than the storage format allows.")
         stored = self._compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
         if not self._stored and len(content) < _WORTH * len(stored):
-            self._compressor = _compressor(_RAW_LEVEL)
+            self._compressor, self._raw = _compressor(_RAW_LEVEL), True
         self._stored.append(len(stored))
         self._newlines.append(self._frame_newlines)
         self._chars.append(self._frame_chars)
@@ -158,6 +168,13 @@ def _decode(piece: memoryview, length: int, frame: int) -> bytes:
     return content
 
 
+def _idle_compressor() -> zstd.ZstdCompressor:
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        return _compressor(_LEVEL)
+
+
 def _compressor(level: int) -> zstd.ZstdCompressor:
     parameter = zstd.CompressionParameter
     return zstd.ZstdCompressor(options={parameter.compression_level: level, parameter.checksum_flag: True})
@@ -165,13 +182,12 @@ def _compressor(level: int) -> zstd.ZstdCompressor:
 
 def _seek_table(stored: "array[int]", size: int) -> bytes:
     count = len(stored)
-    entries = np.zeros(count, dtype=_ENTRY)
-    entries["stored"] = stored
-    entries["content"] = FRAME_BYTES
+    sizes = [FRAME_BYTES] * count
     if count:
-        entries["content"][-1] = size - (count - 1) * FRAME_BYTES
+        sizes[-1] = size - (count - 1) * FRAME_BYTES
+    entries = struct.pack(f"<{2 * count}I", *chain.from_iterable(zip(stored, sizes, strict=True)))
     # The frames carry their own checksums, so that the table's optional ones would only repeat them.
-    body = entries.tobytes() + _FOOTER.pack(count, 0, _SEEKABLE_MAGIC)
+    body = entries + _FOOTER.pack(count, 0, _SEEKABLE_MAGIC)
     return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(body)) + body
 
 
