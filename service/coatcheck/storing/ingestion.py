@@ -155,8 +155,8 @@ class Ingestion:
             if request.key is not None or said.beside(artifact.said) != artifact.said:
                 return None
             text = await self._steps.before.card_source(self._caller, artifact, None) if request.carded else None
-            stored = IngestResult(artifact, created=False, blob_used=False)
-            return await self._receipt(stored, redrafted(artifact, encoder.sample(), text, encoder.survey()))
+            draft = await self._work(lambda: redrafted(artifact, encoder.sample(), text, encoder.survey()))
+            return await self._receipt(IngestResult(artifact, created=False, blob_used=False), draft)
         if request.compare_to is not None:
             earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
             if earlier is not None:
