@@ -94,6 +94,9 @@ SHORT: Final = 20
 """Bytes that a unit counts as having at least, when what it covers is held against its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
 """A word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
+_LEAST_TOPIC: Final = 5
+_IN_TOPICS: Final = bytes(c if re.match(rb"[\w./:@+-]", bytes([c])) else 0x20 for c in range(256))
+"""Blanks in place of the bytes that no topic of ASCII contains."""
 
 
 class Worth(Struct):
@@ -277,6 +280,14 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
             passed += len(units.text[place]) + 1
 
 
+def _topics(shape: bytes) -> frozenset[bytes]:
+    """Returns what `_TOPIC` finds; in ASCII in half of the time."""
+    if not shape.isascii():
+        return frozenset(_TOPIC.findall(shape))
+    words = [word.rstrip(b"./:@+-").lstrip(b".:@+-") for word in shape.translate(_IN_TOPICS).split()]
+    return frozenset([word for word in words if len(word) >= _LEAST_TOPIC])
+
+
 def _covers(worth: Worth, units: Units) -> None:
     """Looks up what the sampled units are about: their longer words, of which paths and names say more."""
     known: dict[bytes, frozenset[bytes]] = {}
@@ -284,11 +295,11 @@ def _covers(worth: Worth, units: Units) -> None:
         shape = units.shape[place]
         words = known.get(shape)
         if words is None:
-            words = known[shape] = frozenset(_TOPIC.findall(shape))
+            words = known[shape] = _topics(shape)
         if words:
             worth.words[place] = words
     seen = Counter(chain.from_iterable(worth.words.values()))
     worth.rarity = {
-        word: (2.0 if b"/" in word or b"_" in word or b"." in word else 1.0) / (1 + 0.15 * count)
+        word: (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
         for word, count in seen.items()
     }
