@@ -7,6 +7,8 @@ from typing import Final
 
 _LABEL: Final = re.compile(r"(Outline|Sections)(?: of the first (\d+) lines)? \(with lines\): ")
 
+_MORE: Final = re.compile(r"… (\d+) more")
+
 
 class OutlineOracle:
     """Understands an outline: titles with the lines that they stand in."""
@@ -34,6 +36,11 @@ class OutlineOracle:
                 return True
             assert line.startswith("; ", at), line[at:]
             at += 2
+            more = _MORE.fullmatch(line, at)
+            if more is not None:
+                left = sum(each > number for each in self._titles)
+                assert 0 < int(more[1]) <= left, f"{more[1]} more of {left}"
+                return True
 
     def _entry(self, line: str, at: int, before: int) -> int:
         """The line of the entry that begins here; 0 for one that is not there."""

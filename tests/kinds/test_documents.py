@@ -105,3 +105,12 @@ def test_an_outcome_under_headings_is_told_by_its_tallies() -> None:
     kind, shape, sections = recognised(data, "bash")
     assert kind is Kind.COMMAND_OUTPUT
     assert (shape, sections) == (("Outcomes: PASSED 160",), ())
+
+
+def test_an_outline_that_is_not_named_whole_says_how_much_is_missing() -> None:
+    source = "".join(f"def work_{number}() -> int:\n    return {number}\n\n\n" for number in range(95)).encode()
+    facts = recognise(PayloadSample(source, b"", len(source)), DeclaredMetadata(title="work.py"))
+    (outline,) = facts.shape
+    assert outline.startswith("Outline (with lines): ")
+    assert outline.endswith("; … 15 more")
+    assert outline.count("; ") == 80

@@ -4,7 +4,7 @@ from typing import Final
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
-from coatcheck.core.kinds.description import Description
+from coatcheck.core.kinds.description import Description, first_of
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.sections import of_sections
 
@@ -40,7 +40,7 @@ def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Des
     where = f" of the first {lines} lines" if partial else ""
     label = "Sections" if outer[0].what == "heading" else "Outline"
     return Description(
-        facts=(f"{label}{where} (with lines): {'; '.join(map(_named, outer[:_NAMED]))}",),
+        facts=(f"{label}{where} (with lines): {first_of(list(map(_named, outer)), _NAMED)}",),
         sections=tuple(entry.title for entry in outer[:_NAMED] if entry.what == "heading"),
     )
 
