@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.adapters.tokenizer import OnDemandTokenizer, load_tokenizer
 from coatcheck.core.artifact import Tokens
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import EXACT_BYTES, Checkpoint, TokenIndexer, TokenMeter, count_exact, count_pieces
@@ -46,6 +46,16 @@ def test_an_encoding_is_loaded_once_for_all_threads() -> None:
     for thread in threads:
         thread.join()
     assert found == [CL100K] * 8
+
+
+def test_an_encoding_on_demand_is_loaded_by_its_first_use_and_is_the_same() -> None:
+    lazy, exact = OnDemandTokenizer(), load_tokenizer()
+    assert (lazy.name, lazy.is_loaded) == (exact.name, False)
+    text = "All coats 👍 in one place."
+    assert lazy.count(text) == exact.count(text)
+    assert lazy.is_loaded
+    assert lazy.decode(lazy.encode(text)) == text.encode()
+    assert (lazy.encode(text), lazy.ends(text)) == (exact.encode(text), exact.ends(text))
 
 
 def test_special_tokens_in_text_are_text() -> None:

@@ -50,3 +50,12 @@ async def test_what_work_raises_is_raised_and_the_next_piece_runs(placement: Wor
     with pytest.raises(ZeroDivisionError):
         await placement.run(1, lambda: 1 // 0)
     assert await placement.run(1, len, "next") == 4
+
+
+async def test_before_everything_is_loaded_even_small_work_runs_in_a_thread() -> None:
+    warm = False
+    placement = WorkPlacement(ThreadPoolExecutor(1), lambda: warm)
+    here = threading.current_thread()
+    assert await placement.run(1, threading.current_thread) is not here
+    warm = True
+    assert await placement.run(1, threading.current_thread) is here

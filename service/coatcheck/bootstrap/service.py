@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.redaction_rules import Masks
-from coatcheck.adapters.tokenizer import load_tokenizer
+from coatcheck.adapters.tokenizer import OnDemandTokenizer
 from coatcheck.api.http.limits import LOOPBACK, RequestLimits
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import contexts
@@ -93,7 +93,7 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             log.warning(warning)
         authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
         await authenticate.learn()
-        tokenizer = load_tokenizer()
+        tokenizer = OnDemandTokenizer()
         reads = ReadLog()
         fallback = FallbackBuffer(settings.fallback_bytes)
         policies = Policies(store.catalog, store.clock)
@@ -112,6 +112,7 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             clock=store.clock,
             pool=store.pool,
             tokenizer=tokenizer,
+            is_warm=lambda: tokenizer.is_loaded,
             new_blob_id=_blob_names(store),
             lease=timedelta(seconds=settings.lease_seconds),
             inline_bytes=settings.inline_bytes,

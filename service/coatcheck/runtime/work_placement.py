@@ -23,16 +23,22 @@ R = TypeVar("R")
 class WorkPlacement:
     """Runs work where it disturbs others least. Used on one event loop."""
 
-    def __init__(self, pool: Executor) -> None:
-        """Make it; `pool` runs what is large."""
+    def __init__(self, pool: Executor, is_warm: Callable[[], bool] = lambda: True) -> None:
+        """Make it.
+
+        Args:
+            pool: runs what is large.
+            is_warm: whether small work is as short as it will be: until then it runs in the pool as well.
+        """
         self._pool = pool
+        self._is_warm = is_warm
         self._busy = False
         """Whether a piece of work has run in this turn of the loop."""
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def run(self, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return `work(*args, **kwargs)` of a payload of `size` bytes, and raise what it raises."""
-        if size > SMALL:
+        if size > SMALL or not self._is_warm():
             return await in_pool(self._pool, work, *args, **kwargs)
         loop = asyncio.get_running_loop()
         if self._busy or self._queue:

@@ -50,6 +50,8 @@ class IngestDeps:
     ledger: Ledger = field(default_factory=Ledger)
     """Where sessions' tokens are counted."""
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    is_warm: Callable[[], bool] = lambda: True
+    """Whether everything that small payloads need is loaded: until then no work on them holds the event loop."""
     approaching: ApproachingCommits = field(default_factory=ApproachingCommits)
     rooms: QuotaEnforcer = field(default_factory=NoQuota)
     slots: ConcurrencyLimiter = field(default_factory=lambda: ConcurrencyLimiter("payloads", AT_ONCE, WAITING))

@@ -29,7 +29,7 @@ class Ingest:
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._steps = IngestSteps(
             deps=deps,
-            placement=WorkPlacement(deps.pool),
+            placement=WorkPlacement(deps.pool, deps.is_warm),
             card_text=card_text,
             before=StoredBefore(deps, card_text, health),
             commit=CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms),
