@@ -76,3 +76,27 @@ def test_every_setting_that_a_page_names_is_one() -> None:
     for page in PAGES:
         named = {name.removesuffix("_FILE") for name in re.findall(r"COATCHECK_[A-Z_]*[A-Z]", page.read_text())}
         assert named <= names, page.name
+
+
+def test_every_part_of_the_benchmarks_that_a_page_names_is_one() -> None:
+    source = (ROOT / "bench" / "__main__.py").read_text()
+    parts = set(re.findall(r'^    "(\w+)": \w+\.run,$', source, re.MULTILINE))
+    named = {
+        part
+        for page in PAGES
+        for words in re.findall(r'make bench ARGS=(\w+|"[\w ]+")', page.read_text())
+        for part in words.strip('"').split()
+    }
+    assert "kinds" in named
+    assert named <= parts
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem)
+def test_every_decision_says_why_what_it_costs_and_when_to_think_again(page: Path) -> None:
+    text = page.read_text()
+    parts = [text.find(f"**{part}") for part in ("Decided.**", "Because.**", "Costs.**", "Think again**")]
+    assert -1 < parts[0] < parts[1] < parts[2] < parts[3]
+    assert len(text.splitlines()) < 50, "one screen; figures belong to docs/measurements.md"
+    heading = re.match(r"# (\d{4}) (.*)", text)
+    assert heading is not None
+    assert f"[{heading[1]}]({page.name}) | {heading[2]} |" in (page.parent / "README.md").read_text()
