@@ -47,14 +47,14 @@ def test_every_command_and_option_is_one_that_the_command_line_has(page: Path) -
         assert {w for w in words if re.match(r"--?[a-zA-Z]", w)} <= options, line
 
 
-def test_the_architecture_names_only_what_exists() -> None:
-    page = (ROOT / "ARCHITECTURE.md").read_text()
-    named = set(re.findall(r"`([\w./-]+/[\w./-]*|[\w-]+\.(?:py|md|toml))`", page))
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_pages_for_developers_name_only_what_exists(name: str) -> None:
+    page = (ROOT / name).read_text()
+    named = set(re.findall(r"`(?!/v1/)([\w./-]+/[\w./-]*|[\w-]+\.(?:py|md|toml))`", page))
     assert len(named) > 15
-    places = (ROOT, ROOT / "service" / "coatcheck", ROOT / "service" / "coatcheck" / "adapters" / "sql")
-    for name in named:
-        path = name.removeprefix("ls ")
-        assert any((place / path).exists() for place in places), path
+    package = ROOT / "service" / "coatcheck"
+    places = (ROOT, ROOT / "tests", package, package / "adapters" / "sql")
+    assert [path for path in sorted(named) if not any((place / path).exists() for place in places)] == []
 
 
 def test_the_layers_drawn_are_the_folders_there_are() -> None:
@@ -76,3 +76,27 @@ def test_every_setting_that_a_page_names_is_one() -> None:
     for page in PAGES:
         named = {name.removesuffix("_FILE") for name in re.findall(r"COATCHECK_[A-Z_]*[A-Z]", page.read_text())}
         assert named <= names, page.name
+
+
+def test_every_part_of_the_benchmarks_that_a_page_names_is_one() -> None:
+    source = (ROOT / "bench" / "__main__.py").read_text()
+    parts = set(re.findall(r'^    "(\w+)": \w+\.run,$', source, re.MULTILINE))
+    named = {
+        part
+        for page in PAGES
+        for words in re.findall(r'make bench ARGS=(\w+|"[\w ]+")', page.read_text())
+        for part in words.strip('"').split()
+    }
+    assert "kinds" in named
+    assert named <= parts
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem)
+def test_every_decision_says_why_what_it_costs_and_when_to_think_again(page: Path) -> None:
+    text = page.read_text()
+    parts = [text.find(f"**{part}") for part in ("Decided.**", "Because.**", "Costs.**", "Think again**")]
+    assert -1 < parts[0] < parts[1] < parts[2] < parts[3]
+    assert len(text.splitlines()) < 50, "one screen; figures belong to docs/measurements.md"
+    heading = re.match(r"# (\d{4}) (.*)", text)
+    assert heading is not None
+    assert f"[{heading[1]}]({page.name}) | {heading[2]} |" in (page.parent / "README.md").read_text()

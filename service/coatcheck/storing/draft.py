@@ -90,10 +90,16 @@ def drafted(
 def redrafted(
     artifact: Artifact, sample: PayloadSample, text: CardSource | None = None, survey: Survey | None = None
 ) -> Draft:
-    """What is there already, as a draft: as it is declared now."""
+    """Returns a stored artifact as a draft, as it is declared now, for this engine to cut a card from.
+
+    Facts that another engine recognised are recognised again, but for the kind and for what was found only when the
+    artifact was created: its comparison with an earlier one, and what was redacted.
+    """
     a = artifact
     identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-    facts = a.facts if a.engine == ENGINE else recognise(sample, structs.replace(a.said, kind=a.facts.kind), survey)
+    facts = a.facts
+    if a.engine != ENGINE:
+        facts = recognise(sample, structs.replace(a.said, kind=a.facts.kind), survey).beside(a.facts)
     return Draft(a.id, identity, a.said, a.measure, facts, sample, survey, text, a.namespace)
 
 

@@ -53,7 +53,8 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
 async def get_artifact(call: RouteCall, artifact_id: str) -> DescribedView:
     """Get an artifact.
 
-    Returns its metadata and its card. The card is byte for byte the one that ingest returned at the default budget.
+    Returns its metadata and its card at the default budget. The same engine renders the card that ingest returned, byte
+    for byte; a later engine may render another.
     """
     described = await call.services.describe(call.caller, cited(artifact_id)[0])
     return copy_fields(DescribedView, described, artifact=artifact_view(described.artifact))
