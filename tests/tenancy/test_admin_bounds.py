@@ -77,8 +77,8 @@ async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace
     [
         ({"until": "2027-01-31T00:00:00Z", "ttl": "90d"}, "one of `until` and `ttl`"),
         ({"until": "2027-01-31T00:00:00Z", "ttl": "forever"}, "one of `until` and `ttl`"),
-        ({"reason": "case \x1b[31m7"}, "'reason' holds a control character (U+001B) at position 5"),
-        ({"reason": "one\ntwo"}, "'reason' holds a control character"),
+        ({"reason": "case \x1b[31m7"}, "'reason' contains a control character (U+001B) at position 5"),
+        ({"reason": "one\ntwo"}, "'reason' contains a control character"),
     ],
 )
 async def test_a_hold_that_cannot_be_is_refused(harness: House, terms: dict[str, Any], said: str) -> None:

@@ -105,7 +105,7 @@ def explained(root: Path) -> Generator[None]:
     except OSError as error:
         file = _file_in_place(root)
         if file is not None:
-            detail = f"The data directory cannot be {root}: {file} is no directory. Name another with --data."
+            detail = f"The data directory cannot be {root}: {file} is not a directory. Name another with --data."
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, detail) from error
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:

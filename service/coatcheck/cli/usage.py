@@ -11,13 +11,13 @@ from coatcheck.core.text.plural import plural
 
 
 @click.command()
-@click.option("--namespace", help="Only this one.")
+@click.option("--namespace", help="Only this namespace.")
 @service_options
 def usage(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
-    """Show what namespaces hold: artifacts, stored bytes, and the limits of their policies."""
+    """Show how much each namespace holds: artifacts, stored bytes, and its limits."""
     with connect(service, key) as client:
         found = all_items(client, "/v1/admin/usage", namespace)
-    echo_items(found, _shown, "Nothing was ever stored.", as_json=as_json)
+    echo_items(found, _shown, "Nothing has been stored yet.", as_json=as_json)
 
 
 def _count(artifacts: int, most: int | None) -> str:

@@ -38,7 +38,7 @@ async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None)
             if left == 0:
                 break
     if left:
-        raise ServiceError(CHANGED, f"The file became {left} bytes shorter while it was sent.")
+        raise ServiceError(CHANGED, f"The file became {left} bytes shorter while it was being sent.")
     yield around[1]
 
 
@@ -114,14 +114,16 @@ class ContentDownload:
             ServiceError: `unexpected_answer` when it does not go on where the last one broke off.
         """
         if self.done and status != 206:  # noqa: PLR2004 - partial content
-            raise ServiceError(UNEXPECTED, "The content changed while it was downloaded. Start again.", status=status)
+            raise ServiceError(
+                UNEXPECTED, "The content changed while it was being downloaded. Start again.", status=status
+            )
         etag = headers.get("etag", "")
         self._etag = etag if etag.isascii() and etag.isprintable() else None  # only what can be sent back
         found = _DIGEST.search(headers.get("repr-digest", ""))
         self._digest = found[1] if found else None
 
     def feed(self, piece: bytes) -> None:
-        """Bytes arrived."""
+        """Counts and digests bytes that have arrived."""
         self.done += len(piece)
         self._sum.update(piece)
 
@@ -132,4 +134,4 @@ class ContentDownload:
             ServiceError: `digest_mismatch` when these are not the bytes that were stored.
         """
         if self._digest is not None and base64.b64encode(self._sum.digest()).decode() != self._digest:
-            raise ServiceError("digest_mismatch", "The bytes were changed on their way. Download again.")
+            raise ServiceError("digest_mismatch", "The downloaded bytes do not match their digest. Download again.")

@@ -215,7 +215,7 @@ class ClientMethods:
 
     @client_method
     async def compact(self, body: Json, **asked: Unpack[fields.CompactParameters]) -> results.Compacted:
-        """The same request body with cards and markers where it was large, and a report."""
+        """Returns the request body with cards and markers in place of what was large, and a report."""
         whole = {"body": body, **requests.members(self._in_session(asked))}
         return await self._sender.send(post("/v1/context/compact", whole, results.Compacted))
 

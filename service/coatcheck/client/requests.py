@@ -55,7 +55,7 @@ class DeclaredFields(TypedDict, total=False):
 
 
 class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
-    """One request."""
+    """A request to the service and the type of its answer."""
 
     method: str
     path: str
@@ -129,7 +129,9 @@ def at(artifact_id: str | None, end: str = "") -> str:
         ServiceError: `invalid_request` for what is no ID, as in a receipt of what was not stored.
     """
     if not isinstance(artifact_id, str):
-        raise ServiceError(WRONG, "There is no artifact ID: what is not stored (`receipt.stored`) cannot be read.")
+        raise ServiceError(
+            WRONG, "There is no artifact ID: a payload that was not stored (see `receipt.stored`) cannot be read."
+        )
     return f"/v1/artifacts/{segment(artifact_id)}{end}"
 
 
@@ -185,7 +187,7 @@ def encoded(value: Json) -> bytes:
     try:
         return _encoded(value)
     except RecursionError as e:
-        raise ServiceError(WRONG, "The content or body that was given is nested too deeply to be sent as JSON.") from e
+        raise ServiceError(WRONG, "The given content or body is nested too deeply to be sent as JSON.") from e
 
 
 def _encoded(value: Json) -> bytes:

@@ -20,7 +20,7 @@ A = TypeVar("A", bound=Struct)
 
 
 class Reader:
-    """A way of reading."""
+    """What every way of reading shares: opening a view, hiding secrets, the deadline."""
 
     PATIENCE_SECONDS: ClassVar[float] = 2.0
     """How long one call may work towards an answer before it stops where it is."""

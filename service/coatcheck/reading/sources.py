@@ -59,7 +59,7 @@ class SessionSources(Struct, frozen=True):
 
 
 class Sources:
-    """The step."""
+    """Collects the sources that a session has already, from its artifacts."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
 
 class ViewReading(Struct, frozen=True, kw_only=True):
-    """What is read: a view of an artifact, and the part of it that was asked for."""
+    """An open view of an artifact, narrowed to the requested section."""
 
     artifact: Artifact
     view: ViewName
@@ -63,7 +63,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def part(self) -> SectionPart | None:
-        """The same as answers name it."""
+        """The section as answers name it; None when all of the view is read."""
         return None if self.section is None else part(self.section)
 
     @property
@@ -78,7 +78,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def binary(self) -> bool:
-        """What is read is no text."""
+        """Whether the view is binary, not text."""
         return self.view == "raw" and is_binary(self.artifact)
 
     @property
@@ -93,7 +93,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
 
 class OpenView:
-    """The step with which every way of reading begins."""
+    """Opens a view of an artifact: the first step of every way of reading."""
 
     def __init__(
         self,
@@ -130,11 +130,11 @@ class OpenView:
         return await self.of(found, name, section)
 
     def told(self, reading: ViewReading, tokens: int) -> None:
-        """An answer of so many tokens was given from what was opened: its session's account grows."""
+        """Adds the tokens of an answer from this view to its session's account."""
         self._ledger.read(reading.artifact, tokens)
 
     async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
-        """The same of an artifact that was found `with_bytes` and `with_view`.
+        """Opens a view of an artifact that was found `with_bytes` and `with_view`.
 
         Raises:
             CoatcheckError: as when calling.
@@ -225,7 +225,7 @@ class OpenView:
         )
 
     def _hiding(self, reading: ViewReading) -> ViewReading:
-        """The same without its secrets, where the policy of now masks them."""
+        """Hides the view's secrets if the current policy masks them."""
         mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
         if self._redacting is None or mask is None:
             return reading
@@ -266,12 +266,14 @@ def _named(view: str | None, section: str | int | None) -> ViewName:
 
 
 def _narrowed(reading: ViewReading, section: str | int | None) -> ViewReading:
-    """The same view, narrowed to a section of it."""
+    """Narrows a view to one of its sections."""
     if section is None:
         return reading
     if isinstance(section, int):
         if not 0 <= section < len(reading.sections):
-            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor is of a section that is not there. Read without it.")
+            raise CoatcheckError(
+                Code.INVALID_CURSOR, "This cursor belongs to a section that does not exist. Read without it."
+            )
         return replace(reading, nth=section)
     nth = nth_section(reading.sections, section)
     if nth is None:

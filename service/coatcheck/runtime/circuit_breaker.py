@@ -1,4 +1,4 @@
-"""Whether a store answers, so that one caller waits for its silence and not every one.
+"""Circuit breaker for a store: one caller waits for a store that is silent, not every caller.
 
 After a fault calls are refused at once, until a probe in the background has found that the store answers again; should
 nobody probe, one caller may try after a while. Decides nothing else.
@@ -26,7 +26,7 @@ PATIENCE = 30.0
 
 
 class CircuitBreaker:
-    """One store's. Says in the log when it begins and when it ends."""
+    """The circuit breaker of one store. Logs when it opens and when it closes."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
         """Name the store for the log and the meter; `clock` is in seconds and never steps back."""
@@ -39,12 +39,12 @@ class CircuitBreaker:
 
     @property
     def silent(self) -> bool:
-        """Whether the store did not answer when it was last asked."""
+        """Whether the breaker is open: the last call to the store failed."""
         return self._fault is not None
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Around a call to the store.
+        """Wraps a call to the store.
 
         Raises:
             CoatcheckError: `storage_unavailable` without calling, while the store is silent.
@@ -70,7 +70,7 @@ class CircuitBreaker:
             log.info("the %s takes payloads again", self._name)
 
     def answers(self) -> None:
-        """A probe has found that the store answers: callers may try again."""
+        """Closes the breaker: a probe found that the store answers."""
         self._fault = None
 
     def _tell(self, error: CoatcheckError) -> None:

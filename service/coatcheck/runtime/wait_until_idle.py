@@ -1,4 +1,4 @@
-"""Work that can wait lets payloads that are being taken in go first."""
+"""Delays background work while payloads are being ingested."""
 
 import asyncio
 from typing import Final

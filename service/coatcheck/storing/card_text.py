@@ -47,7 +47,7 @@ class TextViewDraft(Struct, frozen=True):
 
 
 class CardText:
-    """The step."""
+    """Makes, keeps and finds the text view that a card is cut from."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ async def _found(
         return None  # it went between the two questions
     raise CoatcheckError(
         Code.COMPARED_NOT_FOUND,
-        f"There is no artifact {ids.render(number)} to compare with, or not any more. Leave out compare_to, or use "
+        f"There is no artifact {ids.render(number)} to compare with, or it is gone. Leave out compare_to, or use "
         f"{PREVIOUS}.",
         field="compare_to",
     )

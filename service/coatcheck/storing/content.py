@@ -56,7 +56,7 @@ class OpenContent:
         self._frames: Lru[tuple[str, int], bytes] = Lru(FRAME_CACHE_BYTES)
 
     def through(self, blobs: BlobStore) -> "OpenContent":
-        """The same opener for whoever reaches the same store through something else, with caches of its own."""
+        """Returns an opener over another route to the same store, with its own caches."""
         return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
     def __call__(self, found: FoundArtifact) -> "Content":
@@ -155,7 +155,7 @@ class Content:
         return self.index.size
 
     def seen_through(self, veil: "ContentMask") -> "Content":
-        """The same, read through something that hides parts of it. Its blob has a name of its own, for caches."""
+        """Returns this content with parts hidden by a mask. Its blob has its own name, for caches."""
         twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
         twin._veil = veil
         twin.blob = replace(self.blob, id=self.blob.id + veil.suffix)
@@ -185,7 +185,7 @@ class Content:
         return content[start - first * width : end - first * width]
 
     async def blocks(self, start: int, end: int, block: int = BLOCK_BYTES) -> AsyncIterator[bytes]:
-        """The same bytes as `read`, in pieces that end at multiples of `block`.
+        """Yields the bytes that `read` returns, in pieces that end at multiples of `block`.
 
         With a multiple of the frame size no frame is decompressed twice. Memory stays at a few blocks.
         """
@@ -241,7 +241,7 @@ class Content:
 
 
 class _Watch:
-    """Tells of damage that passes by, and lets it pass."""
+    """Reports damage found while reading, and lets the error pass."""
 
     def __init__(self, damaged: "Damaged", namespace: str, blob_id: str) -> None:
         self._damaged = damaged

@@ -25,7 +25,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 class Find:
-    """The look-up that every other use case begins with."""
+    """Finds an artifact: the look-up that every other use case begins with."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ def _moves(artifact: Artifact, now: datetime) -> bool:
 
 
 def not_found() -> CoatcheckError:
-    """The same answer for never existed, another namespace's and long forgotten: it tells nothing."""
+    """The error for an ID that never existed, is forgotten or is in another namespace: callers cannot tell which."""
     return CoatcheckError(
         Code.ARTIFACT_NOT_FOUND, "No artifact with this ID. Check the ID; if it is right, run the tool again."
     )
@@ -183,7 +183,7 @@ _WHY = {
 
 
 def gone(tombstone: Gone) -> CoatcheckError:
-    """The answer for what is no longer there."""
+    """The error for an artifact that is gone."""
     at = tombstone.at.strftime("%Y-%m-%dT%H:%M:%SZ")
     again = f"run {tombstone.tool_name} again" if _plain(tombstone.tool_name) else "run the tool again"
     return CoatcheckError(

@@ -49,12 +49,12 @@ class KeepTextDeps(upload_session.UploadSessionDeps, Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What counts."""
+        """Counts the tokens of texts."""
         ...
 
 
 class KeepText:
-    """The step."""
+    """Makes an artifact's text view when it is first wanted, and stores it."""
 
     def __init__(self, deps: KeepTextDeps, open_content: OpenContent, extractor: Extractor) -> None:
         self._p = deps
@@ -180,10 +180,10 @@ def _explained(artifact_id: str) -> Generator[None]:
     except CoatcheckError as error:
         if error.code not in REFUSALS:
             raise
-        detail = f"The text view of {artifact_id} could not be kept, and is not shown before it is. {error.detail}"
+        detail = f"The text view of {artifact_id} could not be stored, and is not shown until it is. {error.detail}"
         advice = "" if "etry" in error.detail else " Retry the same call"
         raise CoatcheckError(error.code, f"{detail}{advice}{', or' if advice else ' Or'} use view=raw.") from error
 
 
 def _waits() -> CoatcheckError:
-    return CoatcheckError(Code.STORAGE_UNAVAILABLE, "The payload itself waits in memory to be stored.")
+    return CoatcheckError(Code.STORAGE_UNAVAILABLE, "The payload itself is in memory, waiting to be stored.")

@@ -35,7 +35,7 @@ class EffectivePolicy(NamedTuple):
 
 
 class Policies:
-    """The verbs, and the memory."""
+    """Sets, removes, lists and explains policies, and keeps them in memory for look-ups."""
 
     def __init__(self, decisions: Decisions, clock: Clock) -> None:
         """Make them; until `refresh` nothing is decided."""
@@ -71,7 +71,7 @@ class Policies:
         return self.rules.effective(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
 
     def room(self, namespace: str) -> QuotaLimits | None:
-        """The most that a namespace may hold; None: without a limit."""
+        """Returns the quota of a namespace; None: unlimited."""
         return room_of(self.rules.effective(namespace)) if self.rules else None
 
     def evicts(self, namespace: str) -> bool:
@@ -89,7 +89,7 @@ class Policies:
         return otherwise if seconds is None else timedelta(seconds=seconds)
 
     def tombstone_lives(self, otherwise: timedelta) -> tuple[timedelta, dict[str, timedelta]]:
-        """The same for all namespaces, and those that have one of their own."""
+        """Returns the lifetime of tombstones by default, and that of each namespace with its own."""
         spaces = {scope.namespace for scope, policy in self.rules.all() if isinstance(policy.tombstone_ttl, int)}
         own = {space: self.tombstone_life(space, otherwise) for space in spaces}
         return own.pop(EVERYWHERE, otherwise), own
@@ -172,7 +172,7 @@ class Policies:
 
 
 def not_found(scope: PolicyScope) -> CoatcheckError:
-    """There is no policy to be had."""
+    """Policies cannot be read now."""
     return CoatcheckError(
         Code.POLICY_NOT_FOUND, f"There is no policy for {scope}. List the policies to see which scopes have one."
     )

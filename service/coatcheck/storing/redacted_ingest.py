@@ -49,7 +49,7 @@ class RedactedIngest:
 
     @property
     def notice(self) -> str | None:
-        """The same as a sentence for the caller."""
+        """What was masked, as a sentence for the caller; None: nothing."""
         masked = self.masked
         return None if masked is None else f"{self.done}: the policy keeps secrets from being stored."
 
@@ -60,7 +60,7 @@ class RedactedIngest:
         return "" if masked is None else f"{masked.sentence()} masked before it was stored"
 
     async def whole(self, payload: bytes) -> bytes:
-        """The same of a payload that is at hand.
+        """Returns the bytes to be stored of a payload that is completely in memory.
 
         Raises:
             CoatcheckError: `secret_refused`.
@@ -99,8 +99,8 @@ class RedactedIngest:
         if mode in BEFORE and mode != self._mode:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                "Secrets in this payload are not to be stored, which was known too late: put 'session', 'tool_name', "
-                "'kind' and 'labels' before the file in the form.",
+                "A policy forbids storing the secrets in this payload, which was discovered too late: put 'session', "
+                "'tool_name', 'kind' and 'labels' before the file in the form.",
             )
         mask = self._redacting.mask(self._namespace, said) if self._mode in BEFORE else None
         if mask is None:

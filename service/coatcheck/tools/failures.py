@@ -17,7 +17,7 @@ _LITERAL: Final = " To search for the text as it is, use literal=true."
 _LENGTH: Final = 1_000
 """Characters of the longest sentence: patterns and IDs that it repeats come from callers."""
 _ELSEWHERE: Final = (
-    "{} is no place that an answer gave. Copy it from the last answer, keep the other arguments the same, or leave "
+    "{} did not come from an answer. Copy it from the last answer, keep the other arguments the same, or leave "
     "it out to begin again."
 )
 _OWN_WORDS: Final = (

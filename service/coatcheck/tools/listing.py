@@ -19,7 +19,7 @@ _LEAST = 1
 
 
 class ListArtifacts:
-    """The tool."""
+    """The tool `list_artifacts`."""
 
     def __init__(self, browse: Browse, tokenizer: Tokenizer, pool: Executor) -> None:
         self._browse = browse
@@ -55,10 +55,10 @@ class ListArtifacts:
 
 def _nothing(asked: ListArguments, partial: bool) -> str:
     if partial:
-        return "Nothing is found yet; the newest are being indexed: retry the same call."
+        return "Nothing found yet; the newest artifacts are being indexed: retry the same call."
     if asked.query is not None:
-        return "No artifact that fits says all words of the query; try fewer or other words."
-    return "No artifact is stored that fits."
+        return "No matching artifact contains all words of the query; try fewer or other words."
+    return "No stored artifact matches."
 
 
 def _kind(word: str | None) -> Kind | None:

@@ -73,7 +73,7 @@ class ReadValues(Protocol):
 
 
 class ReadArtifact:
-    """The tool."""
+    """The tool `read_artifact`."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ReadArtifact:
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
         if got is None:
             raise CoatcheckError(
-                Code.INVALID_REQUEST, "Not even a little of this part fits into an answer. Read another part of it."
+                Code.INVALID_REQUEST, "Not even the beginning of this part fits into an answer. Read another part."
             )
         self._view.told(reading, got[1])
         return ToolAnswer(text=got[0], tokens=got[1])
@@ -135,7 +135,7 @@ class ReadArtifact:
         notes = list(asked.notes)
         if asked.path is not None:
             if asked.section is not None:
-                notes.append("section does not narrow a path, which leads through all of it.")
+                notes.append("section was left out: a path applies to the whole payload.")
             asked = structs.replace(asked, section=None, notes=tuple(notes))
             return asked, await self._view(caller, number, view="raw")
         asked, reading = await self._narrowed(caller, number, asked)
@@ -145,7 +145,7 @@ class ReadArtifact:
         if section is not None and asked.offset is not None and 1 < asked.offset.line < section.line:
             notes.append(f"Line {asked.offset.line} is before section {section.name}, which begins at {section.line}.")
         if reading.unkept:
-            notes.append("Its readable text cannot be had at the moment: this is the payload as it came.")
+            notes.append("Its readable text is unavailable at the moment: this is the original payload.")
         if reading.partial:
             rest = ": path reads the rest, too" if spec_of(reading.artifact.facts.kind).paths else ""
             notes.append(f"The text view ends before the payload does{rest}.")

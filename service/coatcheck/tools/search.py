@@ -62,7 +62,7 @@ class PatternSearch:
         if not ask.literal and pattern_variants.is_copied(ask.pattern):
             got = await self._search.of(reading, structs.replace(ask, literal=True))
             if got.shown or got.stopped == "deadline":
-                return got, ["The pattern was searched as plain text."]
+                return got, ["The pattern was searched for as plain text."]
         either = ask if ask.literal else structs.replace(ask, pattern=pattern_variants.or_plain(ask.pattern))
         try:
             got = await self._search.of(reading, either)
@@ -76,7 +76,7 @@ class PatternSearch:
             if not got.shown and got.stopped != "deadline":
                 await self._search.of(reading, ask)  # which says what is wrong with it
                 raise
-            return got, ["The pattern is not a valid regular expression; it was searched as plain text.", *said]
+            return got, ["The pattern is not a valid regular expression; it was searched for as plain text.", *said]
         if got.shown or got.stopped == "deadline":
             return got, []
         return await self._generously(reading, ask, either) or (got, [])

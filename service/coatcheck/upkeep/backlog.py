@@ -24,7 +24,7 @@ _WAIT: Final = 1.0
 
 
 class Backlog(Struct, frozen=True):
-    """What was found, and what it says."""
+    """The last count of the backlog, and when it was taken."""
 
     overdue: Overdue
     overdue_seconds: float
@@ -33,7 +33,7 @@ class Backlog(Struct, frozen=True):
 
 
 class CountBacklog:
-    """The verb."""
+    """Counts what maintenance still has to do, at most once in a few seconds."""
 
     def __init__(self, accounts: Accounts, clock: Clock, ticks: Callable[[], float] = time.monotonic) -> None:
         """Make the verb; `ticks` is in seconds and never steps back."""

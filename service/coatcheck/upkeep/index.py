@@ -63,7 +63,7 @@ _GONE = 4
 
 
 class IndexRound(Struct, frozen=True):
-    """What a round did."""
+    """What one round of indexing did."""
 
     documents: int = 0
     merged: int = 0
@@ -80,7 +80,7 @@ class _Done(NamedTuple):
 
 
 class Index:
-    """The verb."""
+    """Keeps the full-text index: adds documents, merges segments, drops what is gone."""
 
     def __init__(
         self,

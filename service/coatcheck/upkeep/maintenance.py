@@ -53,7 +53,7 @@ ROWS = 100
 
 
 class MaintenanceRound(Struct, frozen=True):
-    """What a round did."""
+    """What one round of maintenance did."""
 
     expired: int = 0
     reaped: int = 0
@@ -86,7 +86,7 @@ class LeaderLease(Struct, frozen=True):
 
 
 class Maintenance:
-    """The verb."""
+    """Runs one round of maintenance: expire, reap, sweep, purge."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Maintenance:
         return until if self._crew is None else until - OTHERS
 
     async def purge(self) -> MaintenanceJobResult:
-        """Forget the records that are over.
+        """Deletes records whose time is over.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -279,7 +279,7 @@ class Maintenance:
 
 
 async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
-    """Repeat a step until it finds less than a full batch.
+    """Repeats a step until it finds less than a full batch.
 
     Between two batches it rests for as long as the last one took: whoever stores something meanwhile finds the
     catalogue free for half of the time.

@@ -13,7 +13,7 @@ _LONGEST: Final = 64
 
 
 class SealKey:
-    """The key, asked for once."""
+    """Provides the sealing key; reads it once and remembers it."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
         """Make it; `new_token` answers a word that nobody can guess, of at most 64 ASCII characters."""
@@ -23,7 +23,7 @@ class SealKey:
         self._key: bytes | None = None
 
     async def __call__(self) -> bytes:
-        """The key.
+        """Returns the sealing key.
 
         Raises:
             CoatcheckError: `storage_unavailable`.

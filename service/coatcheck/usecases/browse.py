@@ -30,7 +30,7 @@ class Listing(Struct, frozen=True):
 
 
 class Browse:
-    """The verb."""
+    """Lists live artifacts of a namespace, newest first."""
 
     def __init__(
         self,
@@ -80,5 +80,5 @@ def _position(key: bytes, namespace: str, cursor: str) -> int:
         return unseal(key, namespace, cursor)
     except ValueError:
         raise CoatcheckError(
-            Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start again without a cursor."
+            Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor."
         ) from None

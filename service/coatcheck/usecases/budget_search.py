@@ -120,7 +120,7 @@ class ResultListed(Struct, frozen=True, kw_only=True):
 
 
 class Payload(Struct, frozen=True):
-    """What this turn pays."""
+    """Tokens and sizes that the answer costs."""
 
     tokens: int
     cap: int
@@ -177,7 +177,7 @@ class SearchResultsDeps:
 
 
 class SearchResults:
-    """The verb."""
+    """Stores a web search's response and returns what to read of it within a budget."""
 
     def __init__(self, deps: SearchResultsDeps) -> None:
         self._p = deps

@@ -5,7 +5,7 @@ from coatcheck.runtime.circuit_breaker import CircuitBreaker
 
 
 class CheckReadiness:
-    """The verb."""
+    """Checks whether the service can serve."""
 
     def __init__(self, catalog: Catalog, breaker: CircuitBreaker) -> None:
         """Make the verb; `outage` is the one that ingest goes by."""

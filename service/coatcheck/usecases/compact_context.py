@@ -107,7 +107,7 @@ class CompactDeps:
 
 
 class Compact:
-    """The verb."""
+    """Makes a model request smaller: stores bulky payloads and puts cards and markers in their place."""
 
     def __init__(self, deps: CompactDeps) -> None:
         self._p = deps

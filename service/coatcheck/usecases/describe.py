@@ -31,7 +31,7 @@ class Described(Struct, frozen=True):
 
 
 class Describe:
-    """The verb. Reads the two ends of what the card is cut from."""
+    """Returns an artifact's metadata and card. Reads only the two ends of what the card is cut from."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from coatcheck.storing.redaction import RedactionPolicy
 
 
 class Extend:
-    """The verb."""
+    """Changes an artifact's expiry, pin and labels."""
 
     def __init__(
         self,
@@ -60,7 +60,8 @@ class Extend:
         await require_seen(self._catalog, self._shelter, caller, number, now)
         if self._shelter is not None and self._shelter.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
-                Code.STORAGE_UNAVAILABLE, "The artifact waits to be stored, which comes first. Retry the same call."
+                Code.STORAGE_UNAVAILABLE,
+                "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
             )
         answer = await self._catalog.patch_artifact(
             PatchArtifact(

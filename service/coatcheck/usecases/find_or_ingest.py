@@ -60,7 +60,7 @@ class PayloadRetention(Struct, frozen=True, kw_only=True):
 
 
 class PayloadCard(Struct, frozen=True, kw_only=True):
-    """What became of a payload."""
+    """The artifact and card of a payload, or why it could not be stored."""
 
     id: str | None
     """None: it could not be stored, as `notices` say."""
@@ -105,7 +105,7 @@ class _Known(Struct, frozen=True):
 
 
 class FindOrIngest:
-    """The step."""
+    """Finds the stored artifact of a payload, or stores the payload."""
 
     def __init__(self, deps: FindOrIngestDeps) -> None:
         self._ingest = deps.ingest

@@ -98,7 +98,7 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FindPassages(Reader):
-    """The verb."""
+    """Finds the passages of an artifact that best answer a query."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class FindPassages(Reader):
         return answer
 
     async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
-        """The same of a view that is open. `concise`: leave out passages that answer far less well than the best.
+        """Finds passages in an open view. `concise`: leave out passages that answer far less well than the best.
 
         Raises:
             CoatcheckError: as when calling.
@@ -219,7 +219,7 @@ class _Kept:
         return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
 
     def at_hand(self, extent: Extent) -> DocumentPart | None:
-        """The same, where its blocks are at hand."""
+        """Returns the part if its blocks are cached."""
         begin = self._begin(extent)
         held = self._held(begin.byte - self._start, extent.end)
         return None if held is None else self._after(begin, extent, held)

@@ -47,7 +47,7 @@ class _Placed(msgspec.Struct):
 
 
 class FlushFallback:
-    """The verb."""
+    """Stores the payloads in the fallback buffer once storage accepts them."""
 
     def __init__(self, deps: FlushFallbackDeps) -> None:
         """Make the verb. It shares the outages of ingest: a store that is silent is not asked for every payload."""

@@ -25,7 +25,7 @@ class TombstoneLife(Protocol):
     """Knows how long what is gone from a namespace is remembered."""
 
     def tombstone_life(self, namespace: str, otherwise: timedelta) -> timedelta:
-        """How long."""
+        """Returns how long tombstones of a namespace are kept; `otherwise` without a policy."""
         ...
 
 

@@ -23,7 +23,7 @@ class MeasureDeps:
 
 
 class MeasureContext:
-    """The verb."""
+    """Measures how full a model's context is."""
 
     def __init__(self, deps: MeasureDeps) -> None:
         self._p = deps

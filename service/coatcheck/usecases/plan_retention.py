@@ -36,7 +36,7 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class PlanRetention:
-    """The verb."""
+    """Plans a retention job: what it would remove now, and why."""
 
     retention: Retention
     clock: Clock

@@ -125,7 +125,7 @@ class _Piece(Struct, frozen=True):
 
 
 class Read(Reader):
-    """The verb."""
+    """Reads a part of an artifact by lines, characters, bytes or tokens."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Read(Reader):
         return answer
 
     async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:
-        """The same of a view that is open: `at` is the cursor of `ask`, whose view and section are not looked at.
+        """Reads a part of an open view. `at` is the cursor of `ask`; the view and section that `ask` names are ignored.
 
         Raises:
             CoatcheckError: as when calling.
@@ -310,7 +310,7 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
     if ask.view not in {None, at.view} or named != at.section or (ask.section is not None and named is None):
         where = f"view {at.view}, {f'section {section}' if section else 'no section'}"
         raise CoatcheckError(
-            Code.INVALID_CURSOR, f"This cursor is one of {where}. Give it without view and section, or leave it out."
+            Code.INVALID_CURSOR, f"This cursor belongs to {where}. Give it without view and section, or leave it out."
         )
     if not reading.extent.start <= at.byte < reading.extent.end:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")

@@ -44,7 +44,7 @@ _LOCATION_LIMIT = 2_000
 _TITLE_TOKENS = 100
 _BRIEF_PATH = 256
 """Characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
-_PARTIAL = "This value is cut off, or it is not valid JSON; it is given as it is written."
+_PARTIAL = "This value is cut off, or it is not valid JSON; it is shown as it is written."
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
 
 Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
@@ -92,7 +92,7 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ReadJson(Reader):
-    """The verb. It reads the raw view, whatever others there are: paths and byte ranges are the payload's own."""
+    """Reads values of a JSON artifact by path. Always reads the raw view: paths and ranges are the payload's own."""
 
     PATIENCE_SECONDS: ClassVar[float] = PATIENCE_SECONDS
 

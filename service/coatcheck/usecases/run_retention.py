@@ -40,7 +40,7 @@ Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
 
 @dataclass(eq=False)
 class RunRetention:
-    """The verbs."""
+    """Applies retention plans as runs, and resumes interrupted runs."""
 
     retention: Retention
     clock: Clock
@@ -237,9 +237,9 @@ class RunRetention:
 
 
 def no_such_plan() -> CoatcheckError:
-    """The same for a plan that never was, is too old, or is not the caller's to apply."""
+    """The error for a plan that does not exist, is too old, or is not the caller's to apply."""
     return CoatcheckError(
         Code.PLAN_CHANGED,
-        "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, look at it, "
-        "and apply that.",
+        "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, review it, and apply "
+        "that one.",
     )

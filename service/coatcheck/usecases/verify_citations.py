@@ -85,7 +85,7 @@ class _Source(Struct, frozen=True):
 
 
 class VerifyCitations:
-    """The verb."""
+    """Checks whether quotations stand in the artifacts that they cite."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class VerifyCitations:
         number, name = ids.parse_citation(asked.citation.strip())
         reading = await shelf.reading(number)
         if reading.binary:
-            raise CoatcheckError(Code.NOT_TEXT, f"{reading.artifact.id} is not text: nothing can be quoted of it.")
+            raise CoatcheckError(Code.NOT_TEXT, f"{reading.artifact.id} is not text: nothing can be quoted from it.")
         cited = await _cited(reading, name, asked)
         source = await shelf.source(reading, cited)
         within = None if cited is None else _within(source, cited)

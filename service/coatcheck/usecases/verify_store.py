@@ -68,7 +68,7 @@ class StoreVerification(Struct, frozen=True, kw_only=True):
 
 
 class VerifyStore:
-    """The verb."""
+    """Compares the stored bytes with the catalogue, and repairs what can be repaired."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class _Sieve:
         for name in batch:
             if (name.namespace, name.id) in known or name.modified_at > self._before:
                 continue
-            size = f"{name.size:,} bytes that no row knows"
+            size = f"{name.size:,} bytes that no row refers to"
             try:
                 done = self._apply and await store.remove(name.namespace, name.id)
                 detail = f"{size}; removed." if done else f"{size}."
