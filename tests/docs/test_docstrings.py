@@ -21,16 +21,18 @@ STILL_TO_DO: Final = (
 )
 """Folders that these rules do not cover yet. The list only gets shorter."""
 
-_EMPTY: Final = re.compile(r"(The same\b|(The (verb|step)|Makes? it)\.|Make the verb\b)")
+_EMPTY: Final = re.compile(r"The same\b|The (verbs?|step|tool)\.|Makes? (it|them)[.;:]|Make the (verb|step)\b")
 _POINTER: Final = re.compile(r"See [A-Za-z_.]+\.")
 """A method that implements a Protocol may point to the Protocol's docstring."""
 _LEAST_WORDS: Final = 3
 
 
 def _public(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Public classes and functions of a module or class; not what a function defines inside."""
+    """Public classes, functions and special methods of a module or class; not what a function defines inside."""
     for node in body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("__") or not node.name.startswith("_"):
             yield node
             if isinstance(node, ast.ClassDef):
                 yield from _public(node.body)
@@ -43,7 +45,8 @@ def _faults(source: str) -> list[str]:
         text = ast.get_docstring(node)
         if text is None or _POINTER.fullmatch(text):
             continue
-        if _EMPTY.match(text) or len(text.split()) < _LEAST_WORDS:
+        short = len(text.split()) < _LEAST_WORDS and not node.name.startswith("__")
+        if _EMPTY.match(text) or short:
             found.append(f"{node.name}: {text.splitlines()[0]}")
     return found
 
@@ -61,6 +64,11 @@ def test_an_empty_docstring_is_found(text: str) -> None:
 )
 def test_a_docstring_that_says_something_is_none(text: str) -> None:
     assert _faults(f'def f():\n    """{text}"""\n') == []
+
+
+def test_a_special_method_may_be_brief_but_not_empty() -> None:
+    assert _faults('class C:\n    def __enter__(self):\n        """Start."""\n') == []
+    assert _faults('class C:\n    def __init__(self):\n        """Make the verb."""\n') == ["__init__: Make the verb."]
 
 
 def test_docstrings_say_something() -> None:

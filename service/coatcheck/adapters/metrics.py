@@ -74,7 +74,7 @@ class Metrics:
     """One process's numbers. Implements Meter."""
 
     def __init__(self, version: str, standing: Callable[[], Standing]) -> None:
-        """Make them all, at zero; `standing` is asked at every rendering, and must not block."""
+        """All metrics start at zero. `standing` is called at every rendering, and must not block."""
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Gauge(

@@ -110,7 +110,7 @@ class _Writer:
             await self._writer.write(data)
 
     async def finish(self) -> None:
-        """Make it durable."""
+        """Makes the blob durable, see BlobWriter."""
         with self._tracer.stage("blob sync"):
             await self._writer.finish()
 

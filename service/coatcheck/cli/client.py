@@ -55,13 +55,13 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @click.option("--compare-to", help="Compare with this artifact ID, or with the previous run (previous).")
 @click.option("--no-tools", is_flag=True, help="The model cannot read further: leave the tool out of the card.")
 @click.option("--keep-ends", is_flag=True, help="Of a payload over the size limit, keep both ends.")
-def put(file: str, service: str | None, key: str | None, as_json: bool, **said: Any) -> None:  # noqa: ANN401
+def put(file: str, service: str | None, key: str | None, as_json: bool, **fields: Any) -> None:  # noqa: ANN401
     """Store FILE (- for standard input) and print what the model should read instead.
 
     Exit code 4: the service could not store it; the text is printed anyway.
     """
-    params = _params(file, said)
-    media_type = said["media_type"] or mimetypes.guess_type(file)[0]
+    params = _params(file, fields)
+    media_type = fields["media_type"] or mimetypes.guess_type(file)[0]
     if media_type and not in_header(media_type):
         fail(Exit.WRONG, f"--media-type {media_type!r} is not one. It looks like text/plain; charset=utf-8")
     headers = {"content-type": media_type} if media_type else {}
@@ -95,19 +95,19 @@ _FIELDS: Final = (
 )
 
 
-def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
-    params = [(name, str(said[name])) for name in _FIELDS if said[name] is not None]
-    if said["source"]:
-        params.append(("url", said["source"]))
-    title = said["title"] or (Path(file).name if _regular(file) else None)
+def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
+    params = [(name, str(fields[name])) for name in _FIELDS if fields[name] is not None]
+    if fields["source"]:
+        params.append(("url", fields["source"]))
+    title = fields["title"] or (Path(file).name if _regular(file) else None)
     if title:
         params.append(("title", title))
-    params += [("labels", label) for label in said["label"]]
-    if said["pin"]:
+    params += [("labels", label) for label in fields["label"]]
+    if fields["pin"]:
         params.append(("pin", "true"))
-    if said["keep_ends"]:
+    if fields["keep_ends"]:
         params.append(("oversize", "keep_ends"))
-    if said["no_tools"]:
+    if fields["no_tools"]:
         params.append(("tools", "none"))
     return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
 
@@ -187,10 +187,12 @@ def _unreadable(file: str, error: OSError) -> NoReturn:
 @click.option(
     "--no-tools", "tools", flag_value="none", help="The model cannot read further: leave the tool out of the card."
 )
-def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print the card of an artifact again, with any token budget."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client, text=str)
+        body = ask(
+            lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(parameters)), client, text=str
+        )
     _show(body, as_json=as_json)
 
 
@@ -202,10 +204,12 @@ def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.option("--limit", type=int, help="How many units to read.")
 @click.option("--cursor", help="Continue where an earlier answer stopped.")
 @click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
-def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print a part of an artifact."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client, text=str)
+        body = ask(
+            lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(parameters)), client, text=str
+        )
     _show(body, as_json=as_json)
     if not as_json and body.get("next"):
         echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
@@ -227,10 +231,10 @@ def search(
     service: str | None,
     key: str | None,
     as_json: bool,
-    **asked: Any,  # noqa: ANN401
+    **parameters: Any,  # noqa: ANN401
 ) -> None:
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
-    params = {"pattern": pattern} | _given(asked)
+    params = {"pattern": pattern} | _given(parameters)
     with connect(service, key) as client:
         path = f"/v1/artifacts/{_id(artifact_id)}/search"
         body = ask(lambda: client.get(path, params=params), client, text=str, matches=list)
@@ -248,9 +252,9 @@ def _id(text: str) -> str:
     return text
 
 
-def _given(asked: dict[str, Any]) -> dict[str, str]:
+def _given(parameters: dict[str, Any]) -> dict[str, str]:
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in asked.items()
+        for name, value in parameters.items()
         if value is not None and value is not False
     }

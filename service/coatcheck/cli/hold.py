@@ -69,12 +69,12 @@ def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -
     echo(json.dumps(found, indent=2) if as_json else f"Released: {_shown(found)}")
 
 
-def _shown(found: dict[str, Any]) -> str:
-    if found["artifact"] is not None:
-        what = found["artifact"]
-    elif found["session"] is not None:
-        what = f"session {found['session']!r}"
+def _shown(hold: dict[str, Any]) -> str:
+    if hold["artifact"] is not None:
+        what = hold["artifact"]
+    elif hold["session"] is not None:
+        what = f"session {hold['session']!r}"
     else:
         what = "everything"
-    until = "" if found["until"] is None else f", until {found['until']}"
-    return f"{found['id']}  {what} in {found['namespace']}{until}: {found['reason']} (by {found['by']}, {found['at']})"
+    until = "" if hold["until"] is None else f", until {hold['until']}"
+    return f"{hold['id']}  {what} in {hold['namespace']}{until}: {hold['reason']} (by {hold['by']}, {hold['at']})"

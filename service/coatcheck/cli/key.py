@@ -125,15 +125,15 @@ def _plain(key_id: str) -> str:
     return key_id
 
 
-def _terms(found: dict[str, Any]) -> str:
-    parts = [f"namespace {found['namespace']}", "may " + ", ".join(found["scopes"])]
-    if found["session_prefix"] is not None:
-        parts.append(f"sessions {found['session_prefix']!r}…")
-    if found["revoked_at"] is not None:
-        parts.append(f"revoked {found['revoked_at']}")
-    elif found["expires_at"] is not None:
-        over = datetime.fromisoformat(found["expires_at"]) <= SystemClock().now()
-        parts.append(f"{'expired' if over else 'until'} {found['expires_at']}")
+def _terms(key: dict[str, Any]) -> str:
+    parts = [f"namespace {key['namespace']}", "may " + ", ".join(key["scopes"])]
+    if key["session_prefix"] is not None:
+        parts.append(f"sessions {key['session_prefix']!r}…")
+    if key["revoked_at"] is not None:
+        parts.append(f"revoked {key['revoked_at']}")
+    elif key["expires_at"] is not None:
+        over = datetime.fromisoformat(key["expires_at"]) <= SystemClock().now()
+        parts.append(f"{'expired' if over else 'until'} {key['expires_at']}")
     return "; ".join(parts)
 
 
@@ -162,14 +162,14 @@ async def _create(
 
 
 async def _all(keys: "AdministerKeys", namespace: str | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     before: str | None = None
     while True:
         page = await keys.list(_HERE, namespace=namespace, before=before, limit=_PAGE)
-        found += map(_shown, page.items)
+        rows += map(_shown, page.items)
         before = page.before
         if before is None:
-            return found
+            return rows
 
 
 async def _revoke(keys: "AdministerKeys", key_id: str) -> dict[str, Any]:

@@ -113,10 +113,10 @@ def remove(service: str | None, key: str | None, as_json: bool, **scope: str | N
 @click.option("--tool", "tool_name", help="Tool that produced the payload.")
 @click.option("--label", multiple=True, help="Payload's label; may be given several times.")
 @service_options
-def explain(service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+def explain(service: str | None, key: str | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401
     """Show the terms that apply to a payload, and which scope sets each of them."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**asked)), client, sources=list)
+        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**options)), client, sources=list)
     if as_json:
         echo(json.dumps(found, indent=2))
         return
@@ -156,8 +156,8 @@ def _size(name: str, value: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _given(**asked: Any) -> dict[str, Any]:  # noqa: ANN401 - options
-    return {name: value for name, value in asked.items() if value is not None}
+def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _name(scope: dict[str, str]) -> str:
@@ -165,8 +165,8 @@ def _name(scope: dict[str, str]) -> str:
     return f"{scope['namespace']}{part}"
 
 
-def _terms(found: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={_value(value)}" for name, value in found.items())
+def _terms(policy: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_value(value)}" for name, value in policy.items())
 
 
 def _value(value: object) -> str:

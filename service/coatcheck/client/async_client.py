@@ -112,10 +112,10 @@ class AsyncClient(Awaited, ClientMethods):
         payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes],
         *,
         idempotency_key: str | None = None,
-        **said: Unpack[DeclaredFields],
+        **declared: Unpack[DeclaredFields],
     ) -> Receipt:
         """Hand over what can be read once. It is sent again only if none of it was read yet."""
-        return await self._put_stream(payload, idempotency_key, said)
+        return await self._put_stream(payload, idempotency_key, declared)
 
     def stream(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> AsyncIterator[bytes]:
         """Its exact bytes in pieces. A connection that breaks is taken up where it broke; the digest is compared."""

@@ -45,10 +45,10 @@ async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None)
 class RememberedPieces:
     """Pieces that are remembered, in part, while they pass."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], room: int) -> None:
-        """`room`: bytes of each end to remember."""
+    def __init__(self, pieces: AsyncIterator[bytes], budget: int) -> None:
+        """`budget`: bytes of each end to remember."""
         self._pieces = pieces
-        self.ends = Ends(room)
+        self.ends = Ends(budget)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Pass them on."""
@@ -63,26 +63,26 @@ class RememberedPieces:
         return self.ends
 
 
-def ends_of_file(path: Path, room: int) -> Ends:
+def ends_of_file(path: Path, budget: int) -> Ends:
     """The ends of a file, without reading what lies between."""
-    ends = Ends(room)
+    ends = Ends(budget)
     with path.open("rb") as file:
-        ends.feed(file.read(2 * room))
+        ends.feed(file.read(2 * budget))
         size = file.seek(0, 2)
         if size > ends.size:
-            file.seek(max(size - room, room))
-            ends.tail = file.read(room)
+            file.seek(max(size - budget, budget))
+            ends.tail = file.read(budget)
             ends.size = size
     return ends
 
 
-def said_of_file(path: Path, said: DeclaredFields) -> DeclaredFields:
+def said_of_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
     """What the file's name says, where the caller said nothing."""
     known: DeclaredFields = {"title": path.name}
     media_type = mimetypes.guess_type(path.name)[0]
     if media_type is not None:
         known["media_type"] = media_type
-    return {**known, **said}
+    return {**known, **declared}
 
 
 def size_of(opened: BinaryIO) -> int | None:

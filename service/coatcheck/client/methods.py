@@ -36,10 +36,10 @@ class ClientMethods:
 
     @client_method
     async def put(
-        self, content: Content, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+        self, content: Content, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
         """Hand over text, bytes, a list of parts, or a tool result in any provider's shape."""
-        whole = self._said(said)
+        whole = self._declared(declared)
         ask = requests.put(content, whole, idempotency_key or new_key())
         return await self._stored(
             self._sender.send(ask), whole, lambda room: self._connection.call(fallback.ends_of, content, room)
@@ -47,11 +47,11 @@ class ClientMethods:
 
     @client_method
     async def put_file(
-        self, path: str | Path, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+        self, path: str | Path, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
-        """Hand over a file, streamed; its name is the title and tells the media type, unless `said` does."""
+        """Hand over a file, streamed; its name is the title and tells the media type, unless `declared` does."""
         file = Path(path)
-        whole = said_of_file(file, self._said(said))
+        whole = said_of_file(file, self._declared(declared))
         ask = requests.raw(None, whole, idempotency_key or new_key())
 
         async def attempt() -> Receipt:
@@ -68,9 +68,9 @@ class ClientMethods:
         self,
         payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes],
         idempotency_key: str | None,
-        said: DeclaredFields,
+        declared: DeclaredFields,
     ) -> Receipt:
-        whole = self._said(said)
+        whole = self._declared(declared)
         ask = requests.raw(None, whole, idempotency_key or new_key())
         watched = RememberedPieces(pieces_of(payload, self._connection), fallback.asked(whole).room)
         return await self._stored(
@@ -80,13 +80,13 @@ class ClientMethods:
         )
 
     async def _stored(
-        self, sending: Awaitable[Receipt], said: DeclaredFields, ends: Callable[[int], Awaitable[Ends]]
+        self, sending: Awaitable[Receipt], declared: DeclaredFields, ends: Callable[[int], Awaitable[Ends]]
     ) -> Receipt:
         """The receipt of a put, or an excerpt where one answers in the service's place.
 
         Args:
             sending: the put.
-            said: of the payload.
+            declared: of the payload.
             ends: of the payload, when they are needed; its argument is how many bytes of each.
 
         Raises:
@@ -97,7 +97,7 @@ class ClientMethods:
         except ServiceError as e:
             if self._setup.on_unreachable == "raise" or not answers.stands_in(e):
                 raise
-            budgets = fallback.asked(said)
+            budgets = fallback.asked(declared)
             return fallback.receipt(await ends(budgets.room), budgets, e.code, e.detail)
 
     @client_method
@@ -106,10 +106,10 @@ class ClientMethods:
         response: Json,
         *,
         idempotency_key: str | None = None,
-        **asked: Unpack[fields.SearchResultsParameters],
+        **parameters: Unpack[fields.SearchResultsParameters],
     ) -> results.SearchResults:
         """Hand over a search provider's response; answers what to read of it, and what to persist."""
-        body = {"response": response, **requests.members(self._in_session(asked))}
+        body = {"response": response, **requests.members(self._in_session(parameters))}
         key = idempotency_key or new_key()
         return await self._sender.send(post("/v1/search-results", body, results.SearchResults, key=key))
 
@@ -130,43 +130,45 @@ class ClientMethods:
         tools: Literal["read_artifact", "none"] | None = None,
     ) -> results.CardText:
         """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
-        asked = {"tokens": tokens, "query": query, "tools": tools}
-        return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, asked))
+        parameters = {"tokens": tokens, "query": query, "tools": tools}
+        return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, parameters))
 
     @client_method
-    async def read(self, artifact_id: str, **asked: Unpack[fields.ReadParameters]) -> results.Read:
+    async def read(self, artifact_id: str, **parameters: Unpack[fields.ReadParameters]) -> results.Read:
         """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""
-        return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, asked))
+        return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, parameters))
 
     @client_method
-    async def search(self, artifact_id: str, pattern: str, **asked: Unpack[fields.SearchParameters]) -> results.Found:
+    async def search(
+        self, artifact_id: str, pattern: str, **parameters: Unpack[fields.SearchParameters]
+    ) -> results.Found:
         """Its lines that match a regular expression (RE2)."""
-        params = {"pattern": pattern, **asked}
+        params = {"pattern": pattern, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/search"), results.Found, params))
 
     @client_method
     async def windows(
-        self, artifact_id: str, query: str, **asked: Unpack[fields.PassageParameters]
+        self, artifact_id: str, query: str, **parameters: Unpack[fields.PassageParameters]
     ) -> results.Passages:
         """Its passages that answer a question."""
-        params = {"query": query, **asked}
+        params = {"query": query, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/windows"), results.Passages, params))
 
     @client_method
-    async def json(self, artifact_id: str, path: str, **asked: Unpack[fields.ValueParameters]) -> results.Values:
+    async def json(self, artifact_id: str, path: str, **parameters: Unpack[fields.ValueParameters]) -> results.Values:
         """Its values by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
-        params = {"path": path, **asked}
+        params = {"path": path, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/json"), results.Values, params))
 
     @client_method
-    async def outline(self, artifact_id: str, **asked: Unpack[fields.OutlineParameters]) -> results.Outline:
+    async def outline(self, artifact_id: str, **parameters: Unpack[fields.OutlineParameters]) -> results.Outline:
         """What is in it, and where."""
-        return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, asked))
+        return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, parameters))
 
     @client_method
-    async def artifacts(self, **asked: Unpack[fields.ListParameters]) -> results.Listing:
+    async def artifacts(self, **parameters: Unpack[fields.ListParameters]) -> results.Listing:
         """A page of artifacts, newest first."""
-        return await self._sender.send(get("/v1/artifacts", results.Listing, asked))
+        return await self._sender.send(get("/v1/artifacts", results.Listing, parameters))
 
     def _content(self, artifact_id: str, view: str | None, section: str | None) -> AsyncGenerator[bytes]:
         params = requests.params({"view": view, "section": section})
@@ -204,31 +206,31 @@ class ClientMethods:
         self, form: str = "json-schema", *, strict: bool = False, listing: bool = False
     ) -> tuple[Members, ...]:
         """What to put into the `tools` of a request, in a provider's form."""
-        asked = {"format": form, "strict": strict or None, "listing": listing or None}
-        return answers.declared(await self._sender.send(get("/v1/tools", Members, asked)))
+        parameters = {"format": form, "strict": strict or None, "listing": listing or None}
+        return answers.declared(await self._sender.send(get("/v1/tools", Members, parameters)))
 
     @client_method
     async def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
         """Execute a model's call, or several, as the provider wrote them; answers results in the same form."""
-        asked = {"format": form, "max_tokens": max_tokens}
-        return await self._sender.send(post("/v1/tools/call", call, cast("type[Json]", Any), asked))
+        parameters = {"format": form, "max_tokens": max_tokens}
+        return await self._sender.send(post("/v1/tools/call", call, cast("type[Json]", Any), parameters))
 
     @client_method
-    async def compact(self, body: Json, **asked: Unpack[fields.CompactParameters]) -> results.Compacted:
+    async def compact(self, body: Json, **parameters: Unpack[fields.CompactParameters]) -> results.Compacted:
         """Returns the request body with cards and markers in place of what was large, and a report."""
-        whole = {"body": body, **requests.members(self._in_session(asked))}
+        whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send(post("/v1/context/compact", whole, results.Compacted))
 
     @client_method
-    async def measure(self, body: Json, **asked: Unpack[fields.MeasureParameters]) -> Members:
+    async def measure(self, body: Json, **parameters: Unpack[fields.MeasureParameters]) -> Members:
         """How full a context is, persisted and in flight apart."""
-        whole = {"body": body, **requests.members(self._in_session(asked))}
+        whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send(post("/v1/context/measure", whole, Members))
 
     @client_method
-    async def answer_hook(self, event: Json, **asked: Unpack[fields.HookParameters]) -> Members:
+    async def answer_hook(self, event: Json, **parameters: Unpack[fields.HookParameters]) -> Members:
         """What answers Claude Code's PostToolUse hook: the tool's response with cards; empty where nothing changes."""
-        return await self._sender.send(post("/v1/hooks/claude-code", event, Members, asked))
+        return await self._sender.send(post("/v1/hooks/claude-code", event, Members, parameters))
 
     # -------------------------------------------------------------------------------------------- changing
 
@@ -243,8 +245,8 @@ class ClientMethods:
         labels: Sequence[str] | UnsetType = UNSET,
     ) -> results.Artifact:
         """Change how long it is kept, or its labels; what is left out stays."""
-        said = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
-        changes = {name: value for name, value in said.items() if value is not UNSET}
+        declared = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
+        changes = {name: value for name, value in declared.items() if value is not UNSET}
         return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))
 
     @client_method
@@ -273,8 +275,8 @@ class ClientMethods:
 
     # -------------------------------------------------------------------------------------------- helping
 
-    def _said(self, said: DeclaredFields) -> DeclaredFields:
-        return {**self._setup.said, **said}
+    def _declared(self, declared: DeclaredFields) -> DeclaredFields:
+        return {**self._setup.said, **declared}
 
-    def _in_session(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return {"session": self._setup.said.get("session"), **asked}
+    def _in_session(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"session": self._setup.said.get("session"), **parameters}

@@ -113,10 +113,14 @@ class Client(Blocking, ClientMethods):
         self.close()
 
     def put_stream(
-        self, payload: BinaryIO | Iterable[bytes], *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+        self,
+        payload: BinaryIO | Iterable[bytes],
+        *,
+        idempotency_key: str | None = None,
+        **declared: Unpack[DeclaredFields],
     ) -> Receipt:
         """Hand over what can be read once. It is sent again only if none of it was read yet."""
-        return run(self._put_stream(payload, idempotency_key, said))
+        return run(self._put_stream(payload, idempotency_key, declared))
 
     def stream(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> Iterator[bytes]:
         """Its exact bytes in pieces. A connection that breaks is taken up where it broke; the digest is compared."""

@@ -34,7 +34,7 @@ class Reader:
         clock: Callable[[], float] = time.monotonic,
         patience: float | None = None,
     ) -> None:
-        """Make the verb; `clock` is in seconds and never steps back, `patience` stands in for PATIENCE_SECONDS."""
+        """`clock` returns seconds and never steps back; `patience` replaces PATIENCE_SECONDS."""
         self._view = open_view
         self._tokenizer = tokenizer
         self._pool = pool

@@ -52,9 +52,9 @@ class TokenCheckpoints:
         """How far the count has come."""
         return Checkpoint(self._bytes[-1], self._tokens[-1])
 
-    def add(self, found: list[Checkpoint]) -> None:
+    def add(self, checkpoints: list[Checkpoint]) -> None:
         """Append what another count has not appended already."""
-        for point in found:
+        for point in checkpoints:
             if point.byte > self._bytes[-1]:
                 self._bytes.append(point.byte)
                 self._tokens.append(point.tokens)

@@ -103,7 +103,7 @@ class OpenView:
         ledger: Ledger | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the step; without `keep_text` there are only the views that are kept already."""
+        """Without `keep_text`, only views that are stored already can be opened."""
         self._redacting = redacting
         self._ledger = ledger or Ledger()
         self._find = find
@@ -146,7 +146,7 @@ class OpenView:
             return self._raw(found, "raw")
         kept = await self._mended(found)
         if kept is None and (section is not None or not plain):
-            kept = await self._made(found)
+            kept = await self._make_view(found)
         if plain and (kept is None or kept.blob is not None):
             reading = self._raw(found, name)
         elif kept is None:
@@ -181,38 +181,38 @@ class OpenView:
         """
         found = await self._find(caller, number, with_bytes=True, with_view=True)
         plain = is_plain(found.artifact.facts.kind)
-        kept = await self._mended(found)
+        view = await self._mended(found)
         unkept = False
-        if kept is None and not (plain and section is None and not sections):
+        if view is None and not (plain and section is None and not sections):
             try:
-                kept = await self._made(found)
+                view = await self._make_view(found)
             except CoatcheckError as error:
                 if error.code not in REFUSALS or section is not None or is_binary(found.artifact):
                     raise
                 unkept = not plain
-        if section is not None and kept is None:
+        if section is not None and view is None:
             raise no_section(found.artifact.id, section, ())
         if plain:
-            return _narrowed(self._raw(found, "text", kept), section)
-        reading = self._raw(found, "raw") if kept is None else await self._text(found, kept)
+            return _narrowed(self._raw(found, "text", view), section)
+        reading = self._raw(found, "raw") if view is None else await self._text(found, view)
         return _narrowed(replace(reading, unkept=unkept), section)
 
     async def _mended(self, found: FoundArtifact) -> FoundView | None:
         """The kept view; one whose bytes were lost is made again, which heals it if the same bytes come of it."""
-        kept = found.text_view
-        if kept is None or kept.blob is None or not kept.blob.condemned:
-            return kept
-        return await self._made(found) or kept
+        view = found.text_view
+        if view is None or view.blob is None or not view.blob.condemned:
+            return view
+        return await self._make_view(found) or view
 
-    async def _made(self, found: FoundArtifact) -> FoundView | None:
+    async def _make_view(self, found: FoundArtifact) -> FoundView | None:
         a = found.artifact
         if self._keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
             return None
         return await self._keep_text(found)
 
-    def _raw(self, found: FoundArtifact, name: ViewName, kept: FoundView | None = None) -> ViewReading:
+    def _raw(self, found: FoundArtifact, name: ViewName, view: FoundView | None = None) -> ViewReading:
         m = found.artifact.measure
-        of_payload = kept if kept is not None and kept.blob is None else None
+        of_payload = view if view is not None and view.blob is None else None
         return self._hiding(
             ViewReading(
                 artifact=found.artifact,

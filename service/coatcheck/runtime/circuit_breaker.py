@@ -33,7 +33,7 @@ class CircuitBreaker:
         self._name = name
         self._meter = meter
         self._clock = clock
-        self._told = False
+        self._reported = False
         self._fault: CoatcheckError | None = None
         self._since = 0.0
 
@@ -65,8 +65,8 @@ class CircuitBreaker:
                 self._fault, self._since = error, self._clock()
             raise
         self._fault = None
-        if self._told:
-            self._told = False
+        if self._reported:
+            self._reported = False
             log.info("the %s takes payloads again", self._name)
 
     def answers(self) -> None:
@@ -74,6 +74,6 @@ class CircuitBreaker:
         self._fault = None
 
     def _tell(self, error: CoatcheckError) -> None:
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             log.warning("the %s takes no payloads until it says so here: %s", self._name, error.detail)

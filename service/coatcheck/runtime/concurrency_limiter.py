@@ -19,7 +19,7 @@ class ConcurrencyLimiter:
     """Limits concurrent work of one kind. An async context manager: inside, the caller holds a slot."""
 
     def __init__(self, name: str, most: int, waiting: int, patience: float = PATIENCE) -> None:
-        """Make the places.
+        """All slots are free at first.
 
         Args:
             name: what is done in them, in the plural, for whoever is refused.

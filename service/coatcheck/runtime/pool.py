@@ -43,7 +43,7 @@ class ReadThreads(ThreadPoolExecutor):
     """A thread pool for reads. A full queue refuses further work at once: its answer would come too late."""
 
     def __init__(self, threads: int, waiting: int) -> None:
-        """Make them.
+        """Starts threads only when there is work.
 
         Args:
             threads: at work at once.

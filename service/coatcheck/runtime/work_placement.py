@@ -24,7 +24,7 @@ class WorkPlacement:
     """Runs work where it disturbs others least. Used on one event loop."""
 
     def __init__(self, pool: Executor) -> None:
-        """Make it; `pool` runs what is large."""
+        """`pool` runs work on large payloads."""
         self._pool = pool
         self._busy = False
         """Whether a piece of work has run in this turn of the loop."""

@@ -112,10 +112,10 @@ class Evict:
         return gone
 
     async def _relieve(self, usage: Usage) -> int:
-        room = self.room(usage.namespace)
-        if room is None:
+        quota = self.room(usage.namespace)
+        if quota is None:
             return 0
-        return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)) or 0
+        return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=quota, bytes=0, artifacts=0)) or 0
 
     async def _evict(self, namespace: str, full: QuotaExceeded) -> int | None:
         """How many went; None when what is needed cannot go, or nothing may."""
@@ -148,23 +148,23 @@ class Evict:
 
 def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
     """The refusal: what is full, and by how much."""
-    usage, room = full.usage, full.room
+    usage, quota = full.usage, full.room
     return CoatcheckError(
         Code.QUOTA_EXCEEDED,
-        f"The namespace {namespace} has no room for this payload: {_told(usage, room, full)} Nothing was stored. "
+        f"The namespace {namespace} has no room for this payload: {_told(usage, quota, full)} Nothing was stored. "
         "Delete what is no longer needed, or ask the administrator for a larger quota.",
         bytes=usage.bytes + usage.reserved,
-        max_bytes=room.max_bytes,
+        max_bytes=quota.max_bytes,
         artifacts=usage.artifacts,
-        max_artifacts=room.max_artifacts,
+        max_artifacts=quota.max_artifacts,
     )
 
 
-def _told(usage: Usage, room: QuotaLimits, full: QuotaExceeded) -> str:
+def _told(usage: Usage, quota: QuotaLimits, full: QuotaExceeded) -> str:
     if full.over_artifacts:
         noun = "artifact" if usage.artifacts == 1 else "artifacts"
-        return f"it holds {usage.artifacts:,} {noun} of at most {room.max_artifacts:,}."
+        return f"it holds {usage.artifacts:,} {noun} of at most {quota.max_artifacts:,}."
     return (
-        f"it holds {usage.bytes + usage.reserved:,} of at most {room.max_bytes:,} stored bytes, "
+        f"it holds {usage.bytes + usage.reserved:,} of at most {quota.max_bytes:,} stored bytes, "
         f"and this needs {full.bytes:,} more."
     )

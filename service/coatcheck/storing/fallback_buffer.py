@@ -53,9 +53,9 @@ class FallbackPayload(Struct, frozen=True):
 class FallbackBuffer:
     """Waiting payloads, oldest first; and memory for those that may yet have to wait."""
 
-    def __init__(self, room: int) -> None:
-        """`room` is in bytes; 0 keeps nothing."""
-        self._room = room
+    def __init__(self, limit: int) -> None:
+        """`limit` is in bytes; 0 keeps nothing."""
+        self._room = limit
         self._used = 0
         self._held = 0
         self._waiting: dict[Key, FallbackPayload] = {}

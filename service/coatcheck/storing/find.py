@@ -36,7 +36,7 @@ class Find:
         evicts: Callable[[str], bool] = lambda _: False,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make it; `evicts` says whether a namespace, when it is full, lets go of what was read longest ago.
+        """`evicts` tells whether a namespace, when full, evicts what was read longest ago.
 
         With `redacting`, what is found has no secrets in its names where the policy masks them.
         """
@@ -44,7 +44,7 @@ class Find:
         self._evicts = evicts
         self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
         self._catalog = catalog
-        self._shelter = fallback
+        self._fallback = fallback
         self._clock = clock
         self._reads = reads
 
@@ -64,7 +64,7 @@ class Find:
                 `storage_unavailable` while nobody knows.
         """
         now = self._clock.now()
-        waiting = self._shelter.find(caller.namespace, number, now) if self._shelter is not None else None
+        waiting = self._fallback.find(caller.namespace, number, now) if self._fallback is not None else None
         if waiting is not None:
             if not caller.sees(waiting.artifact.said.session):
                 raise not_found()
@@ -78,7 +78,7 @@ class Find:
                 with_view=with_view,
                 with_survey=with_survey,
             )
-            found = await self._found(caller.namespace, number, now, find)
+            found = await self._live_row(caller.namespace, number, now, find)
             if found is None:
                 raise not_found()
             if isinstance(found, Gone):
@@ -99,7 +99,7 @@ class Find:
             self._lately.put((namespace, number), now, cost=1)
             self._reads.note(namespace, number, now)
 
-    async def _found(
+    async def _live_row(
         self,
         namespace: str,
         number: int,

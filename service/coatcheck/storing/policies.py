@@ -38,7 +38,7 @@ class Policies:
     """Sets, removes, lists and explains policies, and keeps them in memory for look-ups."""
 
     def __init__(self, decisions: Decisions, clock: Clock) -> None:
-        """Make them; until `refresh` nothing is decided."""
+        """There are no policies until `refresh` loads them."""
         self._decisions = decisions
         self._clock = clock
         self._version = 0

@@ -38,7 +38,7 @@ class RedactionPolicy:
         pool: Executor,
         rules: Callable[[], Rules] = lambda: NO_RULES,
     ) -> None:
-        """Make it: `default` holds where no policy says anything; `masks` makes the mask when it is first needed."""
+        """`default` is the mode if no policy sets one; `masks` creates the mask when it is first needed."""
         self._default: Redaction = default
         self._masks = masks
         self._pool = pool

@@ -60,13 +60,6 @@ def not_text(artifact: Artifact) -> CoatcheckError:
     )
 
 
-def absent_feature(what: str) -> CoatcheckError:
-    """For a use case that this release does not have."""
-    return CoatcheckError(
-        Code.INVALID_REQUEST, f"{what} is not available in this release. Use pattern to search, or offset to read."
-    )
-
-
 def unknown_tool(name: str, known: tuple[str, ...]) -> CoatcheckError:
     """For a call of a tool that is not ours."""
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])

@@ -92,7 +92,7 @@ class Index:
         keep_text: KeepText | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb.
+        """Reads nothing until the first round.
 
         Args:
             texts: the index.

@@ -41,7 +41,7 @@ class JobSchedule:
         default: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make it; `default` is the pause between two rounds, in seconds, where nothing else was said."""
+        """`default` is the interval between two runs in seconds, unless a job has its own."""
         self._retention = retention
         self._clock = clock
         self._default = default

@@ -105,7 +105,7 @@ class Maintenance:
         job_schedule: JobSchedule | None = None,
         retention: Retention | None = None,
     ) -> None:
-        """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours.
+        """`note` is shared with all that write reads down. Without a crew this process owns the store.
 
         `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
         Audit lines are kept for `audit_life`; None keeps them all. Without a schedule everything is due; without

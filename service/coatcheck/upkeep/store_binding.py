@@ -36,7 +36,7 @@ class StoreBinding:
     """Binds a database to the place of its bytes, and refuses any other."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str], *, looking: bool) -> None:
-        """Make the verb; `new_token` names databases and places. With `looking` nothing is written."""
+        """`new_token` creates the names of databases and places. With `looking` nothing is written."""
         self._upkeep = upkeep
         self._clock = clock
         self._new = new_token

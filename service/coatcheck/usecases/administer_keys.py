@@ -55,20 +55,20 @@ class AdministerKeys:
     """Creates, lists and revokes keys."""
 
     def __init__(
-        self, keys: Keys, clock: Clock, random: Callable[[int], bytes], made: Callable[[], None] = lambda: None
+        self, keys: Keys, clock: Clock, random: Callable[[int], bytes], on_created: Callable[[], None] = lambda: None
     ) -> None:
-        """Make them.
+        """Reads nothing until a method is called.
 
         Args:
             keys: where they are kept.
             clock: the time that decides.
             random: so many bytes that nobody can guess.
-            made: is told when a key has been made.
+            on_created: is told when a key has been made.
         """
         self._keys = keys
         self._clock = clock
         self._random = random
-        self._made = made
+        self._on_created = on_created
 
     async def create(
         self,
@@ -114,7 +114,7 @@ class AdministerKeys:
             bytes_per_minute=rates.bytes,
         )
         await self._keys.make_key(MakeKey(info=info, digest=key.digest, by=caller))
-        self._made()
+        self._on_created()
         return info, secret
 
     async def list(self, caller: Caller, *, namespace: str | None, before: str | None, limit: int) -> KeysPage:

@@ -45,7 +45,7 @@ class Authenticate:
     """Finds out who the caller is by their key, and checks the scope. One per process."""
 
     def __init__(self, keys: Keys, clock: Clock, *, required: bool = False) -> None:
-        """Make it; `required`: nobody asks without a key, even while there is none."""
+        """`required`: every caller needs a key, even while none exists."""
         self._keys = keys
         self._clock = clock
         self._required = required

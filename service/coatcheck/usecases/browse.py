@@ -40,7 +40,7 @@ class Browse:
         index: Index | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb. Without an index, what waits for it is not found by a query."""
+        """Without `index`, queries do not find artifacts that still wait to be indexed."""
         self._seal_key = seal_key
         self._redacting = redacting
         self._catalog = catalog

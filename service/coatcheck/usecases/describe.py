@@ -44,7 +44,7 @@ class Describe:
         rules: Callable[[], Rules] = lambda: NO_RULES,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb; `card_tokens` is the budget where neither the caller nor a policy names one."""
+        """`card_tokens` is the budget if neither the caller nor a policy sets one."""
         self._rules = rules
         self._redacting = redacting
         self._card_text = card_text

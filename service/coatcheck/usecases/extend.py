@@ -29,11 +29,11 @@ class Extend:
         rules: Callable[[], Rules] = lambda: NO_RULES,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb; `rules` are the policies as they are now."""
+        """`rules` returns the current policies."""
         self._redacting = redacting
         self._rules = rules
         self._catalog = catalog
-        self._shelter = fallback
+        self._fallback = fallback
         self._clock = clock
 
     async def __call__(
@@ -57,8 +57,8 @@ class Extend:
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
         now = self._clock.now()
-        await require_seen(self._catalog, self._shelter, caller, number, now)
-        if self._shelter is not None and self._shelter.find(caller.namespace, number, now) is not None:
+        await require_seen(self._catalog, self._fallback, caller, number, now)
+        if self._fallback is not None and self._fallback.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
                 Code.STORAGE_UNAVAILABLE,
                 "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",

@@ -119,7 +119,7 @@ class Outline(Reader):
         Raises:
             CoatcheckError: `offset_past_end`, `integrity`.
         """
-        found, looked = await self._found(reading)
+        found, looked = await self._entries(reading)
         notices = list(found.notices)
         size = reading.extent.end - reading.extent.start
         if reading.unkept:
@@ -160,12 +160,12 @@ class Outline(Reader):
         Raises:
             CoatcheckError: `section_not_found`, naming those that may be meant, `integrity`.
         """
-        found, _ = await self._found(reading)
+        found, _ = await self._entries(reading)
         number = chosen(found.entries, wanted, reading.artifact.id)
         sections, nth = section_of(found.entries, number)
         return (reading if nth is None else replace(reading, sections=sections, nth=nth)), found.entries[number]
 
-    async def _found(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
+    async def _entries(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
         """The entries, and how many bytes were looked at for them."""
         extent = reading.extent
         size = extent.end - extent.start

@@ -34,11 +34,11 @@ _LOSSES = frozenset({"missing", "corrupt"})
 
 
 class RepairCatalog(Catalog, TextIndex, Protocol):
-    """What takes changes of rows."""
+    """The ports that a repair of rows needs."""
 
 
 class Examination(Protocol):
-    """What one engine knows of its own health."""
+    """A check of one engine's own health."""
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
         """Examine it: thoroughly, and put right what can be when a moment is given to write down for that."""
@@ -81,7 +81,7 @@ class VerifyStore:
         repairs: RepairCatalog | None = None,
         texts: TextIndex | None = None,
     ) -> None:
-        """Make the verb; `repairs` takes the changes of rows, and without it none is made. `texts` is compared too."""
+        """`repairs` applies changes to rows; without it rows stay. `texts`, if given, is compared too."""
         self._texts = texts
         self._text_repairs: TextIndex | None = repairs
         self._upkeep = upkeep

@@ -39,7 +39,7 @@ class TextExtractor:
     """Makes text views. `close` ends its workers."""
 
     def __init__(self, workers: int, *, seconds: int, memory: int) -> None:
-        """Make it; starts nothing. The arguments are those of Workers."""
+        """Starts nothing. The arguments are those of Workers."""
         self._seconds = seconds
         self._no_workers = workers == 0
         self.workers = Workers(workers, seconds=float(seconds), memory=memory)

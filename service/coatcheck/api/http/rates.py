@@ -113,7 +113,7 @@ class Allowances:
     """The buckets of all callers."""
 
     def __init__(self, requests: int, size: int, meter: Meter, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make them.
+        """Both buckets are full at first.
 
         Args:
             requests: what a caller may make in a minute of whom nothing else is said; 0: as many as it likes.

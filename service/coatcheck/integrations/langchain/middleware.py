@@ -68,15 +68,15 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
         """The tool's result, with a card in place of what is bulky."""
-        return self._kept(handler(request), request)
+        return self._replaced(handler(request), request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ResultPart]]
     ) -> ResultPart:
         """As `wrap_tool_call`. Calls the service from a thread, because the client outlives event loops."""
-        return await asyncio.to_thread(self._kept, await handler(request), request)
+        return await asyncio.to_thread(self._replaced, await handler(request), request)
 
-    def _kept(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
+    def _replaced(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
         name = request.tool_call["name"]
         if name in self._exempt or results.is_own(name):
             return result
