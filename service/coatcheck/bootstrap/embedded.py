@@ -27,7 +27,7 @@ DATABASE = "coatcheck.db"
 
 
 def migrate(root: Path) -> tuple[str | None, str]:
-    """Bring a data directory's catalogue to this release's schema; answers the revision before and after.
+    """Bring a data directory's catalogue to this release's schema; returns the revision before and after.
 
     Raises:
         CoatcheckError: the directory is served by another process, on a network file system, or cannot be written;

@@ -46,7 +46,7 @@ class Store:
 
 
 def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Bring the store's schema to this release's; answers the revision before and after. Blocks.
+    """Bring the store's schema to this release's; returns the revision before and after. Blocks.
 
     Raises:
         CoatcheckError: what keeps the store from being opened; `schema_outdated` when a newer release made it.

@@ -29,7 +29,7 @@ class ClientMethods:
 
     @client_method
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Closes the connections."""
         await self._connection.close()
 
     # -------------------------------------------------------------------------------------------- handing over
@@ -38,7 +38,7 @@ class ClientMethods:
     async def put(
         self, content: Content, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
-        """Hand over text, bytes, a list of parts, or a tool result in any provider's shape."""
+        """Stores text, bytes, a list of parts, or a tool result in any provider's shape; returns its receipt."""
         whole = self._declared(declared)
         ask = requests.put(content, whole, idempotency_key or new_key())
         return await self._stored(
@@ -108,7 +108,7 @@ class ClientMethods:
         idempotency_key: str | None = None,
         **parameters: Unpack[fields.SearchResultsParameters],
     ) -> results.SearchResults:
-        """Hand over a search provider's response; answers what to read of it, and what to persist."""
+        """Stores a search provider's response; returns what to read of it, and what to persist."""
         body = {"response": response, **requests.members(self._in_session(parameters))}
         key = idempotency_key or new_key()
         return await self._sender.send(post("/v1/search-results", body, results.SearchResults, key=key))
@@ -117,7 +117,7 @@ class ClientMethods:
 
     @client_method
     async def describe(self, artifact_id: str) -> results.Described:
-        """An artifact's metadata and card."""
+        """Returns an artifact's metadata and card."""
         return await self._sender.send(get(requests.at(artifact_id), results.Described))
 
     @client_method
@@ -129,20 +129,20 @@ class ClientMethods:
         query: str | None = None,
         tools: Literal["read_artifact", "none"] | None = None,
     ) -> results.CardText:
-        """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
+        """Returns an artifact's card at another budget, with excerpts for a question, or with `tools="none"`."""
         parameters = {"tokens": tokens, "query": query, "tools": tools}
         return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, parameters))
 
     @client_method
     async def read(self, artifact_id: str, **parameters: Unpack[fields.ReadParameters]) -> results.Read:
-        """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""
+        """Returns lines, characters, bytes or tokens of an artifact; pass `next.cursor` of an answer to continue."""
         return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, parameters))
 
     @client_method
     async def search(
         self, artifact_id: str, pattern: str, **parameters: Unpack[fields.SearchParameters]
     ) -> results.Found:
-        """Its lines that match a regular expression (RE2)."""
+        """Returns the lines of an artifact that match a regular expression (RE2)."""
         params = {"pattern": pattern, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/search"), results.Found, params))
 
@@ -150,24 +150,24 @@ class ClientMethods:
     async def windows(
         self, artifact_id: str, query: str, **parameters: Unpack[fields.PassageParameters]
     ) -> results.Passages:
-        """Its passages that answer a question."""
+        """Returns the passages of an artifact that answer a question."""
         params = {"query": query, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/windows"), results.Passages, params))
 
     @client_method
     async def json(self, artifact_id: str, path: str, **parameters: Unpack[fields.ValueParameters]) -> results.Values:
-        """Its values by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
+        """Returns values of a JSON artifact by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
         params = {"path": path, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/json"), results.Values, params))
 
     @client_method
     async def outline(self, artifact_id: str, **parameters: Unpack[fields.OutlineParameters]) -> results.Outline:
-        """What is in it, and where."""
+        """Returns the parts of an artifact, and where they are."""
         return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, parameters))
 
     @client_method
     async def artifacts(self, **parameters: Unpack[fields.ListParameters]) -> results.Listing:
-        """A page of artifacts, newest first."""
+        """Returns a page of artifacts, newest first."""
         return await self._sender.send(get("/v1/artifacts", results.Listing, parameters))
 
     def _content(self, artifact_id: str, view: str | None, section: str | None) -> AsyncGenerator[bytes]:
@@ -176,14 +176,14 @@ class ClientMethods:
 
     @client_method
     async def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
-        """Its exact bytes, in memory."""
+        """Returns the exact bytes of an artifact, in memory."""
         return b"".join([piece async for piece in self._content(artifact_id, view, section)])
 
     @client_method
     async def download(
         self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
     ) -> int:
-        """Write its exact bytes to a file; answers how many."""
+        """Writes the exact bytes of an artifact to a file; returns how many."""
         size = 0
         with await self._connection.call(Path(target).open, "wb") as file:
             async with aclosing(self._content(artifact_id, view, section)) as pieces:
@@ -195,7 +195,7 @@ class ClientMethods:
     async def verify_citations(
         self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
     ) -> tuple[results.Verdict, ...]:
-        """Whether quotations (`quote`, `citation`, `range`) stand in what they cite, in the order given."""
+        """Checks that quotations (`quote`, `citation`, `range`) stand in what they cite; answers in the order given."""
         body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
         return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
 
@@ -205,13 +205,13 @@ class ClientMethods:
     async def tools(
         self, form: str = "json-schema", *, strict: bool = False, listing: bool = False
     ) -> tuple[Members, ...]:
-        """What to put into the `tools` of a request, in a provider's form."""
+        """Returns what to put into the `tools` of a request, in a provider's form."""
         parameters = {"format": form, "strict": strict or None, "listing": listing or None}
         return answers.declared(await self._sender.send(get("/v1/tools", Members, parameters)))
 
     @client_method
     async def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
-        """Execute a model's call, or several, as the provider wrote them; answers results in the same form."""
+        """Executes one or several tool calls as the provider wrote them; returns results in the provider's form."""
         parameters = {"format": form, "max_tokens": max_tokens}
         return await self._sender.send(post("/v1/tools/call", call, cast("type[Json]", Any), parameters))
 
@@ -223,13 +223,13 @@ class ClientMethods:
 
     @client_method
     async def measure(self, body: Json, **parameters: Unpack[fields.MeasureParameters]) -> Members:
-        """How full a context is, persisted and in flight apart."""
+        """Returns how full a context is, with persisted and in-flight tokens apart."""
         whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send(post("/v1/context/measure", whole, Members))
 
     @client_method
     async def answer_hook(self, event: Json, **parameters: Unpack[fields.HookParameters]) -> Members:
-        """What answers Claude Code's PostToolUse hook: the tool's response with cards; empty where nothing changes."""
+        """Returns the answer to Claude Code's PostToolUse hook: the response with cards; empty if nothing changes."""
         return await self._sender.send(post("/v1/hooks/claude-code", event, Members, parameters))
 
     # -------------------------------------------------------------------------------------------- changing
@@ -244,14 +244,14 @@ class ClientMethods:
         pin: bool | UnsetType = UNSET,
         labels: Sequence[str] | UnsetType = UNSET,
     ) -> results.Artifact:
-        """Change how long it is kept, or its labels; what is left out stays."""
+        """Changes an artifact's expiry, pin or labels; what is left out stays."""
         declared = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
         changes = {name: value for name, value in declared.items() if value is not UNSET}
         return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))
 
     @client_method
     async def delete(self, artifact_id: str) -> None:
-        """Delete it. Gone already is fine."""
+        """Deletes an artifact; does nothing if it is gone already."""
         try:
             await self._sender.send(requests.delete(requests.at(artifact_id), type(None)))
         except ServiceError as e:
@@ -260,13 +260,13 @@ class ClientMethods:
 
     @client_method
     async def delete_session(self, session: str) -> int:
-        """Delete all of a session; answers how many artifacts were live."""
+        """Deletes all artifacts of a session; returns how many were live."""
         path = f"/v1/sessions/{requests.segment(session)}"
         return int((await self._sender.send(requests.delete(path, Members)))["deleted"])
 
     @client_method
     async def ready(self) -> bool:
-        """Whether the service serves requests at this moment."""
+        """Returns whether the service serves requests now."""
         try:
             await self._sender.send(get("/health/ready", Members, again=False))
         except ServiceError:

@@ -17,7 +17,7 @@ OnUnreachable = Literal["excerpt", "raise"]
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What stays the same from request to request."""
+    """The configuration of a client."""
 
     url: str
     headers: dict[str, str]
@@ -37,7 +37,7 @@ def options(
     on_unreachable: OnUnreachable,
     said: Mapping[str, object],
 ) -> Options:
-    """Check a setup; what is not given is taken from `COATCHECK_URL` and `COATCHECK_KEY`.
+    """Returns checked options; what is not given comes from `COATCHECK_URL` and `COATCHECK_KEY`.
 
     Raises:
         ValueError: for what is no URL of a service, or no key.
@@ -70,5 +70,5 @@ def timeouts(setup: Options) -> httpx.Timeout:
 
 
 def new_key() -> str:
-    """An idempotency key of its own for one put."""
+    """Returns a fresh idempotency key for one put."""
     return uuid.uuid4().hex

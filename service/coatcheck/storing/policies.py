@@ -95,7 +95,7 @@ class Policies:
         return own.pop(EVERYWHERE, otherwise), own
 
     async def set(self, caller: Caller, scope: PolicyScope, policy: Policy) -> int:
-        """Have this policy hold for a scope, in the place of the one that it has; answers the new version.
+        """Sets the policy of a scope, replacing the one that it has; returns the new version.
 
         Raises:
             CoatcheckError: `invalid_request` for a policy that cannot be kept; `forbidden` for another namespace than
@@ -110,7 +110,7 @@ class Policies:
         return version or 0
 
     async def remove(self, caller: Caller, scope: PolicyScope) -> int:
-        """Have no policy hold for a scope any more; answers the version that says so.
+        """Removes the policy of a scope; returns the new version.
 
         Raises:
             CoatcheckError: `policy_not_found`, `forbidden`.

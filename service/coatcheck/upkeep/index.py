@@ -147,7 +147,7 @@ class Index:
                 log.warning("it is not given up yet: %s", error.detail)
 
     async def catch_up(self, namespace: str) -> bool:
-        """Index what waits in a namespace at this moment, within bounds, for a query. Answers whether it all is.
+        """Indexes what waits in a namespace now, within bounds, for a query. Returns whether all of it is indexed.
 
         Raises nothing of what keeps artifacts from being read: then something is left.
         """
@@ -288,7 +288,7 @@ class Index:
         return await self._rewrite(namespace, [size.id], worth=size)
 
     async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
-        """Make one of some segments; answers how many went. 0: somebody else was faster, or it is not worth it."""
+        """Make one of some segments; returns how many went. 0: somebody else was faster, or it is not worth it."""
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
             return 0

@@ -216,7 +216,7 @@ class Maintenance:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
     async def sweep(self) -> MaintenanceJobResult:
-        """Remove what has been dead for the grace; answers how many blobs, and how large they were as stored.
+        """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
 
         What cannot be removed is passed by.
 

@@ -89,7 +89,7 @@ class Holds:
         return hold
 
     async def release(self, caller: Caller, hold: str) -> Hold:
-        """Release a hold; answers what it was.
+        """Releases a hold and returns it.
 
         Raises:
             CoatcheckError: `hold_not_found`, also for one that is not the caller's to administer; `invalid_request`.

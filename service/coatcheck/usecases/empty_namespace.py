@@ -46,7 +46,7 @@ class EmptyNamespace:
         self._life = tombstone_life
 
     async def begin(self, caller: Caller, namespace: str) -> Usage:
-        """Begin to delete a namespace; answers what it holds. Doing it again changes nothing.
+        """Begin to delete a namespace; returns what it holds. Doing it again changes nothing.
 
         Raises:
             CoatcheckError: `held` when a hold covers the namespace itself; `forbidden`; `invalid_request`;

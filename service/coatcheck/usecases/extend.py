@@ -46,7 +46,7 @@ class Extend:
         pinned: bool | UnsetType = UNSET,
         labels: tuple[str, ...] | UnsetType = UNSET,
     ) -> Artifact:
-        """Change what is given, leave what is unset; answers the artifact as it is now.
+        """Changes the given fields and leaves unset ones; returns the artifact as it is now.
 
         A `ttl` over the policy's `max_ttl` is cut to it. Who administers brings back what has expired and is held.
 

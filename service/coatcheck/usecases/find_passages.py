@@ -166,7 +166,7 @@ class FindPassages(Reader):
     async def _scan(self, part: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
         """Look at the content until its end or the deadline; the next block is read while one is looked at.
 
-        Answers what is shown as well, where all that it needs is at hand.
+        Returns what is shown as well, where all that it needs is at hand.
         """
         paused = self._paused.pop(part.question(query), None)
         deadline = self._clock() + self._patience

@@ -62,7 +62,7 @@ class FlushFallback:
         return self._deps.fallback
 
     async def __call__(self) -> int:
-        """Learn which stores answer again, then store what waits, oldest first; answers how many were stored.
+        """Learn which stores answer again, then store what waits, oldest first; returns how many were stored.
 
         A store that refuses one payload is asked for no other in this round; a catalogue may answer while the blob
         store does not. However many wait, a silent store is waited for once.

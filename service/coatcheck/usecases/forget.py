@@ -93,7 +93,7 @@ class ForgetSession(_Deletion):
     """Delete everything of a session."""
 
     async def __call__(self, caller: Caller, session: str) -> int:
-        """Delete them, in batches; answers how many there were. A session nobody has used has none.
+        """Deletes a session's artifacts in batches; returns how many there were, 0 for an unused session.
 
         Raises:
             CoatcheckError: `held` when a hold covers the session, and nothing is deleted; or when holds cover some of

@@ -95,7 +95,7 @@ class RunRetention:
         return await self._ended(begun, wait)
 
     async def resume(self) -> int:
-        """Take up runs that were left; answers how many. They go on beside the caller.
+        """Resumes interrupted runs; returns how many. They continue in the background.
 
         Raises:
             CoatcheckError: `storage_unavailable`.

@@ -81,7 +81,7 @@ class UndoRemoval:
         return await self._all(namespace, found, ttl, by)
 
     async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
-        """Bring back what a run removed, LIMIT at a time; answers also where to go on.
+        """Restores what a run removed, LIMIT at a time; also returns where to continue.
 
         Raises:
             CoatcheckError: as for artifacts.
