@@ -99,7 +99,7 @@ def test_a_refusal_names_options_where_the_service_names_fields(place: Service) 
         (("policy", "set", "ttl=soon"), "coatcheck: 'ttl' must be "),
         (("retention", "plan", "session", "--session", "x"), "name it with --namespace."),
         (("retention", "plan", "session", "--namespace", "default"), " needs its --session. "),
-        (("retention", "plan", "evict", "--namespace", "default"), " needs --max-bytes or --max-artifacts: "),
+        (("retention", "plan", "evict", "--namespace", "default"), " needs a target: --max-bytes or --max-artifacts."),
     ):
         ended = ask(place, *args, stdin=b"x")
         assert (ended.code, said in ended.err) == (2, True), ended.err
