@@ -96,7 +96,7 @@ async def test_who_presents_no_key_is_told_how_to_in_whole_words(harness: House)
     assert "Bearer ck_live_…" in said
     assert "***" not in said
     wrong = await harness.client("ck_live_nonsense")
-    assert re.search(r"begins with ck_live_ and", (await wrong.get("/v1/artifacts")).text)
+    assert re.search(r"begins with ck_live_; send it", (await wrong.get("/v1/artifacts")).text)
 
 
 async def test_what_an_undo_brought_back_is_there_when_it_is_asked_for_again(harness: House) -> None:
