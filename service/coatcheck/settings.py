@@ -35,7 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Everything that can be set. A field `x_y` is read from `COATCHECK_X_Y`."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. One beyond loopback is refused while nobody would need a key: make one first
+    """Address to listen on. An address other than loopback is refused while no key is required: create one first
     (`coatcheck key create`), or set `require_keys`, or `allow_unauthenticated`."""
     port: int = 8321
     """Port to listen on; 0 takes a free one and prints it."""
@@ -45,91 +45,95 @@ class Settings(Struct, frozen=True, kw_only=True):
     """`postgresql://user:password@host/database`: the catalogue, shared by any number of replicas. Empty: the embedded
     store in `data`. Not through a pooler that shares connections between transactions."""
     database_connections: int = 8
-    """Connections to PostgreSQL that read; one more writes."""
+    """Connections to PostgreSQL for reading; one more is for writing."""
     blob_url: str = ""
-    """`s3://bucket/prefix?endpoint=https://…&region=…`: where the bytes of larger payloads are. Credentials come from
-    the standard AWS variables. Empty: files in `data`, which every replica must see."""
+    """`s3://bucket/prefix?endpoint=https://…&region=…`: where the bytes of larger payloads are stored. Credentials come
+    from the standard AWS variables. Empty: files in `data`, which every replica must see."""
     require_keys: bool = False
-    """Ask every caller for a key, even while none has been made. Otherwise a key is needed from the first one on."""
+    """Require a key from every caller, even while no key exists. Otherwise keys are required once the first one
+    exists."""
     allow_unauthenticated: bool = False
-    """Listen beyond loopback although nobody needs a key, until one is made. Only behind something that authenticates
-    callers."""
+    """Listen on addresses other than loopback although no key is required. Use it only behind something that
+    authenticates callers."""
     allowed_hosts: str = ""
-    """Host names, separated by commas, under which callers may address the service, beside loopback names."""
+    """Host names, separated by commas, that requests may use in addition to loopback names."""
     card_tokens: int = 600
     """Token budget of a card when the caller names none; 64 to 8192."""
     inline_tokens: int = 1000
-    """Payloads of at most this many tokens are answered inline, unchanged; 0 makes a card of everything."""
+    """Payloads of at most this many tokens are returned unchanged instead of as a card; 0 makes a card of
+    everything."""
     ttl: int = 30 * 86400
-    """Seconds that an artifact is kept when the caller names no time; a unit may follow: `30d`, `12h`."""
+    """Seconds that an artifact is kept if the caller gives no `ttl`; a unit may follow: `30d`, `12h`."""
     tombstone_ttl: int = 30 * 86400
-    """Seconds for which a deleted or expired artifact is still answered with "gone, because"."""
+    """Seconds for which reads of a deleted or expired artifact still say that it is gone, and why."""
     audit_ttl: int = 90 * 86400
     """Seconds that a line of the audit log is kept; a unit may follow: `365d`."""
     payload_limit: int = 1024**3
     """Largest payload in bytes after decoding; a unit may follow: `64mib`, `1gib`."""
     redaction: str = "off"
-    """What happens to secrets found in payloads where no policy says: `off`; `shown`: masked in everything that a model
-    sees; `stored`: masked before storing; `refuse`: the payload is refused."""
+    """What happens to secrets in payloads when no policy decides: `off`: nothing; `shown`: masked in everything that a
+    model sees; `stored`: masked before storing; `refuse`: the payload is refused."""
     redaction_rules: str = ""
-    """Names of redaction rules, separated by commas: to be used although they are off by default, or, with `-` before
-    them, not to be used. `coatcheck redaction` lists them all."""
+    """Names of redaction rules, separated by commas: a name turns on a rule that is off by default, `-` before a name
+    turns a rule off. `coatcheck redaction` lists them all."""
     json_limit: int = 32 * 1024**2
     """Largest JSON request body in bytes. Larger payloads are streamed to `/v1/artifacts/raw`."""
     inline_bytes: int = 32 * 1024
-    """Stored (compressed) bytes up to which a payload lives in the catalogue instead of in a file of its own."""
+    """Payloads of at most this many stored (compressed) bytes are kept in the catalogue instead of in a file or
+    object."""
     fallback_bytes: int = 64 * 1024**2
-    """Memory for payloads that storage does not take, compressed, until it does; the oldest go first. 0 keeps none."""
+    """Bytes of memory for compressed payloads while storage does not accept them; the oldest are dropped first. 0: no
+    buffer."""
     sweep_seconds: int = 10
-    """Pause between two runs of expiry, reaping and sweeping."""
+    """Seconds between two runs of expiry, reaping and sweeping."""
     grace_seconds: int = 600
-    """How long the bytes of a dead blob stay, because a reader may still hold them."""
+    """Seconds that the bytes of a dead blob are kept, because a reader may still use them."""
     lease_seconds: int = 900
-    """How long an upload may go without progress before it is reaped."""
+    """Seconds that an upload may go without progress before it is reaped."""
     workers: int = 0
-    """Threads for hashing, compressing and counting what comes in; 0: as many as there are processors, at least 2. More
-    take in no more, and hold up everything else."""
+    """Threads that hash, compress and count payloads at ingest; 0: as many as there are processors, at least 2. More
+    threads ingest no faster, and delay everything else."""
     readers: int = 4
-    """Threads for reading: what is asked never waits behind what comes in."""
+    """A separate pool of threads for reads, so that reads never queue behind writes."""
     ingests: int = 64
-    """Payloads that are taken in at the same time; each may hold a few MiB of memory."""
+    """Payloads ingested at the same time; each may use a few MiB of memory."""
     ingests_waiting: int = 256
-    """Payloads that may wait for their turn; more are answered with 503 at once."""
+    """Payloads that may wait for an ingest slot; any beyond that receive 503 at once."""
     ingests_wait_seconds: int = 10
-    """How long one of them waits at most: less than most clients wait for an answer."""
+    """Seconds that a payload waits for an ingest slot at most; keep it below the clients' own timeouts."""
     rate_requests: int = 0
-    """Requests that a caller may make in a minute, unless its key says otherwise; 0 sets no limit. Counted in each
-    process for itself."""
+    """Requests that a caller may make per minute, unless its key sets another limit; 0: no limit. Each process counts
+    separately."""
     rate_bytes: int = 0
-    """Bytes that a caller may send in a minute, unless its key says otherwise; a unit may follow; 0 sets no limit. What
-    is larger than that cannot be sent at all."""
+    """Bytes that a caller may send per minute, unless its key sets another limit; a unit may follow; 0: no limit. A
+    larger body is always refused."""
     extract_workers: int = 2
-    """Processes that make text of large pages and documents; started when first needed. 0 makes it in threads, without
-    limits of time and memory, and leaves out what is larger than 2 MiB."""
+    """Processes that extract text from large pages and documents; started on first use. 0: extract in threads, without
+    limits on time and memory, and skip payloads over 2 MiB."""
     extract_seconds: int = 8
-    """How long one text may take before its process is ended and a simpler way is tried."""
+    """Seconds that one extraction may take before its process is ended and a simpler method is tried."""
     extract_memory: int = 1024**3
-    """Bytes of memory that such a process may address (not enforced on macOS)."""
+    """Bytes of memory that an extraction process may address (not enforced on macOS)."""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
     log_format: str = "text"
-    """`text`, or `json`: one object a line, for collectors of logs."""
+    """`text`, or `json`: one object per line, for log collectors."""
     access_log: bool = False
-    """Log every request: ID, route, status, duration, the key's ID, the artifact. Never what was in it; and of probes
-    and scrapes only those that failed."""
+    """Log every request: ID, route, status, duration, key ID, artifact. Never its content; probes and scrapes only if
+    they fail."""
     metrics_open: bool = False
-    """Answer `/metrics` to everybody who can reach it, without a key and by any host name. Otherwise it needs a key
-    of the namespace `*`, where keys are needed at all: it counts what all namespaces do."""
+    """Serve `/metrics` without a key and under any host name. Otherwise it needs a key of the namespace `*` wherever
+    keys are required, because it counts what all namespaces do."""
     otlp_endpoint: str = ""
-    """`http://collector:4318`: where traces go, by OTLP over HTTP. Needs `coatcheck[telemetry]`. Empty: where the
-    standard `OTEL_EXPORTER_OTLP_ENDPOINT` says; without that there are no traces."""
+    """`http://collector:4318`: where to send traces, by OTLP over HTTP. Needs `coatcheck[telemetry]`. Empty: the
+    standard `OTEL_EXPORTER_OTLP_ENDPOINT` applies; without either there are no traces."""
     standard_telemetry: bool = False
-    """Send traces where the standard `OTEL_` variables say. Set by themselves where they name an endpoint."""
+    """Send traces as the standard `OTEL_` variables say. True by itself when they name an endpoint."""
     url: str = "http://127.0.0.1:8321"
-    """For commands that ask a running service (`put`, `read`, `mcp`, `hook`, `policy`, `retention` and the like), and
-    for the Python client: where it is."""
+    """URL of the service, for commands that call a running one (`put`, `read`, `mcp`, `hook`, `policy`, `retention` and
+    the like) and for the Python client."""
     key: str = ""
-    """For the same: the key to present. Not needed on loopback."""
+    """Key that these commands and the Python client use. Not needed on loopback as long as no key is required."""
 
 
 def load(environment: Mapping[str, str] | None = None, **overrides: str | int | None) -> Settings:
@@ -253,8 +257,8 @@ def _check_places(s: Settings) -> None:
         port = host.rpartition("]")[2].partition(":")[2]
         if not re.fullmatch("[0-9]{0,5}", port) or int(port or 0) > 65535:  # noqa: PLR2004 - the last port there is
             raise ValueError(  # does not repeat it: it may be a part of the password
-                f"{PREFIX}DATABASE_URL names a port that is no number to 65535. In a user's name or password, write "
-                ": / ? # @ as %3A %2F %3F %23 %40."
+                f"{PREFIX}DATABASE_URL has a port that is not a number up to 65535. In a user's name or password, "
+                "write : / ? # @ as %3A %2F %3F %23 %40."
             )
     if s.blob_url and not s.blob_url.startswith("s3://"):
         raise ValueError(f"{PREFIX}BLOB_URL is not s3://… Without it the bytes are files in {PREFIX}DATA.")

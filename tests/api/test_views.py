@@ -322,4 +322,4 @@ def test_the_declared_tool_reads_sections_of_the_text(harness: House) -> None:
     assert call(section="outline").startswith(
         f"[{harness.page} · The river guide · outline · text]\ns1 The river guide (1-"
     )
-    assert "section does not narrow a path" in call(section="s1", path="$.a") or "not JSON" in call(path="$.a")
+    assert "a path applies to the whole payload" in call(section="s1", path="$.a") or "not JSON" in call(path="$.a")

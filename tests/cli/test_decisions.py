@@ -48,7 +48,7 @@ def test_a_policy_is_set_in_parts_explained_and_removed(place: Service) -> None:
     for scope in (("--kind", "log"), ("--namespace", "*")):
         assert ask(place, "policy", "remove", *scope).code == 0
         assert ask(place, "policy", "remove", *scope).code == 3
-    assert ask(place, "policy", "list").err == "No policy has been set: the settings hold.\n"
+    assert ask(place, "policy", "list").err == "No policy has been set: the settings apply.\n"
 
 
 def test_what_cannot_be_decided_is_refused_with_the_reason(place: Service) -> None:

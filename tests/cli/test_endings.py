@@ -154,7 +154,10 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_service
             while connection.recv(1_000_000):
                 pass
         _, err = process.communicate(timeout=30)
-    assert (process.returncode, err.startswith(f"coatcheck: {log} became shorter while it was read.")) == (2, True)
+    assert (process.returncode, err.startswith(f"coatcheck: {log} became shorter while it was being read.")) == (
+        2,
+        True,
+    )
 
 
 def closed(number: int, *args: str) -> subprocess.CompletedProcess[str]:

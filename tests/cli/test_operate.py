@@ -89,7 +89,7 @@ def test_check_names_bytes_that_no_row_knows_and_removes_only_what_is_old_and_on
     verdict = "OK: 1 blob, 293.0 KiB read and compared with their digests; found "
     assert ends(check(own.data, "--apply"), verdict + "nothing.")
     code, said = check(own.data, "--orphan-age", "0")
-    assert (code, said.splitlines()[0]) == (0, f"orphan: {orphan.name}: 4 bytes that no row knows.")
+    assert (code, said.splitlines()[0]) == (0, f"orphan: {orphan.name}: 4 bytes that no row refers to.")
     assert orphan.exists()
     assert ends(check(own.data, "--orphan-age", "0", "--apply"), verdict + "1 orphan, 1 removed.")
     assert not orphan.exists()
@@ -161,7 +161,7 @@ def test_a_file_in_the_place_of_the_data_directory_is_named_and_ends_with_4(tmp_
     for command in ("migrate", "serve"):
         ended = call(command, "--data", str(tmp_path / place))
         assert (ended.code, ended.out) == (4, b"")
-        assert f": {tmp_path / 'file'} is no directory. Name another with --data.\n" in ended.err
+        assert f": {tmp_path / 'file'} is not a directory. Name another with --data.\n" in ended.err
 
 
 def test_a_redaction_rule_that_there_is_not_stops_the_start_before_anything_is_made(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_hint_for_undoing_a_run_of_expire_brings_back_what_it_removed(place:
     shown = ask(place, "retention", "runs", found[0]["id"]).text
     hint = next(line.partition("coatcheck ")[2] for line in shown.splitlines() if line.startswith("To bring it back"))
     refused = ask(place, *hint.removesuffix(" --ttl 7d").split())
-    assert (refused.code, "say how long it shall live now, with --ttl (seconds" in refused.text) == (1, True)
+    assert (refused.code, "set its new lifetime with --ttl (seconds" in refused.text) == (1, True)
     assert ask(place, *hint.split()).text == "Brought back 1 artifact.\n"
     assert place.content(artifact) == b"soon over\n"
 
@@ -97,9 +97,9 @@ def test_a_refusal_names_options_where_the_service_names_fields(place: Service) 
         (("put", "-", "--card-tokens", "1"), "coatcheck: --card-tokens must be a whole number "),
         (("put", "-", "--source", "x" * 9000), "coatcheck: --source must be "),
         (("policy", "set", "ttl=soon"), "coatcheck: 'ttl' must be "),
-        (("retention", "plan", "session", "--session", "x"), "say which with --namespace."),
+        (("retention", "plan", "session", "--session", "x"), "name it with --namespace."),
         (("retention", "plan", "session", "--namespace", "default"), " needs its --session. "),
-        (("retention", "plan", "evict", "--namespace", "default"), " needs --max-bytes or --max-artifacts: "),
+        (("retention", "plan", "evict", "--namespace", "default"), " needs a target: --max-bytes or --max-artifacts."),
     ):
         ended = ask(place, *args, stdin=b"x")
         assert (ended.code, said in ended.err) == (2, True), ended.err

@@ -70,4 +70,4 @@ def test_the_tool_lists_by_words(service: Service) -> None:
     found = ask("数据库 refused")
     assert receipt["id"] in found
     assert "1 artifact, newest first." in found
-    assert ask("zeppelins") == "(No artifact that fits says all words of the query; try fewer or other words.)"
+    assert ask("zeppelins") == "(No matching artifact contains all words of the query; try fewer or other words.)"

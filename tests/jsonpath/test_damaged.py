@@ -54,7 +54,7 @@ async def test_a_value_that_is_no_json_is_given_as_text_and_named(
 ) -> None:
     answer = sent(await desk.ask(await desk.put(data), path))
     where = answer["values"][0]["location"]
-    notice = f"{where} is not valid JSON; what is found in it is given as it is written."
+    notice = f"{where} is not valid JSON; what is found in it is shown as it is written."
     assert (answer["notices"], answer["partial"], answer["complete"]) == ([notice], True, False)
     assert not answer["values"][0]["complete"]
     assert answer["text"].split("\n", 2)[1:] == [f"¦ {notice}", text]

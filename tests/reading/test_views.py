@@ -273,7 +273,7 @@ async def test_a_view_that_storage_refuses_is_not_shown_and_is_there_when_it_is_
     error = await refused(shelf.read(number, view="text"))
     assert error.code is Code.STORAGE_FULL
     assert error.detail == (
-        f"The text view of {shelf.artifact(number).id} could not be kept, and is not shown before it is. The disk is "
+        f"The text view of {shelf.artifact(number).id} could not be stored, and is not shown until it is. The disk is "
         "full. Free space. Retry the same call, or use view=raw."
     )
     assert shelf.rows.rows[number].text_view is None
@@ -286,7 +286,7 @@ async def test_a_view_that_storage_refuses_is_not_shown_and_is_there_when_it_is_
 async def test_a_view_that_cannot_be_made_for_now_is_made_when_asked_again(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     document = await shelf.put(b"%PDF-1.7\0", kind=Kind.BINARY, recognised="application/pdf")
-    shelf.extractor.refusal = CoatcheckError(Code.OVERLOADED, "All that make text views are busy.")
+    shelf.extractor.refusal = CoatcheckError(Code.OVERLOADED, "All text-view workers are busy.")
     error = await refused(shelf.read(number, view="text"))
     assert error.code is Code.OVERLOADED
     assert error.detail == (

@@ -59,7 +59,7 @@ def test_a_tired_person_plans_applies_undoes_and_looks_it_up(tmp_path: Path) -> 
         assert (code, said) == (0, "sweep is paused.\n")
         assert "PAUSED by local" in _run(service, "retention", "status")[1]
         code, said = _run(service, "retention", "plan", "evict", "--namespace", "default")
-        assert (code, "down to where?" in said) == (2, True), said
+        assert (code, "needs a target" in said) == (2, True), said
         code, said = _run(service, "retention", "runs", "run_none")
         assert code == 3, said
 

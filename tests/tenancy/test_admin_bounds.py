@@ -77,8 +77,8 @@ async def test_a_job_of_the_whole_store_is_not_for_who_administers_one_namespace
     [
         ({"until": "2027-01-31T00:00:00Z", "ttl": "90d"}, "one of `until` and `ttl`"),
         ({"until": "2027-01-31T00:00:00Z", "ttl": "forever"}, "one of `until` and `ttl`"),
-        ({"reason": "case \x1b[31m7"}, "'reason' holds a control character (U+001B) at position 5"),
-        ({"reason": "one\ntwo"}, "'reason' holds a control character"),
+        ({"reason": "case \x1b[31m7"}, "'reason' contains a control character (U+001B) at position 5"),
+        ({"reason": "one\ntwo"}, "'reason' contains a control character"),
     ],
 )
 async def test_a_hold_that_cannot_be_is_refused(harness: House, terms: dict[str, Any], said: str) -> None:
@@ -96,7 +96,7 @@ async def test_who_presents_no_key_is_told_how_to_in_whole_words(harness: House)
     assert "Bearer ck_live_…" in said
     assert "***" not in said
     wrong = await harness.client("ck_live_nonsense")
-    assert re.search(r"begins with ck_live_ and", (await wrong.get("/v1/artifacts")).text)
+    assert re.search(r"begins with ck_live_; send it", (await wrong.get("/v1/artifacts")).text)
 
 
 async def test_what_an_undo_brought_back_is_there_when_it_is_asked_for_again(harness: House) -> None:

@@ -182,7 +182,7 @@ async def test_a_json_rpc_request_of_another_method_is_told_where_it_may_go(
     response = await agent.client.post("/v1/tools/call", json=[message] if several else message)
     assert response.status_code == 400
     assert response.json()["detail"] == (
-        'This route executes calls of tools (tools/call), not "tools/list". GET /v1/tools lists the tools; '
+        'This route executes tool calls (tools/call), not "tools/list". GET /v1/tools lists the tools; '
         "MCP is served at /mcp."
     )
 

@@ -95,7 +95,7 @@ async def test_what_no_model_wrote_is_an_error_of_the_protocol(service: Service,
             await client.call_tool("web_search", {})
         with pytest.raises(MCPError, match="is not an artifact ID"):
             await client.read_resource("artifact://art_1")
-        with pytest.raises(MCPError, match="A resource here is artifact://"):
+        with pytest.raises(MCPError, match="A resource URI is artifact://"):
             await client.read_resource("file:///etc/passwd")
 
 

@@ -196,9 +196,9 @@ async def test_numbers_and_nouns_agree(agent: Agent) -> None:
 async def test_a_lost_place_is_named_as_the_tool_calls_it(agent: Agent) -> None:
     artifact_id = await agent.put(JSON, inline_tokens=0)
     path = await agent.read(artifact_id=artifact_id, path="$.items", offset="lost")
-    assert path.text.startswith("offset is no place that an answer gave. Copy it from the last answer")
+    assert path.text.startswith("offset did not come from an answer. Copy it from the last answer")
     listed = await agent.call("list_artifacts", {"cursor": "lost"})
-    assert listed.text.startswith("cursor is no place that an answer gave. Copy it from the last answer")
+    assert listed.text.startswith("cursor did not come from an answer. Copy it from the last answer")
 
 
 async def test_a_search_for_a_lines_end_is_told_that_matches_stay_within_a_line(agent: Agent) -> None:

@@ -79,7 +79,7 @@ def test_of_a_very_long_text_the_beginning_counts() -> None:
     ("pattern", "line", "said"),
     [
         ("[INFO] scanning (3 modules)", "1:[INFO] scanning (3 modules)", "the only match."),
-        ("a | b | c", "2:a | b | c", "The pattern was searched as plain text."),
+        ("a | b | c", "2:a | b | c", "The pattern was searched for as plain text."),
         ("[taskcluster:error] exit status 1", "4:[taskcluster:error] exit status 1", "all 2 matches."),
         ("[ERROR] BUILD FAILED in 3.5s (core)", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes in the text."),
         (r"\[error\] build", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes in the text."),

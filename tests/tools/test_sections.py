@@ -93,7 +93,7 @@ async def test_where_a_view_cannot_be_kept_the_payload_is_read_and_it_is_said(ag
     answer = await agent.read(artifact_id=page, limit=1)
     assert (answer.is_error, answer.body) == (False, "<html><h1>Guide</h1>")
     assert answer.first.endswith(" · raw]")
-    assert "Its readable text cannot be had at the moment: this is the payload as it came." in answer.last
+    assert "Its readable text is unavailable at the moment: this is the original payload." in answer.last
     narrowed = await agent.read(artifact_id=page, section="s2")
     assert (narrowed.is_error, "Retry the same call" in narrowed.text) == (True, True)
     shelf.broken = None
@@ -104,4 +104,4 @@ async def test_a_path_leads_through_the_payload_whatever_the_section(agent: Agen
     record = await agent.put('{"a":[1,2,3]}', inline_tokens=0)
     answer = await agent.read(artifact_id=record, section="s1", path="$.a[1]")
     assert answer.first == f"[{record} · json · values of the path · raw]"
-    assert "section does not narrow a path, which leads through all of it." in answer.last
+    assert "section was left out: a path applies to the whole payload." in answer.last

@@ -349,7 +349,7 @@ async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(
         lost = FlushFallback(harness.deps(**deaf))
         for _ in range(3):
             assert await code_of(lost()) is error
-            lost._p.catalog_breaker.answers()  # pyright: ignore[reportPrivateUsage]
+            lost._deps.catalog_breaker.answers()  # pyright: ignore[reportPrivateUsage]
         assert len(harness.stored_files()) == (0 if error is Code.STORAGE_FULL else 1)
     assert await lost_then_found(world, lost)
 
@@ -357,7 +357,7 @@ async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(
 async def lost_then_found(world: Degraded, verb: FlushFallback) -> bool:
     """Whether the same file is committed in the end."""
     (file,) = world.harness.stored_files()
-    cast("Any", verb._p.catalog).error = None  # pyright: ignore[reportPrivateUsage]
+    cast("Any", verb._deps.catalog).error = None  # pyright: ignore[reportPrivateUsage]
     return await verb() == 1 and world.harness.stored_files() == [file]
 
 

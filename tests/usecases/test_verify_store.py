@@ -100,7 +100,7 @@ async def test_bytes_that_no_row_knows_are_an_orphan_once_they_are_old_and_remov
         blobs=1,
         content=50_000,
         stored=2,
-        findings=(Finding("orphan", "", orphan, "4 bytes that no row knows."),),
+        findings=(Finding("orphan", "", orphan, "4 bytes that no row refers to."),),
         removed=0,
         condemned=0,
     )

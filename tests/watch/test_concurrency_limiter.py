@@ -64,7 +64,7 @@ async def test_nobody_waits_for_longer_than_the_patience() -> None:
         async with slots:
             log.append("never")
     assert (error.value.code, slots.waiting, log) == (Code.OVERLOADED, 0, ["a"])
-    assert error.value.detail.startswith("1 things are under way, and for 0.01 seconds this one waited")
+    assert error.value.detail.startswith("1 things are under way, and this one timed out after 0.01 seconds")
     holder.go.set()
     await holder.task
     async with slots:

@@ -47,24 +47,26 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 _SAID: Final = {
-    "ingests_running": "Payloads that are being taken in.",
-    "ingests_waiting": "Payloads that wait for a place to be taken in.",
-    "ingests_refused_total": "Payloads refused because too many were being taken in and too many waited.",
-    "reads_waiting": "Pieces of reading that wait for a thread.",
-    "reads_refused_total": "Pieces of reading refused because too many waited.",
-    "fallback_payloads": "Payloads that storage did not take and that wait in memory.",
-    "fallback_bytes": "Memory that they take.",
+    "ingests_running": "Payloads being ingested now.",
+    "ingests_waiting": "Payloads waiting for an ingest slot.",
+    "ingests_refused_total": "Payloads refused because every ingest slot was busy and the queue was full, or the wait "
+    "timed out.",
+    "reads_waiting": "Read tasks waiting for a reader thread.",
+    "reads_refused_total": "Read tasks refused because too many were waiting.",
+    "fallback_payloads": "Payloads in the fallback buffer: storage did not accept them yet.",
+    "fallback_bytes": "Bytes of memory used by the fallback buffer.",
     "catalog_silent": "1 while the catalogue does not answer.",
     "blobs_silent": "1 while the blob store does not answer.",
-    "extract_workers_started_total": "Worker processes started that make text of pages and documents.",
-    "extract_workers_lost_total": "Such processes that died or were ended because of what they were given.",
-    "artifacts": "Artifacts, also those that have expired and are not buried yet.",
-    "stored_bytes": "Stored bytes that namespaces are charged with.",
-    "expired_artifacts": "Artifacts that have expired and are not buried yet, up to 10,000.",
-    "overdue_seconds": "For how long the oldest of them has been expired; 0 when there is none.",
-    "dead_blobs": "Blobs that nothing points at and that are not swept yet, up to 10,000.",
-    "dead_blob_bytes": "Their stored bytes.",
-    "census_age_seconds": "For how long ago the gauges that come from the catalogue are true.",
+    "extract_workers_started_total": "Extraction worker processes started.",
+    "extract_workers_lost_total": "Extraction worker processes that crashed or were killed by a payload.",
+    "artifacts": "Artifacts, including expired ones that are not removed yet.",
+    "stored_bytes": "Stored bytes charged to namespaces.",
+    "expired_artifacts": "Expired artifacts that are not removed yet; counted up to 10,000.",
+    "overdue_seconds": "Seconds since the longest-expired artifact that is not removed yet expired; 0 if there is "
+    "none.",
+    "dead_blobs": "Unreferenced blobs that are not swept yet; counted up to 10,000.",
+    "dead_blob_bytes": "Stored bytes of the dead blobs.",
+    "census_age_seconds": "Age in seconds of the gauges that are read from the catalogue.",
 }
 
 
@@ -72,55 +74,80 @@ class Metrics:
     """One process's numbers. Implements Meter."""
 
     def __init__(self, version: str, standing: Callable[[], Standing]) -> None:
-        """Make them all, at zero; `standing` is asked at every rendering, and must not block."""
+        """All metrics start at zero. `standing` is called at every rendering, and must not block."""
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Gauge(
-            "coatcheck_build_info", "1; the release is in the labels.", ["version", "engine"], registry=registry
+            "coatcheck_build_info", "Always 1; the labels name the release.", ["version", "engine"], registry=registry
         ).labels(version, str(ENGINE)).set(1)
         self._requests = Counter(
-            "coatcheck_http_requests", "Answered requests.", ["route", "method", "status"], registry=registry
+            "coatcheck_http_requests", "HTTP requests answered.", ["route", "method", "status"], registry=registry
         )
         self._request_seconds = Histogram(
             "coatcheck_http_request_seconds",
-            "From a request's head to the end of its answer.",
+            "Seconds from the head of a request to the end of its response.",
             ["route", "method"],
             buckets=_REQUEST_SECONDS,
             registry=registry,
         )
-        self._received = Counter("coatcheck_http_received_bytes", "Bytes of request bodies.", registry=registry)
-        self._problems = Counter("coatcheck_problems", "Callers told of a failure.", ["code"], registry=registry)
-        self._limited = Counter(
-            "coatcheck_rate_limited", "Requests refused for their caller's limits.", ["limit"], registry=registry
+        self._received = Counter(
+            "coatcheck_http_received_bytes", "Bytes received in request bodies.", registry=registry
         )
-        self._ingested = Counter("coatcheck_ingested", "Payloads taken in.", ["kind", "outcome"], registry=registry)
-        self._ingested_bytes = Counter("coatcheck_ingested_bytes", "Their bytes.", ["kind"], registry=registry)
-        self._cards = Counter("coatcheck_cards", "Payloads answered with a card.", ["kind"], registry=registry)
-        self._carded = Counter("coatcheck_carded_tokens", "Tokens of those payloads.", ["kind"], registry=registry)
-        self._shown = Counter("coatcheck_card_tokens", "Tokens of their cards.", ["kind"], registry=registry)
+        self._problems = Counter(
+            "coatcheck_problems", "Error responses, including failed items of a batch.", ["code"], registry=registry
+        )
+        self._limited = Counter(
+            "coatcheck_rate_limited",
+            "Requests refused because the caller exceeded a rate limit.",
+            ["limit"],
+            registry=registry,
+        )
+        self._ingested = Counter("coatcheck_ingested", "Payloads ingested.", ["kind", "outcome"], registry=registry)
+        self._ingested_bytes = Counter(
+            "coatcheck_ingested_bytes", "Decoded bytes of ingested payloads.", ["kind"], registry=registry
+        )
+        self._cards = Counter(
+            "coatcheck_cards", "Ingested payloads that were answered with a card.", ["kind"], registry=registry
+        )
+        self._carded = Counter(
+            "coatcheck_carded_tokens",
+            "Tokens of the payloads that were answered with a card.",
+            ["kind"],
+            registry=registry,
+        )
+        self._shown = Counter(
+            "coatcheck_card_tokens", "Tokens of the cards returned in place of payloads.", ["kind"], registry=registry
+        )
         self._faults = Counter(
-            "coatcheck_storage_faults", "Calls that a store did not serve.", ["store", "code"], registry=registry
+            "coatcheck_storage_faults", "Calls to a store that failed.", ["store", "code"], registry=registry
         )
         self._changes = Histogram(
-            "coatcheck_commit_changes", "Changes committed together.", buckets=_CHANGES, registry=registry
+            "coatcheck_commit_changes", "Changes committed in one transaction.", buckets=_CHANGES, registry=registry
         )
         self._waited = Histogram(
             "coatcheck_commit_wait_seconds",
-            "How long the first of them had waited.",
+            "Seconds that the first change of a commit had waited.",
             buckets=_SHORT_SECONDS,
             registry=registry,
         )
         self._took = Histogram(
-            "coatcheck_commit_seconds", "How long the commit took.", buckets=_SHORT_SECONDS, registry=registry
+            "coatcheck_commit_seconds",
+            "Seconds that a commit took, including retries.",
+            buckets=_SHORT_SECONDS,
+            registry=registry,
         )
-        self._runs = Counter("coatcheck_job_runs", "Rounds of upkeep.", ["job", "result"], registry=registry)
+        self._runs = Counter("coatcheck_job_runs", "Runs of maintenance jobs.", ["job", "result"], registry=registry)
         self._run_seconds = Histogram(
-            "coatcheck_job_seconds", "How long they took.", ["job"], buckets=_JOB_SECONDS, registry=registry
+            "coatcheck_job_seconds",
+            "Seconds that a maintenance job took.",
+            ["job"],
+            buckets=_JOB_SECONDS,
+            registry=registry,
         )
-        self._tidied = Counter("coatcheck_tidied", "Rows that upkeep removed.", ["what"], registry=registry)
+        self._tidied = Counter("coatcheck_tidied", "Rows that maintenance removed.", ["what"], registry=registry)
         self._lag = Histogram(
             "coatcheck_event_loop_lag_seconds",
-            "How late the event loop came back to what was due.",
+            "Event-loop lag in seconds; it delays every request.",
             buckets=_SHORT_SECONDS,
             registry=registry,
         )

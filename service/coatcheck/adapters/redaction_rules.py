@@ -21,7 +21,7 @@ class Masks:
     """Makes the one mask of a process, at most once."""
 
     def __init__(self, rules: str = "") -> None:
-        """Make it; `rules` are names of rules to use beside the usual ones, and not to use with `-` before them.
+        """`rules` names rules to turn on in addition to the defaults, or, with `-` before them, to turn off.
 
         Raises:
             ValueError: a name that no rule has.

@@ -25,7 +25,7 @@ _FOLLOWED: Final = {
 
 
 def traced_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
-    """The same catalogue; some of its calls are stages."""
+    """Wraps a catalogue so that its slow calls appear as stages of the request's trace."""
     return _Catalog(catalog, tracer)
 
 
@@ -60,12 +60,12 @@ class TracedBlobs:
 
     @property
     def placement(self) -> Placement:
-        """The store's."""
+        """As the wrapped store has it."""
         return self._blobs.placement
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """The store's."""
+        """As the wrapped store has it."""
         return self._blobs.others
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
@@ -85,7 +85,7 @@ class TracedBlobs:
             return await self._blobs.size(namespace, blob_id)
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
-        """Remove one."""
+        """Removes a blob, see BlobStore."""
         return await self._blobs.remove(namespace, blob_id)
 
     def names(self) -> AsyncIterator[StoredName]:
@@ -110,7 +110,7 @@ class _Writer:
             await self._writer.write(data)
 
     async def finish(self) -> None:
-        """Make it durable."""
+        """Makes the blob durable, see BlobWriter."""
         with self._tracer.stage("blob sync"):
             await self._writer.finish()
 

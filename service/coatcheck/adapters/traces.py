@@ -59,7 +59,7 @@ class OtlpTracer:
 
     @property
     def on(self) -> bool:
-        """Yes."""
+        """Always true: traces are collected."""
         return True
 
     def request(self, method: str, parent: str | None, state: str | None) -> AbstractContextManager[Stage]:

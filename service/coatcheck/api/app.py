@@ -71,7 +71,7 @@ def document() -> bytes:
 
 
 class Face(Litestar):
-    """One application."""
+    """The HTTP application: routes, access control, limits and problem details."""
 
     def __init__(self, services: Services, limits: RequestLimits, new_request_id: Callable[[], str]) -> None:
         self._log = RequestLog(services.clock, services.meter)
@@ -277,7 +277,7 @@ def _stopped() -> CoatcheckError:
 
 def _no_route(scope: Scope) -> CoatcheckError:
     shown = ascii(scope["path"][:80])
-    return CoatcheckError(Code.ROUTE_NOT_FOUND, f"There is no route {shown}. /v1/openapi.json lists them.")
+    return CoatcheckError(Code.ROUTE_NOT_FOUND, f"There is no route {shown}. /v1/openapi.json lists all routes.")
 
 
 def _not_allowed(method: str) -> CoatcheckError:

@@ -18,7 +18,7 @@ def plain(value: str | None, name: str) -> str | None:
     if value is not None and (found := CONTROL.search(value)):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"'{name}' holds a control character (U+{ord(found[0]):04X}) at position {found.start()}.",
+            f"'{name}' contains a control character (U+{ord(found[0]):04X}) at position {found.start()}.",
             field=name,
         )
     return value

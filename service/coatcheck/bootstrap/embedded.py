@@ -27,7 +27,7 @@ DATABASE = "coatcheck.db"
 
 
 def migrate(root: Path) -> tuple[str | None, str]:
-    """Bring a data directory's catalogue to this release's schema; answers the revision before and after.
+    """Bring a data directory's catalogue to this release's schema; returns the revision before and after.
 
     Raises:
         CoatcheckError: the directory is served by another process, on a network file system, or cannot be written;
@@ -105,7 +105,7 @@ def explained(root: Path) -> Generator[None]:
     except OSError as error:
         file = _file_in_place(root)
         if file is not None:
-            detail = f"The data directory cannot be {root}: {file} is no directory. Name another with --data."
+            detail = f"The data directory cannot be {root}: {file} is not a directory. Name another with --data."
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, detail) from error
         raise _opening_fault(storage_error(error).code, root, error.strerror or str(error)) from error
     except Exception as error:

@@ -20,7 +20,7 @@ PATIENT = PostgresLimits(connections=2, statement=600.0, answer=660.0)
 
 
 def migrate(url: str) -> tuple[str | None, str]:
-    """Bring a database to this release's schema; answers the revision before and after. Safe from many at once.
+    """Bring a database to this release's schema; returns the revision before and after. Safe from many at once.
 
     Raises:
         CoatcheckError: `storage_unavailable`; `schema_outdated` when a newer release made it.

@@ -45,8 +45,8 @@ async def _refuse_without_bucket(belong: StoreBinding) -> None:
     if await belong.bound("s3"):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            "This database keeps its bytes in an S3-compatible store, and COATCHECK_BLOB_URL names none. Name it; "
-            "files of before are still read from COATCHECK_DATA.",
+            "This database keeps its bytes in an S3-compatible store, but COATCHECK_BLOB_URL is not set. Set it; "
+            "files from before are still read from COATCHECK_DATA.",
         )
 
 

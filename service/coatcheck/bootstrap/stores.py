@@ -46,7 +46,7 @@ class Store:
 
 
 def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Bring the store's schema to this release's; answers the revision before and after. Blocks.
+    """Bring the store's schema to this release's; returns the revision before and after. Blocks.
 
     Raises:
         CoatcheckError: what keeps the store from being opened; `schema_outdated` when a newer release made it.
@@ -99,8 +99,8 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         )
         async with opening as engines:
             time = clock or engines.clock
-            trust = BlobHealth(engines.catalog, engines.blobs, time)
-            damaged = None if beside else trust.damaged
+            health = BlobHealth(engines.catalog, engines.blobs, time)
+            damaged = None if beside else health.damaged
             content = OpenContent(engines.catalog, engines.blobs, readers, damaged)
             try:
                 yield Store(
@@ -114,4 +114,4 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
                     engines.warnings,
                 )
             finally:
-                await trust.settled()
+                await health.settled()

@@ -33,7 +33,7 @@ class Telemetry:
     def __init__(self, settings: Settings, store: Store, tracer: Tracer) -> None:
         self._readers = store.readers
         self._census = CountBacklog(store.catalog, store.clock)
-        self._shelter: FallbackBuffer | None = None
+        self._fallback: FallbackBuffer | None = None
         self._extract: Workers | None = None
         self.tracer = tracer
         self.meter = Metrics(__version__, self._standing)
@@ -49,7 +49,7 @@ class Telemetry:
 
     def look_at(self, fallback: FallbackBuffer, extract: Workers) -> None:
         """These as well."""
-        self._shelter, self._extract = fallback, extract
+        self._fallback, self._extract = fallback, extract
 
     async def render(self, accept: str) -> tuple[bytes, str]:
         """The metrics, with a count of the catalogue that is a few seconds old at most, if it answers."""
@@ -63,7 +63,7 @@ class Telemetry:
     def _standing(self) -> Standing:
         counted = self._census.known
         overdue = None if counted is None else counted.overdue
-        fallback, extract = self._shelter, self._extract
+        fallback, extract = self._fallback, self._extract
         return Standing(
             ingests_running=self.slots.used,
             ingests_waiting=self.slots.waiting,

@@ -118,5 +118,5 @@ async def _verify(settings: Settings, data: Path, outcome: str) -> None:
         raise CoatcheckError(
             Code.INTEGRITY,
             f"{outcome}: of {audited.blobs:,} blobs {len(faults):,} are damaged; the first is {faults[0].blob_id}: "
-            f"{faults[0].detail} `coatcheck check` says what is damaged in a store.",
+            f"{faults[0].detail} `coatcheck check` lists what is damaged in a store.",
         )

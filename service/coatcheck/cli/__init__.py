@@ -21,7 +21,7 @@ from coatcheck.cli.usage import usage
 
 EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 2: the request was wrong. 3: no such
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
-with Ctrl-C. 141: who was to read the output has stopped reading.
+with Ctrl-C. 141: the reader of the output closed the pipe.
 
 put, card, read, search, mcp, hook, policy, hold, usage, retention and audit ask the running service that --url or
 COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives."""

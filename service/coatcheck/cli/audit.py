@@ -13,17 +13,19 @@ _AUDIT: Final = "/v1/admin/audit"
 
 @click.group()
 def audit() -> None:
-    """Who removed or changed what, when and why."""
+    """Show who removed or changed what, when and why."""
 
 
 @audit.command("list")
-@click.option("--namespace", help="Only lines about this one.")
+@click.option("--namespace", help="Only lines about this namespace.")
 @click.option("--run", help="Only lines of this run.")
-@click.option("--action", help="Only artifact.removed, or with artifact all that begin with it.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many, the latest first.")
+@click.option("--action", help="Only this action, such as artifact.removed; artifact selects all that begin with it.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of lines, newest first."
+)
 @service_options
 def list_(limit: int, service: str | None, key: str | None, as_json: bool, **where: str | None) -> None:
-    """List lines, the latest first."""
+    """List the audit log, newest first."""
     params: dict[str, Any] = {name: value for name, value in where.items() if value}
     found: list[dict[str, Any]] = []
     with connect(service, key) as client:
@@ -34,4 +36,4 @@ def list_(limit: int, service: str | None, key: str | None, as_json: bool, **whe
             if page["next"] is None:
                 break
             params["before"] = page["next"]
-    echo_items(found, line_text, "No such lines.", as_json=as_json)
+    echo_items(found, line_text, "No matching audit lines.", as_json=as_json)

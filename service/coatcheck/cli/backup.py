@@ -21,12 +21,13 @@ from coatcheck.settings import Settings
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--data", metavar="DIR", help="Directory of the embedded store.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--verify", is_flag=True, help="Read the whole backup and compare every digest.")
-@click.option("--copy", is_flag=True, help="Copy files even where a link would do: on the same disk.")
+@click.option("--verify", is_flag=True, help="Read the whole backup back and compare every digest.")
+@click.option("--copy", is_flag=True, help="Copy files even on the store's own disk, where links would do.")
 def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bool) -> None:
-    """Copy the embedded store into the new directory DIR, also while the service runs.
+    """Copy the embedded store into the new directory DIR, even while the service runs.
 
-    On the disk of the store, files are linked: that takes no room and protects from mistakes, not from losing the disk.
+    On the store's own disk, files are linked: that takes no space and protects from mistakes, but not from losing the
+    disk.
     """
     from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
 
@@ -55,13 +56,13 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
 
 @click.command()
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--data", metavar="DIR", help="Directory that becomes the store; empty or not there yet.")
+@click.option("--data", metavar="DIR", help="Directory to restore into; empty or not yet existing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify/--no-verify", default=True, help="Compare the digest of every blob (default).")
 def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None:
-    """Make BACKUP the store of a data directory that holds none.
+    """Restore BACKUP into a data directory that holds no store yet.
 
-    What was deleted after the backup is there again, until it expires.
+    Artifacts deleted since the backup are there again, until they expire.
     """
     from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
 

@@ -26,15 +26,15 @@ _ADVICE = {
     "too) and run the tools again: posting the same payload then heals it.",
     "corrupt": "bytes have changed on the disk. Look at the disk's health first. Then restore them from a backup, or "
     f"mark them as lost ({_MARK}; reading them marks them too) and run the tools again.",
-    "unreadable": "the disk or its permissions refused to give bytes. Look at the system's log and the files' owner, "
-    "then check again. Nothing is marked as lost for this.",
-    "elsewhere": "bytes could not be looked at. Give this command the place where they are, as the service's "
-    "settings name it: COATCHECK_DATA for files, COATCHECK_BLOB_URL for objects. Nothing is marked as lost for this.",
+    "unreadable": "the disk or its permissions prevented reading. Look at the system's log and the files' owner, "
+    "then check again. This marks nothing as lost.",
+    "elsewhere": "bytes could not be checked. Tell this command where they are, as in the service's settings: "
+    "COATCHECK_DATA for files, COATCHECK_BLOB_URL for objects. This marks nothing as lost.",
     "lost": "known to be lost. Readers get an integrity error; posting the same payload heals them.",
     "dangling": "rows contradict each other, which should not happen. Keep a copy of the store and report it.",
     "database": "stop the service, keep a copy of the whole directory, and restore the last good backup with "
     "`coatcheck restore`. Nothing else was compared.",
-    "orphan": "they cost space only. `coatcheck check --apply` removes them, also while the service runs.",
+    "orphan": "they cost space only. `coatcheck check --apply` removes them, even while the service runs.",
     "unreferenced": f"they cost space only. To release them: {_MARK}.",
     "unlisted": f"nothing is lost; queries (`q`) do not find them. To have them indexed again: {_MARK}.",
     "stray": f"they cost space only. To remove them: {_MARK}.",
@@ -46,11 +46,16 @@ _ADVICE = {
 @click.command()
 @click.option("--data", metavar="DIR", help="Directory of the embedded store.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--digests/--no-digests", default=True, help="Read every blob whole (default).")
-@click.option("--apply", is_flag=True, help="Put right what can be; rows only while the service is stopped.")
-@click.option("--orphan-age", type=int, default=86400, help="Seconds that unknown bytes must be old (86400).")
+@click.option("--digests/--no-digests", default=True, help="Read every blob completely (default).")
+@click.option("--apply", is_flag=True, help="Repair what can be repaired; rows only while the service is stopped.")
+@click.option(
+    "--orphan-age",
+    type=int,
+    default=86400,
+    help="Remove unknown bytes only if they are at least this many seconds old (86400).",
+)
 def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_age: int) -> None:
-    """Compare the stored bytes with the rows and their digests, also while the service runs.
+    """Compare the stored bytes with the catalogue and their digests, even while the service runs.
 
     Ends with 0 when no data is damaged, with 1 when some is, with 4 when the store cannot be asked.
     """

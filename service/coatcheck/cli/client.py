@@ -38,30 +38,30 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @service_options
-@click.option("--tool-name", help="The tool that made this output.")
-@click.option("--tool-call-id", help="The call it answers.")
-@click.option("--command", help="The command that was run, or the tool's arguments in short.")
-@click.option("--session", help="The conversation or run it belongs to.")
+@click.option("--tool-name", help="Tool that produced the output.")
+@click.option("--tool-call-id", help="ID of the tool call.")
+@click.option("--command", help="Command that was run, or a summary of the tool's arguments.")
+@click.option("--session", help="Conversation or run that the payload belongs to.")
 @click.option("--source", help="URL that the payload came from.")
-@click.option("--title", help="What it is (default: the file's name).")
-@click.option("--kind", help="What kind it is; recognised when not given.")
-@click.option("--media-type", help="Its media type (default: by the file's name).")
-@click.option("--query", help="What you are looking for; the card's excerpts follow it.")
+@click.option("--title", help="Title (default: the file's name).")
+@click.option("--kind", help="Kind of payload (default: detected).")
+@click.option("--media-type", help="Media type (default: guessed from the file's name).")
+@click.option("--query", help="What you are looking for; the card's excerpts are chosen for it.")
 @click.option("--label", multiple=True, help="A label; may be given several times.")
-@click.option("--ttl", help="How long to keep it: seconds, or 30m, 12h, 7d.")
-@click.option("--pin", is_flag=True, help="Keep it until it is deleted.")
-@click.option("--card-tokens", type=int, help="Budget of the card (600).")
-@click.option("--inline-tokens", type=int, help="Size up to which the payload itself is printed (1000).")
+@click.option("--ttl", help="How long to keep the payload: seconds, or 30m, 12h, 7d.")
+@click.option("--pin", is_flag=True, help="Keep the payload until it is deleted.")
+@click.option("--card-tokens", type=int, help="Token budget of the card (600).")
+@click.option("--inline-tokens", type=int, help="Print payloads of up to this many tokens unchanged (1000).")
 @click.option("--compare-to", help="Compare with this artifact ID, or with the previous run (previous).")
-@click.option("--no-tools", is_flag=True, help="The model has no tool to read on with: name none in the card.")
-@click.option("--keep-ends", is_flag=True, help="Keep both ends of a payload over the limit.")
-def put(file: str, service: str | None, key: str | None, as_json: bool, **said: Any) -> None:  # noqa: ANN401
-    """Hand over FILE (- for standard input) and print what the model should read instead.
+@click.option("--no-tools", is_flag=True, help="The model cannot read further: leave the tool out of the card.")
+@click.option("--keep-ends", is_flag=True, help="Of a payload over the size limit, keep both ends.")
+def put(file: str, service: str | None, key: str | None, as_json: bool, **fields: Any) -> None:  # noqa: ANN401
+    """Store FILE (- for standard input) and print what the model should read instead.
 
-    Ends with 4 when the service could not store it; the text is printed all the same.
+    Exit code 4: the service could not store it; the text is printed anyway.
     """
-    params = _params(file, said)
-    media_type = said["media_type"] or mimetypes.guess_type(file)[0]
+    params = _params(file, fields)
+    media_type = fields["media_type"] or mimetypes.guess_type(file)[0]
     if media_type and not in_header(media_type):
         fail(Exit.WRONG, f"--media-type {media_type!r} is not one. It looks like text/plain; charset=utf-8")
     headers = {"content-type": media_type} if media_type else {}
@@ -95,19 +95,19 @@ _FIELDS: Final = (
 )
 
 
-def _params(file: str, said: dict[str, Any]) -> httpx.QueryParams:
-    params = [(name, str(said[name])) for name in _FIELDS if said[name] is not None]
-    if said["source"]:
-        params.append(("url", said["source"]))
-    title = said["title"] or (Path(file).name if _regular(file) else None)
+def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
+    params = [(name, str(fields[name])) for name in _FIELDS if fields[name] is not None]
+    if fields["source"]:
+        params.append(("url", fields["source"]))
+    title = fields["title"] or (Path(file).name if _regular(file) else None)
     if title:
         params.append(("title", title))
-    params += [("labels", label) for label in said["label"]]
-    if said["pin"]:
+    params += [("labels", label) for label in fields["label"]]
+    if fields["pin"]:
         params.append(("pin", "true"))
-    if said["keep_ends"]:
+    if fields["keep_ends"]:
         params.append(("oversize", "keep_ends"))
-    if said["no_tools"]:
+    if fields["no_tools"]:
         params.append(("tools", "none"))
     return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
 
@@ -134,7 +134,7 @@ def _open(file: str) -> BinaryIO:
         _unreadable(file, error)
     given = standard_input()
     if given is None:
-        fail(Exit.WRONG, "standard input is closed, so that there is nothing to hand over.")
+        fail(Exit.WRONG, "standard input is closed, so there is nothing to store.")
     return given.buffer
 
 
@@ -162,7 +162,9 @@ def _pieces(file: str, stream: BinaryIO, size: int | None) -> Iterator[bytes]:
         yield chunk
         done += len(chunk)
     if size is not None and done < size:
-        fail(Exit.WRONG, f"{_sendable(file)} became shorter while it was read. Hand it over again when it is whole.")
+        fail(
+            Exit.WRONG, f"{_sendable(file)} became shorter while it was being read. Store it again when it is complete."
+        )
 
 
 def _piece(file: str, stream: BinaryIO, size: int) -> bytes:
@@ -180,30 +182,34 @@ def _unreadable(file: str, error: OSError) -> NoReturn:
 @click.command()
 @click.argument("artifact_id")
 @service_options
-@click.option("--tokens", type=int, help="Budget of the card (600).")
-@click.option("--query", help="What you are looking for; the excerpts follow it.")
+@click.option("--tokens", type=int, help="Token budget of the card (600).")
+@click.option("--query", help="What you are looking for; the excerpts are chosen for it.")
 @click.option(
-    "--no-tools", "tools", flag_value="none", help="The model has no tool to read on with: name none in the card."
+    "--no-tools", "tools", flag_value="none", help="The model cannot read further: leave the tool out of the card."
 )
-def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
-    """Print the card of an artifact again, at any budget."""
+def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
+    """Print the card of an artifact again, with any token budget."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(asked)), client, text=str)
+        body = ask(
+            lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(parameters)), client, text=str
+        )
     _show(body, as_json=as_json)
 
 
 @click.command()
 @click.argument("artifact_id")
 @service_options
-@click.option("--unit", type=click.Choice(["line", "char", "byte", "token"]), help="What offset and limit count.")
-@click.option("--offset", type=int, help="Where to begin; lines count from 1, the others from 0.")
-@click.option("--limit", type=int, help="How many to read.")
-@click.option("--cursor", help="Go on where an earlier answer stopped.")
-@click.option("--max-tokens", type=int, help="Upper bound of the answer (4000; at most 8000).")
-def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
+@click.option("--unit", type=click.Choice(["line", "char", "byte", "token"]), help="Unit of offset and limit.")
+@click.option("--offset", type=int, help="Where to begin: lines from 1, other units from 0.")
+@click.option("--limit", type=int, help="How many units to read.")
+@click.option("--cursor", help="Continue where an earlier answer stopped.")
+@click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
+def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print a part of an artifact."""
     with connect(service, key) as client:
-        body = ask(lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(asked)), client, text=str)
+        body = ask(
+            lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(parameters)), client, text=str
+        )
     _show(body, as_json=as_json)
     if not as_json and body.get("next"):
         echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
@@ -213,22 +219,22 @@ def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.argument("artifact_id")
 @click.argument("pattern")
 @service_options
-@click.option("-F", "--literal", is_flag=True, help="The pattern is plain text.")
-@click.option("-i", "--ignore-case", is_flag=True, help="Capitals and small letters are the same.")
+@click.option("-F", "--literal", is_flag=True, help="Treat the pattern as plain text.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Ignore case.")
 @click.option("-C", "--context", type=int, help="Lines to show around a match.")
 @click.option("--offset", type=int, help="Matching lines to skip.")
 @click.option("--limit", type=int, help="Matching lines to show (20; at most 200).")
-@click.option("--max-tokens", type=int, help="Upper bound of the answer (4000; at most 8000).")
+@click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
 def search(
     artifact_id: str,
     pattern: str,
     service: str | None,
     key: str | None,
     as_json: bool,
-    **asked: Any,  # noqa: ANN401
+    **parameters: Any,  # noqa: ANN401
 ) -> None:
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
-    params = {"pattern": pattern} | _given(asked)
+    params = {"pattern": pattern} | _given(parameters)
     with connect(service, key) as client:
         path = f"/v1/artifacts/{_id(artifact_id)}/search"
         body = ask(lambda: client.get(path, params=params), client, text=str, matches=list)
@@ -246,9 +252,9 @@ def _id(text: str) -> str:
     return text
 
 
-def _given(asked: dict[str, Any]) -> dict[str, str]:
+def _given(parameters: dict[str, Any]) -> dict[str, str]:
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in asked.items()
+        for name, value in parameters.items()
         if value is not None and value is not False
     }

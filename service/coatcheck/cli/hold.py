@@ -16,17 +16,17 @@ _HOLD: dict[str, type] = {"id": str, "artifact": object, "session": object, "unt
 
 @click.group()
 def hold() -> None:
-    """Forbid that artifacts are deleted, by anybody and by any route."""
+    """Protect artifacts from deletion, by anybody and by any route."""
 
 
 @hold.command()
-@click.option("--reason", required=True, help="Why; it is shown to whoever may not delete.")
+@click.option("--reason", required=True, help="Reason; shown to callers whose deletion the hold prevents.")
 @click.option("--artifact", help="Hold this artifact.")
-@click.option("--session", help="Hold this session, and what comes into it.")
-@click.option("--namespace", help="In this namespace (the key's own); with neither of the above, all of it.")
+@click.option("--session", help="Hold this session, including payloads that are added later.")
+@click.option("--namespace", help="Namespace to hold in (default: the key's own).")
 @click.option("--all", "everything", is_flag=True, help="Hold the whole namespace.")
-@click.option("--until", help="From when on it holds no more: 2027-01-31T00:00:00Z.")
-@click.option("--ttl", help="The same, counted from now: 90d.")
+@click.option("--until", help="When the hold ends: 2027-01-31T00:00:00Z.")
+@click.option("--ttl", help="When the hold ends, counted from now: 90d.")
 @service_options
 def add(
     everything: bool,
@@ -46,13 +46,13 @@ def add(
 
 
 @hold.command("list")
-@click.option("--namespace", help="Only those of this one.")
+@click.option("--namespace", help="Only holds in this namespace.")
 @service_options
 def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
-    """List the holds, also those whose time is over."""
+    """List the holds, including those that have ended."""
     with connect(service, key) as client:
         found = all_items(client, _HOLDS, namespace)
-    echo_items(found, _shown, "Nothing is held.", as_json=as_json)
+    echo_items(found, _shown, "There are no holds.", as_json=as_json)
 
 
 @hold.command()
@@ -69,12 +69,12 @@ def release(hold_id: str, service: str | None, key: str | None, as_json: bool) -
     echo(json.dumps(found, indent=2) if as_json else f"Released: {_shown(found)}")
 
 
-def _shown(found: dict[str, Any]) -> str:
-    if found["artifact"] is not None:
-        what = found["artifact"]
-    elif found["session"] is not None:
-        what = f"session {found['session']!r}"
+def _shown(hold: dict[str, Any]) -> str:
+    if hold["artifact"] is not None:
+        what = hold["artifact"]
+    elif hold["session"] is not None:
+        what = f"session {hold['session']!r}"
     else:
         what = "everything"
-    until = "" if found["until"] is None else f", until {found['until']}"
-    return f"{found['id']}  {what} in {found['namespace']}{until}: {found['reason']} (by {found['by']}, {found['at']})"
+    until = "" if hold["until"] is None else f", until {hold['until']}"
+    return f"{hold['id']}  {what} in {hold['namespace']}{until}: {hold['reason']} (by {hold['by']}, {hold['at']})"

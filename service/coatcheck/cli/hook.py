@@ -29,17 +29,17 @@ Object = dict[str, Any]
 
 @click.group()
 def hook() -> None:
-    """Answer hooks of agents' hosts."""
+    """Answer the hooks of agent hosts."""
 
 
 @hook.command("claude-code")
-@click.option("--url", "service", help="Where the service is (COATCHECK_URL).")
-@click.option("--key", help="Key to present (COATCHECK_KEY).")
+@click.option("--url", "service", help="URL of the service (COATCHECK_URL).")
+@click.option("--key", help="Key to use (COATCHECK_KEY).")
 @click.option("--label", multiple=True, help="A label; may be given several times.")
-@click.option("--ttl", help="How long to keep it: seconds, or 30m, 12h, 7d.")
-@click.option("--card-tokens", type=int, help="Budget of a card (600).")
-@click.option("--inline-tokens", type=int, help="Size up to which a text stays as it is (1000).")
-def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **asked: Any) -> None:  # noqa: ANN401
+@click.option("--ttl", help="How long to keep the payload: seconds, or 30m, 12h, 7d.")
+@click.option("--card-tokens", type=int, help="Token budget of a card (600).")
+@click.option("--inline-tokens", type=int, help="Leave texts of up to this many tokens unchanged (1000).")
+def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401
     """Read a PostToolUse event from standard input, and print what replaces the tool's output, if anything does."""
     try:
         settings = service_settings(service, key)
@@ -52,7 +52,7 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
     try:
         event = _whole(json.load(given))
         with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
-            answer = client.answer_hook(event, labels=label, **asked)
+            answer = client.answer_hook(event, labels=label, **options)
     except (ServiceError, ValueError, OSError, httpx.HTTPError) as e:
         echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
         return

@@ -17,8 +17,8 @@ PAGE: Final = 200
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that every client command has."""
     command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
-    command = click.option("--key", help="Key to present (COATCHECK_KEY).")(command)
-    return click.option("--url", "service", help="Where the service is (COATCHECK_URL).")(command)
+    command = click.option("--key", help="Key to use (COATCHECK_KEY).")(command)
+    return click.option("--url", "service", help="URL of the service (COATCHECK_URL).")(command)
 
 
 def service_settings(service: str | None, key: str | None) -> Settings:
@@ -32,9 +32,9 @@ def service_settings(service: str | None, key: str | None) -> Settings:
     except httpx.InvalidURL as error:
         fail(Exit.WRONG, f"{settings.url!r} is not a URL: {error}.")
     if url.scheme not in {"http", "https"} or not url.host:
-        fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. It looks like {Settings().url}")
+        fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. An example: {Settings().url}")
     if not in_header(settings.key) or " " in settings.key:
-        fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that no key has. It looks like ck_live_…")
+        fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that no key has. An example: ck_live_…")
     return settings
 
 

@@ -34,28 +34,28 @@ _KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": lis
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-    command = click.option("--key", help="With --url: the key to present (COATCHECK_KEY).")(command)
+    command = click.option("--key", help="With --url: key to use (COATCHECK_KEY).")(command)
     command = click.option("--url", "service", help="Ask a running service instead of opening the database.")(command)
     return click.option("--data", metavar="DIR", help="Directory of the embedded store.")(command)
 
 
 @click.group()
 def key() -> None:
-    """Make, list and revoke keys."""
+    """Create, list and revoke keys."""
 
 
 @key.command()
 @click.argument("name")
-@click.option("--namespace", help="Whose key it is (default); '*': one that administers all namespaces.")
+@click.option("--namespace", help="Namespace of the key (default); '*' administers all namespaces.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice(sorted(EVERY_SCOPE)),
-    help="What it allows; may be given again (ingest, read, delete; of '*': admin).",
+    help="What the key allows; may be given several times (ingest, read, delete; for '*': admin).",
 )
-@click.option("--session-prefix", help="Only sessions whose names begin with this exist for the key.")
-@click.option("--ttl", help="How long it is good: 90d, 12h (for ever).")
+@click.option("--session-prefix", help="Limit the key to sessions whose names begin with this.")
+@click.option("--ttl", help="How long the key is valid: 90d, 12h (for ever).")
 @click.option("--requests-per-minute", "requests", type=click.IntRange(0), help="0: no limit (as configured).")
 @click.option("--bytes-per-minute", "size", type=click.IntRange(0), help="0: no limit (as configured).")
 @_where
@@ -72,7 +72,7 @@ def create(
     key: str | None,
     as_json: bool,
 ) -> None:
-    """Make a key called NAME and print it. It is shown this once and kept nowhere."""
+    """Create a key called NAME and print it. It is shown only this once and stored nowhere."""
     rates = Rates(requests=requests, bytes=size)
     terms = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
     if service is not None:
@@ -87,15 +87,15 @@ def create(
     if as_json:
         echo(json.dumps(made, indent=2))
         return
-    echo(f"Key {made['id']}, which is shown this once: {_terms(made)}.", err=True)
+    echo(f"Key {made['id']}, shown only this once: {_terms(made)}.", err=True)
     echo(made["key"])
 
 
 @key.command("list")
-@click.option("--namespace", help="Only keys of this one.")
+@click.option("--namespace", help="Only keys of this namespace.")
 @_where
 def list_(namespace: str | None, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
-    """List keys, newest first, also those that do not serve any more."""
+    """List keys, newest first, including expired and revoked ones."""
     if service is not None:
         with connect(service, key) as client:
             found = all_items(client, "/v1/admin/keys", namespace)
@@ -109,7 +109,7 @@ def list_(namespace: str | None, data: str | None, service: str | None, key: str
 @click.argument("key_id")
 @_where
 def revoke(key_id: str, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
-    """Refuse the key with the ID KEY_ID from now on, everywhere."""
+    """Revoke the key with the ID KEY_ID: it is refused from now on."""
     if service is not None:
         with connect(service, key) as client:
             found = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
@@ -121,19 +121,19 @@ def revoke(key_id: str, data: str | None, service: str | None, key: str | None, 
 def _plain(key_id: str) -> str:
     """An ID that may become part of a path."""
     if not key_id.isalnum() or not key_id.isascii():
-        fail(Exit.WRONG, "a key's ID is letters and digits: what stands between `ck_live_` and the next `_`.")
+        fail(Exit.WRONG, "a key's ID is letters and digits: the part between `ck_live_` and the next `_`.")
     return key_id
 
 
-def _terms(found: dict[str, Any]) -> str:
-    parts = [f"namespace {found['namespace']}", "may " + ", ".join(found["scopes"])]
-    if found["session_prefix"] is not None:
-        parts.append(f"sessions {found['session_prefix']!r}…")
-    if found["revoked_at"] is not None:
-        parts.append(f"revoked {found['revoked_at']}")
-    elif found["expires_at"] is not None:
-        over = datetime.fromisoformat(found["expires_at"]) <= SystemClock().now()
-        parts.append(f"{'expired' if over else 'until'} {found['expires_at']}")
+def _terms(key: dict[str, Any]) -> str:
+    parts = [f"namespace {key['namespace']}", "may " + ", ".join(key["scopes"])]
+    if key["session_prefix"] is not None:
+        parts.append(f"sessions {key['session_prefix']!r}…")
+    if key["revoked_at"] is not None:
+        parts.append(f"revoked {key['revoked_at']}")
+    elif key["expires_at"] is not None:
+        over = datetime.fromisoformat(key["expires_at"]) <= SystemClock().now()
+        parts.append(f"{'expired' if over else 'until'} {key['expires_at']}")
     return "; ".join(parts)
 
 
@@ -162,14 +162,14 @@ async def _create(
 
 
 async def _all(keys: "AdministerKeys", namespace: str | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     before: str | None = None
     while True:
         page = await keys.list(_HERE, namespace=namespace, before=before, limit=_PAGE)
-        found += map(_shown, page.items)
+        rows += map(_shown, page.items)
         before = page.before
         if before is None:
-            return found
+            return rows
 
 
 async def _revoke(keys: "AdministerKeys", key_id: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def set_up(settings: Settings) -> None:
 
 
 class TextLines(logging.Formatter):
-    """For people."""
+    """Formats records as lines of text, for people."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -65,7 +65,7 @@ class JsonLines(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Returns the record as one line."""
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),

@@ -21,8 +21,8 @@ _TIMEOUT = httpx.Timeout(30, read=120)
 
 
 @click.command()
-@click.option("--url", "service", help="Where the service is (COATCHECK_URL).")
-@click.option("--key", help="Key to present (COATCHECK_KEY).")
+@click.option("--url", "service", help="URL of the service (COATCHECK_URL).")
+@click.option("--key", help="Key to use (COATCHECK_KEY).")
 def mcp(service: str | None, key: str | None) -> None:
     """Serve the tools to an MCP host on standard input and output."""
     settings = service_settings(service, key)

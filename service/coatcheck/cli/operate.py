@@ -15,7 +15,7 @@ from coatcheck.settings import PREFIX, SECRET, describe
 @click.option("--data", metavar="DIR", help="Directory of the embedded store.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def migrate(data: str | None, as_json: bool) -> None:
-    """Bring the catalogue's schema to this release's. Serving does it by itself on the embedded store."""
+    """Migrate the catalogue's schema to this release. `serve` does it by itself on the embedded store."""
     from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
 
     try:
@@ -59,9 +59,9 @@ def _typed(value: object) -> str:
 
 
 @click.command()
-@click.option("--check", "against", type=click.Path(dir_okay=False), help="Only compare with this file.")
+@click.option("--check", "against", type=click.Path(dir_okay=False), help="Compare with this file instead of printing.")
 def openapi(against: str | None) -> None:
-    """Print the OpenAPI document, or say whether a file still is it."""
+    """Print the OpenAPI document, or check that a file matches it."""
     from coatcheck.api.app import document  # noqa: PLC0415 - the client commands must start quickly
 
     text = document()
@@ -69,4 +69,4 @@ def openapi(against: str | None) -> None:
         echo(text, nl=False)
         return
     if not Path(against).exists() or Path(against).read_bytes() != text:
-        fail(Exit.NOTHING, f"{against} is not what the code says. Write it anew with: make openapi")
+        fail(Exit.NOTHING, f"{against} does not match the code. Regenerate it with: make openapi")

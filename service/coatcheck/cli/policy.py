@@ -21,17 +21,19 @@ _NONE = frozenset({"none", "null", "forever"})
 
 def _scope(command: Callable[..., None]) -> Callable[..., None]:
     for part in reversed(PARTS):
-        command = click.option(f"--{part}", help=f"Only for this {part} of the namespace.")(command)
-    return click.option("--namespace", help="For this namespace (the key's own); '*': for all of them.")(command)
+        command = click.option(f"--{part}", help=f"Limit the policy to this {part} in the namespace.")(command)
+    return click.option("--namespace", help="Namespace of the policy (the key's own); '*' covers all namespaces.")(
+        command
+    )
 
 
 @click.group()
 def policy() -> None:
-    """Decide how long payloads are kept, how much a namespace holds, and what models are shown."""
+    """Set how long payloads are kept, how much a namespace may hold, and what models see."""
 
 
 @policy.command("list")
-@click.option("--namespace", help="Only what concerns this one.")
+@click.option("--namespace", help="Only policies of this namespace and the service-wide ones.")
 @service_options
 def list_(namespace: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List the policies."""
@@ -43,14 +45,14 @@ def list_(namespace: str | None, service: str | None, key: str | None, as_json: 
     for each in found["items"]:
         echo(f"{_name(each['scope'])}: {_terms(each['policy'])}")
     if not found["items"]:
-        echo("No policy has been set: the settings hold.", err=True)
+        echo("No policy has been set: the settings apply.", err=True)
 
 
 @policy.command()
 @_scope
 @service_options
 def show(service: str | None, key: str | None, as_json: bool, **scope: str | None) -> None:
-    """Show a scope's policy and the versions before it."""
+    """Show a scope's policy and its earlier versions."""
     with connect(service, key) as client:
         found = ask(
             lambda: client.get(f"{_POLICIES}/history", params=_given(**scope)), client, scope=dict, versions=list
@@ -66,7 +68,7 @@ def show(service: str | None, key: str | None, as_json: bool, **scope: str | Non
 
 @policy.command("set")
 @_scope
-@click.option("--replace", is_flag=True, help="Take back what is not named here.")
+@click.option("--replace", is_flag=True, help="Unset every field that is not given here.")
 @click.argument("fields", nargs=-1, required=True, metavar="FIELD=VALUE...")
 @service_options
 def set_(
@@ -77,7 +79,7 @@ def set_(
     as_json: bool,
     **scope: str | None,
 ) -> None:
-    """Decide FIELDs of a scope, such as ttl=7d max_bytes=10gib evict=least_recently_read; FIELD= takes one back.
+    """Set FIELDs of a policy, such as ttl=7d max_bytes=10gib evict=least_recently_read; FIELD= unsets one.
 
     Times are seconds or 30m, 12h, 7d, forever; sizes take kib, mib, gib; none is no limit.
     """
@@ -105,23 +107,23 @@ def remove(service: str | None, key: str | None, as_json: bool, **scope: str | N
 
 
 @policy.command()
-@click.option("--namespace", help="Of this namespace (the key's own).")
-@click.option("--session", help="In this session.")
-@click.option("--kind", help="Of this kind.")
-@click.option("--tool", "tool_name", help="From this tool.")
-@click.option("--label", multiple=True, help="With this label; may be given several times.")
+@click.option("--namespace", help="Payload's namespace (the key's own).")
+@click.option("--session", help="Payload's session.")
+@click.option("--kind", help="Payload's kind.")
+@click.option("--tool", "tool_name", help="Tool that produced the payload.")
+@click.option("--label", multiple=True, help="Payload's label; may be given several times.")
 @service_options
-def explain(service: str | None, key: str | None, as_json: bool, **asked: Any) -> None:  # noqa: ANN401
-    """Say what holds for a payload, and which scope says each part of it."""
+def explain(service: str | None, key: str | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Show the terms that apply to a payload, and which scope sets each of them."""
     with connect(service, key) as client:
-        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**asked)), client, sources=list)
+        found = ask(lambda: client.get(f"{_POLICIES}/effective", params=_given(**options)), client, sources=list)
     if as_json:
         echo(json.dumps(found, indent=2))
         return
     for each in found["sources"]:
         echo(f"{each['field']} = {_value(each['value'])}  (from {_name(each['scope'])})")
     if not found["sources"]:
-        echo("No policy says anything of it: the settings hold.", err=True)
+        echo("No policy covers it: the settings apply.", err=True)
 
 
 def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
@@ -154,8 +156,8 @@ def _size(name: str, value: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _given(**asked: Any) -> dict[str, Any]:  # noqa: ANN401 - options
-    return {name: value for name, value in asked.items() if value is not None}
+def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _name(scope: dict[str, str]) -> str:
@@ -163,8 +165,8 @@ def _name(scope: dict[str, str]) -> str:
     return f"{scope['namespace']}{part}"
 
 
-def _terms(found: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={_value(value)}" for name, value in found.items())
+def _terms(policy: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_value(value)}" for name, value in policy.items())
 
 
 def _value(value: object) -> str:

@@ -11,7 +11,7 @@ from coatcheck.cli.exits import Exit, echo, fail
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def redaction(as_json: bool) -> None:
-    """List the redaction rules in use, and what is left out and why. Whether they are used is for policies to say."""
+    """List the redaction rules that are on, and those that are off and why. Policies decide if redaction happens."""
     from coatcheck.adapters.redaction_rules import VERSION, Masks  # noqa: PLC0415 - client commands start quickly
 
     current = settings_for(None)
@@ -24,7 +24,9 @@ def redaction(as_json: bool) -> None:
         made = {"gitleaks": VERSION, "default": current.redaction, "rules": list(rules.names), "left_out": left}
         echo(json.dumps(made, indent=2))
         return
-    echo(f"{len(rules.names)} rules of gitleaks {VERSION} and ours. Without a policy: {current.redaction}.")
+    echo(
+        f"{len(rules.names)} rules, from gitleaks {VERSION} and Coatcheck's own. Without a policy: {current.redaction}."
+    )
     for name in rules.names:
         echo(f"  {name}")
     echo("Left out:")

@@ -24,20 +24,20 @@ _JOBS: Final = ("expire", "evict", "session", "namespace", "lost", "sweep", "pur
 
 @click.group()
 def retention() -> None:
-    """Rehearse removals, carry them out, look at what was done, and undo it."""
+    """Plan removals, apply them, review past runs, and undo them."""
 
 
 @retention.command()
 @click.argument("job", type=click.Choice(_JOBS))
-@click.option("--namespace", help="Only in this one.")
-@click.option("--session", help="For the job session: which one.")
-@click.option("--max-bytes", type=click.IntRange(0), help="For evict: bytes of content that may stay.")
-@click.option("--max-artifacts", type=click.IntRange(0), help="For evict: artifacts that may stay.")
+@click.option("--namespace", help="Only in this namespace.")
+@click.option("--session", help="For the job session: the session to remove.")
+@click.option("--max-bytes", type=click.IntRange(0), help="For evict: bytes of content to keep at most.")
+@click.option("--max-artifacts", type=click.IntRange(0), help="For evict: artifacts to keep at most.")
 @service_options
 def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope: str | int | None) -> None:
-    """Say what JOB would remove now, and why. Removes nothing."""
+    """Show what JOB would remove now, and why. Removes nothing."""
     if job in _NARROW and scope["namespace"] is None:
-        fail(Exit.WRONG, f"{job} works in one namespace: say which with --namespace.")
+        fail(Exit.WRONG, f"{job} works in one namespace: name it with --namespace.")
     body = {"job": job} | {name: value for name, value in scope.items() if value is not None}
     with connect(service, key) as client:
         found = ask(lambda: client.post(f"{_BASE}/plan", json=body), client, job=str, digest=str, artifacts=int)
@@ -46,11 +46,11 @@ def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope:
 
 @retention.command()
 @click.argument("digest")
-@click.option("--confirm", is_flag=True, help="Yes, more than 20 % of the live bytes may go.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
+@click.option("--confirm", is_flag=True, help="Confirm a plan that removes more than 20 % of the live bytes.")
+@click.option("--no-wait", is_flag=True, help="Return at once instead of waiting for the end.")
 @service_options
 def apply(digest: str, confirm: bool, no_wait: bool, service: str | None, key: str | None, as_json: bool) -> None:
-    """Carry out the plan with this DIGEST, and wait for its end."""
+    """Apply the plan with this DIGEST, and wait until it ends."""
     body = {"digest": digest, "confirm": confirm, "wait": 0 if no_wait else _WAIT}
     with connect(service, key) as client:
         run = ask(lambda: client.post(f"{_BASE}/apply", json=body), client, **_RUN)
@@ -67,11 +67,11 @@ def apply(digest: str, confirm: bool, no_wait: bool, service: str | None, key: s
 @retention.command()
 @click.argument("run_id", required=False)
 @click.option("--job", help="Only runs of this job.")
-@click.option("--outcome", type=click.Choice(("running", "finished", "failed")), help="Only runs that stand like this.")
+@click.option("--outcome", type=click.Choice(("running", "finished", "failed")), help="Only runs with this outcome.")
 @click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="How many.")
 @service_options
 def runs(run_id: str | None, limit: int, service: str | None, key: str | None, as_json: bool, **where: str) -> None:
-    """List what was done, the latest first; or show the run RUN_ID."""
+    """List past runs, newest first, or show the run RUN_ID."""
     with connect(service, key) as client:
         if run_id is not None:
             one = ask(lambda: client.get(f"{_BASE}/runs/{run_id}"), client, **_RUN)
@@ -91,7 +91,7 @@ def runs(run_id: str | None, limit: int, service: str | None, key: str | None, a
 @retention.command()
 @service_options
 def status(service: str | None, key: str | None, as_json: bool) -> None:
-    """Say what is overdue, how the schedule stands, and what is under way. Exit code 1: something is wrong."""
+    """Show what is overdue, the state of the schedule, and the runs in progress. Exit code 1: something is wrong."""
     with connect(service, key) as client:
         found = ask(lambda: client.get(f"{_BASE}/status"), client, jobs=list, running=list, expired=int)
     echo(json.dumps(found, indent=2) if as_json else status_text(found))
@@ -101,14 +101,16 @@ def status(service: str | None, key: str | None, as_json: bool) -> None:
 
 @retention.command()
 @click.argument("job", type=click.Choice(("expire", "reap", "sweep", "purge", "index")))
-@click.option("--pause", "paused", flag_value=True, type=bool, default=None, help="Stop it until it is resumed.")
-@click.option("--resume", "paused", flag_value=False, type=bool, help="Let it run again.")
-@click.option("--interval", type=click.IntRange(0, 86_400), help="Seconds between two rounds; 0: as the settings say.")
+@click.option("--pause", "paused", flag_value=True, type=bool, default=None, help="Pause the job until it is resumed.")
+@click.option("--resume", "paused", flag_value=False, type=bool, help="Resume the job.")
+@click.option(
+    "--interval", type=click.IntRange(0, 86_400), help="Seconds between two runs; 0: the interval in the settings."
+)
 @service_options
 def job(
     job: str, paused: bool | None, interval: int | None, service: str | None, key: str | None, as_json: bool
 ) -> None:
-    """Pause, resume or pace JOB of the schedule."""
+    """Pause or resume JOB of the schedule, or set its interval."""
     if paused is None and interval is None:
         fail(Exit.WRONG, "say what to change: --pause, --resume or --interval.")
     body: dict[str, Any] = {} if paused is None else {"paused": paused}
@@ -123,9 +125,9 @@ def job(
 
 @retention.command()
 @click.argument("artifacts", nargs=-1)
-@click.option("--run", help="Everything that this run has removed.")
-@click.option("--namespace", help="Whose the artifacts were; absent: the key's own.")
-@click.option("--ttl", help="How long what has expired shall live now: 7d.")
+@click.option("--run", help="Restore everything that this run removed.")
+@click.option("--namespace", help="Namespace of the artifacts (the key's own).")
+@click.option("--ttl", help="New TTL, counted from now, for artifacts that have expired: 7d.")
 @service_options
 def undo(
     artifacts: tuple[str, ...],
@@ -136,7 +138,7 @@ def undo(
     key: str | None,
     as_json: bool,
 ) -> None:
-    """Bring back ARTIFACTS, or what a run has removed, while their bytes are there. Exit code 1: not all came back."""
+    """Restore ARTIFACTS, or what a run removed, while their bytes still exist. Exit code 1: not all were restored."""
     if (run is None) == (not artifacts):
         fail(Exit.WRONG, "name artifact IDs, or a run with --run.")
     body = {"namespace": namespace, "ttl": ttl, "artifacts": artifacts, "run": run}

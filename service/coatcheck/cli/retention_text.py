@@ -162,42 +162,44 @@ def _of_planned(count: int, planned: int) -> str:
     return f"{count:,} of the {plural(planned, 'planned artifact')}"
 
 
-def status_text(found: Node) -> str:
+def status_text(answer: Node) -> str:
     """How retention stands."""
-    late = found["oldest_overdue_seconds"]
+    late = answer["oldest_overdue_seconds"]
     overdue = (
-        "nothing" if not found["expired"] else f"{plural(found['expired'], 'artifact')}, the oldest by {lasting(late)}"
+        "nothing"
+        if not answer["expired"]
+        else f"{plural(answer['expired'], 'artifact')}, the oldest by {lasting(late)}"
     )
     lines = [
         f"Overdue:     {overdue} (answered as gone all the same)",
-        f"To be swept: {plural(found['dead_blobs'], 'blob')}, {size(found['dead_bytes'])}",
+        f"To be swept: {plural(answer['dead_blobs'], 'blob')}, {size(answer['dead_bytes'])}",
     ]
-    if found["artifacts"] is not None:
-        lines.append(f"There are:   {plural(found['artifacts'], 'artifact')}, {size(found['stored_bytes'])} stored")
+    if answer["artifacts"] is not None:
+        lines.append(f"There are:   {plural(answer['artifacts'], 'artifact')}, {size(answer['stored_bytes'])} stored")
     lines.append("Schedule:")
-    for job in found["jobs"]:
+    for job in answer["jobs"]:
         pace = "" if job["interval"] is None else f", every {job['interval']} s"
         state = f"PAUSED by {job['changed_by']}" if job["paused"] else "on"
         last = "not run yet" if job["last_at"] is None else f"last {minute(job['last_at'])}: {job['last_outcome']}"
         failed = f": {job['last_detail']}" if job["last_outcome"] == "failed" else ""
         lines.append(f"  {job['name']:<7} {state}{pace}, {last}{failed}")
-    lines.append(f"Under way:   {plural(len(found['running']), 'run')}")
-    lines += [f"  {run_line(run)}" for run in found["running"]]
+    lines.append(f"Under way:   {plural(len(answer['running']), 'run')}")
+    lines += [f"  {run_line(run)}" for run in answer["running"]]
     return "\n".join(lines)
 
 
-def undone_text(found: Node) -> str:
+def undone_text(answer: Node) -> str:
     """What an undo did."""
-    if not any(found.values()):
+    if not any(answer.values()):
         return "Nothing to bring back: it is back already, or its grace has passed and its bytes were swept."
-    lines = [f"Brought back {plural(len(found['restored']), 'artifact')}."]
-    if found["there"]:
-        lines.append(f"{len(found['there']):,} {'was' if len(found['there']) == 1 else 'were'} there already.")
-    if found["failed"]:
-        lines.append(f"{len(found['failed']):,} COULD NOT be brought back:")
-        lines += [f"  {each['id']}: {in_options(each['detail'])}" for each in found["failed"][:_MOST_ROWS]]
-        if len(found["failed"]) > _MOST_ROWS:
-            lines.append(f"  and {len(found['failed']) - _MOST_ROWS:,} more; --json names them all.")
+    lines = [f"Brought back {plural(len(answer['restored']), 'artifact')}."]
+    if answer["there"]:
+        lines.append(f"{len(answer['there']):,} {'was' if len(answer['there']) == 1 else 'were'} there already.")
+    if answer["failed"]:
+        lines.append(f"{len(answer['failed']):,} COULD NOT be brought back:")
+        lines += [f"  {each['id']}: {in_options(each['detail'])}" for each in answer["failed"][:_MOST_ROWS]]
+        if len(answer["failed"]) > _MOST_ROWS:
+            lines.append(f"  and {len(answer['failed']) - _MOST_ROWS:,} more; --json names them all.")
     return "\n".join(lines)
 
 

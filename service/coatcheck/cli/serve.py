@@ -61,7 +61,7 @@ def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
         return
     fail(
         Exit.WRONG,
-        f"{settings.host} is reachable from other machines, and no key has been made. Make one (coatcheck "
+        f"{settings.host} is reachable from other machines, and no key exists. Create one (coatcheck "
         f"{_first_key(settings)}), or listen on 127.0.0.1, or set COATCHECK_ALLOW_UNAUTHENTICATED=true behind "
         "something that authenticates callers.",
     )

@@ -38,17 +38,17 @@ async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None)
             if left == 0:
                 break
     if left:
-        raise ServiceError(CHANGED, f"The file became {left} bytes shorter while it was sent.")
+        raise ServiceError(CHANGED, f"The file became {left} bytes shorter while it was being sent.")
     yield around[1]
 
 
 class RememberedPieces:
     """Pieces that are remembered, in part, while they pass."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], room: int) -> None:
-        """`room`: bytes of each end to remember."""
+    def __init__(self, pieces: AsyncIterator[bytes], budget: int) -> None:
+        """`budget`: bytes of each end to remember."""
         self._pieces = pieces
-        self.ends = Ends(room)
+        self.ends = Ends(budget)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Pass them on."""
@@ -63,26 +63,26 @@ class RememberedPieces:
         return self.ends
 
 
-def ends_of_file(path: Path, room: int) -> Ends:
+def ends_of_file(path: Path, budget: int) -> Ends:
     """The ends of a file, without reading what lies between."""
-    ends = Ends(room)
+    ends = Ends(budget)
     with path.open("rb") as file:
-        ends.feed(file.read(2 * room))
+        ends.feed(file.read(2 * budget))
         size = file.seek(0, 2)
         if size > ends.size:
-            file.seek(max(size - room, room))
-            ends.tail = file.read(room)
+            file.seek(max(size - budget, budget))
+            ends.tail = file.read(budget)
             ends.size = size
     return ends
 
 
-def said_of_file(path: Path, said: DeclaredFields) -> DeclaredFields:
+def said_of_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
     """What the file's name says, where the caller said nothing."""
     known: DeclaredFields = {"title": path.name}
     media_type = mimetypes.guess_type(path.name)[0]
     if media_type is not None:
         known["media_type"] = media_type
-    return {**known, **said}
+    return {**known, **declared}
 
 
 def size_of(opened: BinaryIO) -> int | None:
@@ -114,14 +114,16 @@ class ContentDownload:
             ServiceError: `unexpected_answer` when it does not go on where the last one broke off.
         """
         if self.done and status != 206:  # noqa: PLR2004 - partial content
-            raise ServiceError(UNEXPECTED, "The content changed while it was downloaded. Start again.", status=status)
+            raise ServiceError(
+                UNEXPECTED, "The content changed while it was being downloaded. Start again.", status=status
+            )
         etag = headers.get("etag", "")
         self._etag = etag if etag.isascii() and etag.isprintable() else None  # only what can be sent back
         found = _DIGEST.search(headers.get("repr-digest", ""))
         self._digest = found[1] if found else None
 
     def feed(self, piece: bytes) -> None:
-        """Bytes arrived."""
+        """Counts and digests bytes that have arrived."""
         self.done += len(piece)
         self._sum.update(piece)
 
@@ -132,4 +134,4 @@ class ContentDownload:
             ServiceError: `digest_mismatch` when these are not the bytes that were stored.
         """
         if self._digest is not None and base64.b64encode(self._sum.digest()).decode() != self._digest:
-            raise ServiceError("digest_mismatch", "The bytes were changed on their way. Download again.")
+            raise ServiceError("digest_mismatch", "The downloaded bytes do not match their digest. Download again.")

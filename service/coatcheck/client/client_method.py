@@ -50,7 +50,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     Raises:
         RuntimeError: in the coroutine, where it suspends all the same.
     """
-    needs_loop = RuntimeError("A client that blocks cannot wait for this: it needs an event loop. Use AsyncClient.")
+    needs_loop = RuntimeError("A blocking client cannot wait for this: it needs an event loop. Use AsyncClient.")
     try:
         coroutine.send(None)
         coroutine.throw(needs_loop)

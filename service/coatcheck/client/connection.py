@@ -37,7 +37,7 @@ class Connection(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Waits for so many seconds."""
         ...
 
     async def close(self) -> None:

@@ -29,10 +29,10 @@ class OmittedParts(Struct, frozen=True):
     cut: tuple[str, ...]
     """Types of those with a text and more than that."""
 
-    def lines(self, room: int) -> str:
-        """What is not shown, in numbers and types: two lines at most, of `room` bytes each if their numbers fit."""
+    def lines(self, budget: int) -> str:
+        """What is not shown, in numbers and types: two lines at most, of `budget` bytes each if their numbers fit."""
         return "".join(
-            _counted(lead, kinds, self.parts, room)
+            _counted(lead, kinds, self.parts, budget)
             for lead, kinds in (("not shown", self.gone), ("only the text is shown of", self.cut))
             if kinds
         )
@@ -90,7 +90,7 @@ def _kind(part: Json) -> str:
     return name if isinstance(name, str) and _NAME.fullmatch(name) else _NAMELESS
 
 
-def _counted(lead: str, kinds: Sequence[str], total: int, room: int) -> str:
+def _counted(lead: str, kinds: Sequence[str], total: int, budget: int) -> str:
     """One line, with as many types as there is room for."""
     known = Counter(kinds).most_common()
     begun = f"¦ {lead}: {len(kinds)} of {total} parts"
@@ -98,6 +98,6 @@ def _counted(lead: str, kinds: Sequence[str], total: int, room: int) -> str:
         words = [f"{count} {kind}" for kind, count in known[:named]]
         rest = sum(count for _, count in known[named:])
         line = f"{begun} ({', '.join([*words, *([f'{rest} of other types'] if rest else [])])})\n"
-        if len(line.encode()) <= room:
+        if len(line.encode()) <= budget:
             return line
     return f"{begun}\n"

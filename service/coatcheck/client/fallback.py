@@ -33,9 +33,9 @@ _WITHHELD: Final = frozenset({"secret_refused"})
 class Ends:
     """The two ends of a payload that passes by in pieces. Memory is bounded by `room`."""
 
-    def __init__(self, room: int = INLINE_TOKENS * BYTES_PER_TOKEN) -> None:
-        """`room`: bytes to keep of each end."""
-        self._room = room
+    def __init__(self, budget: int = INLINE_TOKENS * BYTES_PER_TOKEN) -> None:
+        """`budget`: bytes to keep of each end."""
+        self._room = budget
         self.head = b""
         self.tail = b""
         self.size = 0
@@ -67,9 +67,9 @@ class Budgets(Struct, frozen=True):
         return max(self.card, self.inline) * BYTES_PER_TOKEN
 
 
-def asked(said: DeclaredFields) -> Budgets:
+def asked(declared: DeclaredFields) -> Budgets:
     """The budgets that a put asks for, or the service's defaults; within the service's bounds."""
-    card, inline = said.get("card_tokens"), said.get("inline_tokens")
+    card, inline = declared.get("card_tokens"), declared.get("inline_tokens")
     return Budgets(
         _within(_CARD, CARD_TOKENS if card is None else card),
         _within(_INLINE, INLINE_TOKENS if inline is None else inline),
@@ -80,9 +80,9 @@ def _within(bounds: tuple[int, int], value: int) -> int:
     return max(bounds[0], min(value, bounds[1]))
 
 
-def ends_of(content: Content, room: int) -> Ends:
+def ends_of(content: Content, budget: int) -> Ends:
     """The ends of a payload that is at hand: of parts, their texts, and of anything else its JSON."""
-    ends = Ends(room)
+    ends = Ends(budget)
     if isinstance(content, bytes):
         ends.feed(content)
     elif isinstance(content, str):

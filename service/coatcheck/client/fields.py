@@ -32,7 +32,7 @@ class SearchParameters(TypedDict, total=False):
 
 
 class PassageParameters(TypedDict, total=False):
-    """Of passages."""
+    """Optional parameters of a search for passages."""
 
     section: str
     view: View

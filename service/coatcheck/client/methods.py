@@ -29,17 +29,17 @@ class ClientMethods:
 
     @client_method
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Closes the connections."""
         await self._connection.close()
 
     # -------------------------------------------------------------------------------------------- handing over
 
     @client_method
     async def put(
-        self, content: Content, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+        self, content: Content, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
-        """Hand over text, bytes, a list of parts, or a tool result in any provider's shape."""
-        whole = self._said(said)
+        """Stores text, bytes, a list of parts, or a tool result in any provider's shape; returns its receipt."""
+        whole = self._declared(declared)
         ask = requests.put(content, whole, idempotency_key or new_key())
         return await self._stored(
             self._sender.send(ask), whole, lambda room: self._connection.call(fallback.ends_of, content, room)
@@ -47,11 +47,11 @@ class ClientMethods:
 
     @client_method
     async def put_file(
-        self, path: str | Path, *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+        self, path: str | Path, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
-        """Hand over a file, streamed; its name is the title and tells the media type, unless `said` does."""
+        """Hand over a file, streamed; its name is the title and tells the media type, unless `declared` does."""
         file = Path(path)
-        whole = said_of_file(file, self._said(said))
+        whole = said_of_file(file, self._declared(declared))
         ask = requests.raw(None, whole, idempotency_key or new_key())
 
         async def attempt() -> Receipt:
@@ -68,9 +68,9 @@ class ClientMethods:
         self,
         payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes],
         idempotency_key: str | None,
-        said: DeclaredFields,
+        declared: DeclaredFields,
     ) -> Receipt:
-        whole = self._said(said)
+        whole = self._declared(declared)
         ask = requests.raw(None, whole, idempotency_key or new_key())
         watched = RememberedPieces(pieces_of(payload, self._connection), fallback.asked(whole).room)
         return await self._stored(
@@ -80,13 +80,13 @@ class ClientMethods:
         )
 
     async def _stored(
-        self, sending: Awaitable[Receipt], said: DeclaredFields, ends: Callable[[int], Awaitable[Ends]]
+        self, sending: Awaitable[Receipt], declared: DeclaredFields, ends: Callable[[int], Awaitable[Ends]]
     ) -> Receipt:
         """The receipt of a put, or an excerpt where one answers in the service's place.
 
         Args:
             sending: the put.
-            said: of the payload.
+            declared: of the payload.
             ends: of the payload, when they are needed; its argument is how many bytes of each.
 
         Raises:
@@ -97,7 +97,7 @@ class ClientMethods:
         except ServiceError as e:
             if self._setup.on_unreachable == "raise" or not answers.stands_in(e):
                 raise
-            budgets = fallback.asked(said)
+            budgets = fallback.asked(declared)
             return fallback.receipt(await ends(budgets.room), budgets, e.code, e.detail)
 
     @client_method
@@ -106,10 +106,10 @@ class ClientMethods:
         response: Json,
         *,
         idempotency_key: str | None = None,
-        **asked: Unpack[fields.SearchResultsParameters],
+        **parameters: Unpack[fields.SearchResultsParameters],
     ) -> results.SearchResults:
-        """Hand over a search provider's response; answers what to read of it, and what to persist."""
-        body = {"response": response, **requests.members(self._in_session(asked))}
+        """Stores a search provider's response; returns what to read of it, and what to persist."""
+        body = {"response": response, **requests.members(self._in_session(parameters))}
         key = idempotency_key or new_key()
         return await self._sender.send(post("/v1/search-results", body, results.SearchResults, key=key))
 
@@ -117,7 +117,7 @@ class ClientMethods:
 
     @client_method
     async def describe(self, artifact_id: str) -> results.Described:
-        """An artifact's metadata and card."""
+        """Returns an artifact's metadata and card."""
         return await self._sender.send(get(requests.at(artifact_id), results.Described))
 
     @client_method
@@ -129,44 +129,46 @@ class ClientMethods:
         query: str | None = None,
         tools: Literal["read_artifact", "none"] | None = None,
     ) -> results.CardText:
-        """Its card at another budget, with excerpts that follow a question, or naming no tool (`tools="none"`)."""
-        asked = {"tokens": tokens, "query": query, "tools": tools}
-        return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, asked))
+        """Returns an artifact's card at another budget, with excerpts for a question, or with `tools="none"`."""
+        parameters = {"tokens": tokens, "query": query, "tools": tools}
+        return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, parameters))
 
     @client_method
-    async def read(self, artifact_id: str, **asked: Unpack[fields.ReadParameters]) -> results.Read:
-        """Lines, characters, bytes or tokens of it; `next.cursor` of an answer goes on."""
-        return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, asked))
+    async def read(self, artifact_id: str, **parameters: Unpack[fields.ReadParameters]) -> results.Read:
+        """Returns lines, characters, bytes or tokens of an artifact; pass `next.cursor` of an answer to continue."""
+        return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, parameters))
 
     @client_method
-    async def search(self, artifact_id: str, pattern: str, **asked: Unpack[fields.SearchParameters]) -> results.Found:
-        """Its lines that match a regular expression (RE2)."""
-        params = {"pattern": pattern, **asked}
+    async def search(
+        self, artifact_id: str, pattern: str, **parameters: Unpack[fields.SearchParameters]
+    ) -> results.Found:
+        """Returns the lines of an artifact that match a regular expression (RE2)."""
+        params = {"pattern": pattern, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/search"), results.Found, params))
 
     @client_method
     async def windows(
-        self, artifact_id: str, query: str, **asked: Unpack[fields.PassageParameters]
+        self, artifact_id: str, query: str, **parameters: Unpack[fields.PassageParameters]
     ) -> results.Passages:
-        """Its passages that answer a question."""
-        params = {"query": query, **asked}
+        """Returns the passages of an artifact that answer a question."""
+        params = {"query": query, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/windows"), results.Passages, params))
 
     @client_method
-    async def json(self, artifact_id: str, path: str, **asked: Unpack[fields.ValueParameters]) -> results.Values:
-        """Its values by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
-        params = {"path": path, **asked}
+    async def json(self, artifact_id: str, path: str, **parameters: Unpack[fields.ValueParameters]) -> results.Values:
+        """Returns values of a JSON artifact by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
+        params = {"path": path, **parameters}
         return await self._sender.send(get(requests.at(artifact_id, "/json"), results.Values, params))
 
     @client_method
-    async def outline(self, artifact_id: str, **asked: Unpack[fields.OutlineParameters]) -> results.Outline:
-        """What is in it, and where."""
-        return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, asked))
+    async def outline(self, artifact_id: str, **parameters: Unpack[fields.OutlineParameters]) -> results.Outline:
+        """Returns the parts of an artifact, and where they are."""
+        return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, parameters))
 
     @client_method
-    async def artifacts(self, **asked: Unpack[fields.ListParameters]) -> results.Listing:
-        """A page of artifacts, newest first."""
-        return await self._sender.send(get("/v1/artifacts", results.Listing, asked))
+    async def artifacts(self, **parameters: Unpack[fields.ListParameters]) -> results.Listing:
+        """Returns a page of artifacts, newest first."""
+        return await self._sender.send(get("/v1/artifacts", results.Listing, parameters))
 
     def _content(self, artifact_id: str, view: str | None, section: str | None) -> AsyncGenerator[bytes]:
         params = requests.params({"view": view, "section": section})
@@ -174,14 +176,14 @@ class ClientMethods:
 
     @client_method
     async def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
-        """Its exact bytes, in memory."""
+        """Returns the exact bytes of an artifact, in memory."""
         return b"".join([piece async for piece in self._content(artifact_id, view, section)])
 
     @client_method
     async def download(
         self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
     ) -> int:
-        """Write its exact bytes to a file; answers how many."""
+        """Writes the exact bytes of an artifact to a file; returns how many."""
         size = 0
         with await self._connection.call(Path(target).open, "wb") as file:
             async with aclosing(self._content(artifact_id, view, section)) as pieces:
@@ -193,7 +195,7 @@ class ClientMethods:
     async def verify_citations(
         self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
     ) -> tuple[results.Verdict, ...]:
-        """Whether quotations (`quote`, `citation`, `range`) stand in what they cite, in the order given."""
+        """Checks that quotations (`quote`, `citation`, `range`) stand in what they cite; answers in the order given."""
         body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
         return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
 
@@ -203,32 +205,32 @@ class ClientMethods:
     async def tools(
         self, form: str = "json-schema", *, strict: bool = False, listing: bool = False
     ) -> tuple[Members, ...]:
-        """What to put into the `tools` of a request, in a provider's form."""
-        asked = {"format": form, "strict": strict or None, "listing": listing or None}
-        return answers.declared(await self._sender.send(get("/v1/tools", Members, asked)))
+        """Returns what to put into the `tools` of a request, in a provider's form."""
+        parameters = {"format": form, "strict": strict or None, "listing": listing or None}
+        return answers.declared(await self._sender.send(get("/v1/tools", Members, parameters)))
 
     @client_method
     async def call(self, call: Json, *, form: str | None = None, max_tokens: int | None = None) -> Json:
-        """Execute a model's call, or several, as the provider wrote them; answers results in the same form."""
-        asked = {"format": form, "max_tokens": max_tokens}
-        return await self._sender.send(post("/v1/tools/call", call, cast("type[Json]", Any), asked))
+        """Executes one or several tool calls as the provider wrote them; returns results in the provider's form."""
+        parameters = {"format": form, "max_tokens": max_tokens}
+        return await self._sender.send(post("/v1/tools/call", call, cast("type[Json]", Any), parameters))
 
     @client_method
-    async def compact(self, body: Json, **asked: Unpack[fields.CompactParameters]) -> results.Compacted:
-        """The same request body with cards and markers where it was large, and a report."""
-        whole = {"body": body, **requests.members(self._in_session(asked))}
+    async def compact(self, body: Json, **parameters: Unpack[fields.CompactParameters]) -> results.Compacted:
+        """Returns the request body with cards and markers in place of what was large, and a report."""
+        whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send(post("/v1/context/compact", whole, results.Compacted))
 
     @client_method
-    async def measure(self, body: Json, **asked: Unpack[fields.MeasureParameters]) -> Members:
-        """How full a context is, persisted and in flight apart."""
-        whole = {"body": body, **requests.members(self._in_session(asked))}
+    async def measure(self, body: Json, **parameters: Unpack[fields.MeasureParameters]) -> Members:
+        """Returns how full a context is, with persisted and in-flight tokens apart."""
+        whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send(post("/v1/context/measure", whole, Members))
 
     @client_method
-    async def answer_hook(self, event: Json, **asked: Unpack[fields.HookParameters]) -> Members:
-        """What answers Claude Code's PostToolUse hook: the tool's response with cards; empty where nothing changes."""
-        return await self._sender.send(post("/v1/hooks/claude-code", event, Members, asked))
+    async def answer_hook(self, event: Json, **parameters: Unpack[fields.HookParameters]) -> Members:
+        """Returns the answer to Claude Code's PostToolUse hook: the response with cards; empty if nothing changes."""
+        return await self._sender.send(post("/v1/hooks/claude-code", event, Members, parameters))
 
     # -------------------------------------------------------------------------------------------- changing
 
@@ -242,14 +244,14 @@ class ClientMethods:
         pin: bool | UnsetType = UNSET,
         labels: Sequence[str] | UnsetType = UNSET,
     ) -> results.Artifact:
-        """Change how long it is kept, or its labels; what is left out stays."""
-        said = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
-        changes = {name: value for name, value in said.items() if value is not UNSET}
+        """Changes an artifact's expiry, pin or labels; what is left out stays."""
+        declared = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
+        changes = {name: value for name, value in declared.items() if value is not UNSET}
         return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))
 
     @client_method
     async def delete(self, artifact_id: str) -> None:
-        """Delete it. Gone already is fine."""
+        """Deletes an artifact; does nothing if it is gone already."""
         try:
             await self._sender.send(requests.delete(requests.at(artifact_id), type(None)))
         except ServiceError as e:
@@ -258,13 +260,13 @@ class ClientMethods:
 
     @client_method
     async def delete_session(self, session: str) -> int:
-        """Delete all of a session; answers how many artifacts were live."""
+        """Deletes all artifacts of a session; returns how many were live."""
         path = f"/v1/sessions/{requests.segment(session)}"
         return int((await self._sender.send(requests.delete(path, Members)))["deleted"])
 
     @client_method
     async def ready(self) -> bool:
-        """Whether the service serves requests at this moment."""
+        """Returns whether the service serves requests now."""
         try:
             await self._sender.send(get("/health/ready", Members, again=False))
         except ServiceError:
@@ -273,8 +275,8 @@ class ClientMethods:
 
     # -------------------------------------------------------------------------------------------- helping
 
-    def _said(self, said: DeclaredFields) -> DeclaredFields:
-        return {**self._setup.said, **said}
+    def _declared(self, declared: DeclaredFields) -> DeclaredFields:
+        return {**self._setup.said, **declared}
 
-    def _in_session(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return {"session": self._setup.said.get("session"), **asked}
+    def _in_session(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"session": self._setup.said.get("session"), **parameters}

@@ -17,7 +17,7 @@ OnUnreachable = Literal["excerpt", "raise"]
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What stays the same from request to request."""
+    """The configuration of a client."""
 
     url: str
     headers: dict[str, str]
@@ -37,7 +37,7 @@ def options(
     on_unreachable: OnUnreachable,
     said: Mapping[str, object],
 ) -> Options:
-    """Check a setup; what is not given is taken from `COATCHECK_URL` and `COATCHECK_KEY`.
+    """Returns checked options; what is not given comes from `COATCHECK_URL` and `COATCHECK_KEY`.
 
     Raises:
         ValueError: for what is no URL of a service, or no key.
@@ -49,9 +49,9 @@ def options(
     except httpx.InvalidURL as e:
         raise ValueError(f"{url!r} is not a URL: {e}.") from e
     if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise ValueError(f"{url!r} is not the URL of a service. It looks like {DEFAULT_URL}")
+        raise ValueError(f"{url!r} is not the URL of a service. An example: {DEFAULT_URL}")
     if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key and key):
-        raise ValueError("The key holds characters that no key has, or none.")
+        raise ValueError("The key is empty or contains characters that no key has.")
     headers = {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
     given = {name: value for name, value in said.items() if value is not None}
     return Options(
@@ -70,5 +70,5 @@ def timeouts(setup: Options) -> httpx.Timeout:
 
 
 def new_key() -> str:
-    """An idempotency key of its own for one put."""
+    """Returns a fresh idempotency key for one put."""
     return uuid.uuid4().hex

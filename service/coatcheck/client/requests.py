@@ -55,7 +55,7 @@ class DeclaredFields(TypedDict, total=False):
 
 
 class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
-    """One request."""
+    """A request to the service and the type of its answer."""
 
     method: str
     path: str
@@ -69,21 +69,21 @@ class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
     """Whether it may be sent again when nobody knows what became of it."""
 
 
-def put(content: Content, said: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
+def put(content: Content, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
     """Text and parts as JSON, bytes and long text as they are."""
     if isinstance(content, bytes):
-        return raw(content, said, key)
+        return raw(content, declared, key)
     if isinstance(content, str) and len(content) > AS_JSON:
-        return raw(wire.mended(content).encode(), said, key)
-    return post("/v1/artifacts", {"content": content, **members(_titled(said))}, results.Receipt, key=key)
+        return raw(wire.mended(content).encode(), declared, key)
+    return post("/v1/artifacts", {"content": content, **members(_titled(declared))}, results.Receipt, key=key)
 
 
-def raw(content: bytes | None, said: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
+def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
     """The payload as the body; None where it is streamed. What is too long for a URL goes as a form around it."""
-    said = _titled(said)
-    media_type = said.get("media_type")
+    declared = _titled(declared)
+    media_type = declared.get("media_type")
     kind = () if media_type is None else (wire.field_value("media_type", media_type),)
-    query = params(said, but=("media_type",))
+    query = params(declared, but=("media_type",))
     if len(urlencode(query)) > wire.LONGEST_QUERY:
         return _form(content, (*(("media_type", one) for one in kind), *query), key)
     return ClientRequest(
@@ -112,10 +112,10 @@ def _keyed(key: str) -> tuple[str, str]:
     return "idempotency-key", wire.field_value("idempotency_key", key)
 
 
-def _titled(said: DeclaredFields) -> DeclaredFields:
+def _titled(declared: DeclaredFields) -> DeclaredFields:
     """What is said, with a title that the service takes."""
-    title = said.get("title")
-    return said if title is None or len(title) <= LONGEST_TITLE else {**said, "title": title[:LONGEST_TITLE]}
+    title = declared.get("title")
+    return declared if title is None or len(title) <= LONGEST_TITLE else {**declared, "title": title[:LONGEST_TITLE]}
 
 
 _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
@@ -129,7 +129,9 @@ def at(artifact_id: str | None, end: str = "") -> str:
         ServiceError: `invalid_request` for what is no ID, as in a receipt of what was not stored.
     """
     if not isinstance(artifact_id, str):
-        raise ServiceError(WRONG, "There is no artifact ID: what is not stored (`receipt.stored`) cannot be read.")
+        raise ServiceError(
+            WRONG, "There is no artifact ID: a payload that was not stored (see `receipt.stored`) cannot be read."
+        )
     return f"/v1/artifacts/{segment(artifact_id)}{end}"
 
 
@@ -138,9 +140,11 @@ def segment(text: str) -> str:
     return quote(wire.mended(text), safe="")
 
 
-def get(path: str, answer: type[T], asked: Mapping[str, Any] | None = None, *, again: bool = True) -> ClientRequest[T]:
+def get(
+    path: str, answer: type[T], parameters: Mapping[str, Any] | None = None, *, again: bool = True
+) -> ClientRequest[T]:
     """A request that reads."""
-    return ClientRequest(method="GET", path=path, answer=answer, params=params(asked or {}), again=again)
+    return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}), again=again)
 
 
 def delete(path: str, answer: type[T]) -> ClientRequest[T]:
@@ -152,7 +156,7 @@ def post(
     path: str,
     body: Json,
     answer: type[T],
-    asked: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     *,
     key: str | None = None,
     method: str = "POST",
@@ -163,7 +167,7 @@ def post(
         path: where to.
         body: anything that is JSON.
         answer: what the answer is decoded into.
-        asked: query parameters.
+        parameters: query parameters.
         key: an idempotency key.
         method: POST, or PATCH.
 
@@ -172,7 +176,7 @@ def post(
     """
     headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
     return ClientRequest(
-        method=method, path=path, answer=answer, params=params(asked or {}), headers=headers, body=encoded(body)
+        method=method, path=path, answer=answer, params=params(parameters or {}), headers=headers, body=encoded(body)
     )
 
 
@@ -185,7 +189,7 @@ def encoded(value: Json) -> bytes:
     try:
         return _encoded(value)
     except RecursionError as e:
-        raise ServiceError(WRONG, "The content or body that was given is nested too deeply to be sent as JSON.") from e
+        raise ServiceError(WRONG, "The given content or body is nested too deeply to be sent as JSON.") from e
 
 
 def _encoded(value: Json) -> bytes:
@@ -199,18 +203,18 @@ def _json(value: object) -> Json:
     return msgspec.to_builtins(value)
 
 
-def members(asked: Mapping[str, Any]) -> dict[str, Any]:
+def members(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What is said: null where it says something, everything else that is not null."""
-    return {name: value for name, value in asked.items() if value is not None or name in _NULLABLE}
+    return {name: value for name, value in parameters.items() if value is not None or name in _NULLABLE}
 
 
-def params(asked: Mapping[str, Any], but: Sequence[str] = ()) -> wire.Pairs:
+def params(parameters: Mapping[str, Any], but: Sequence[str] = ()) -> wire.Pairs:
     """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
 
     Halves of surrogate pairs become U+FFFD, as the service makes of those in JSON.
     """
     found: list[tuple[str, str]] = []
-    for name, value in asked.items():
+    for name, value in parameters.items():
         if name in but or (value is None and name not in _NULLABLE):
             continue
         if value is None:

@@ -13,7 +13,7 @@ Members = dict[str, Any]
 
 
 class Warned(Struct, frozen=True):
-    """Something to know although the request succeeded."""
+    """A warning about a request that succeeded."""
 
     code: str
     message: str
@@ -28,7 +28,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """What a card says, for programs."""
+    """The content of a card, for programs."""
 
     id: str
     kind: str

@@ -26,11 +26,11 @@ class CircuitBreaker:
         return RetryState(retries, self, self._clock, attempts=1 if recent else retries.attempts)
 
     def heard(self) -> None:
-        """It answered."""
+        """Notes that the service answered."""
         self._since = None
 
     def missed(self) -> None:
-        """It did not."""
+        """Notes that the service did not answer."""
         self._since = self._clock()
 
 

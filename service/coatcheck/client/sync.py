@@ -113,11 +113,15 @@ class Client(Blocking, ClientMethods):
         self.close()
 
     def put_stream(
-        self, payload: BinaryIO | Iterable[bytes], *, idempotency_key: str | None = None, **said: Unpack[DeclaredFields]
+        self,
+        payload: BinaryIO | Iterable[bytes],
+        *,
+        idempotency_key: str | None = None,
+        **declared: Unpack[DeclaredFields],
     ) -> Receipt:
-        """Hand over what can be read once. It is sent again only if none of it was read yet."""
-        return run(self._put_stream(payload, idempotency_key, said))
+        """Stores a stream that can be read once. It is sent again only if none of it was read yet."""
+        return run(self._put_stream(payload, idempotency_key, declared))
 
     def stream(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> Iterator[bytes]:
-        """Its exact bytes in pieces. A connection that breaks is taken up where it broke; the digest is compared."""
+        """Yields the exact bytes of an artifact in pieces. A broken connection is resumed; the digest is compared."""
         return iterate(self._content(artifact_id, view, section))

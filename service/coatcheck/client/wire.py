@@ -46,7 +46,9 @@ def field_value(name: str, value: str) -> str:
         raise _unsendable(name, f"is longer than {LONGEST_FIELD:,} characters")
     odd = next((char for char in value if char != "\t" and not (char.isascii() and char.isprintable())), None)
     if odd is not None:
-        raise _unsendable(name, f"holds U+{ord(odd):04X} at position {value.index(odd)}, and may hold printable ASCII")
+        raise _unsendable(
+            name, f"contains U+{ord(odd):04X} at position {value.index(odd)}, and only printable ASCII is allowed"
+        )
     return value
 
 

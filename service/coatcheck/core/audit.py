@@ -29,7 +29,7 @@ class By(Struct, frozen=True):
 
     @classmethod
     def of(cls, caller: Caller) -> "By":
-        """A caller's."""
+        """Returns the actor that stands for a caller."""
         return cls(caller.name, caller.key_id)
 
 

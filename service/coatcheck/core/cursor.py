@@ -113,5 +113,5 @@ def _varints(body: bytes) -> list[int]:
 def _refuse() -> NoReturn:
     raise CoatcheckError(
         Code.INVALID_CURSOR,
-        "This cursor is not one of this artifact's. Use the `next` of its last answer as it is, or give an offset.",
+        "This cursor does not belong to this artifact. Use the `next` of its last answer unchanged, or give an offset.",
     )

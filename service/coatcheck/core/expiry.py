@@ -30,5 +30,5 @@ def check_idle_ttl(seconds: int | None) -> None:
     if seconds is not None and seconds < MIN_IDLE_TTL:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"idle_ttl is {seconds} s; the shortest is {MIN_IDLE_TTL} s. Ask for a longer one, or use ttl.",
+            f"idle_ttl is {seconds} s, but must be at least {MIN_IDLE_TTL} s. Give a longer one, or use ttl.",
         )

@@ -12,7 +12,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     what: str
     """Which kind of wrong:
 
-    - `orphan`: bytes that no row knows.
+    - `orphan`: bytes that no row refers to.
     - `missing`: a row without its bytes.
     - `corrupt`: bytes that are not what the row says.
     - `unreadable`: bytes that the disk would not give, nor say that they are not there.

@@ -32,7 +32,7 @@ _SPILLED: Final = ("persistedOutputPath", "persistedOutputSize", "rawOutputPath"
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """What happened."""
+    """A tool call that a host reports to its hook."""
 
     tool_name: str
     response: Any

@@ -68,7 +68,8 @@ def parse_citation(text: str) -> tuple[int, str | None]:
     if mark and not 1 <= len(section) <= SECTION_LENGTH:
         raise CoatcheckError(
             Code.INVALID_ARTIFACT_ID,
-            f"A citation of a section is an artifact ID, '#' and its name, of at most {SECTION_LENGTH} characters.",
+            f"To cite a section, write an artifact ID, '#' and the section's name of at most {SECTION_LENGTH} "
+            "characters.",
         )
     return parse(artifact_id), section or None
 

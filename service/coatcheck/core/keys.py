@@ -61,7 +61,7 @@ class KeySecret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text."""
+        """Returns the secret text itself."""
         return self._text
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class KeyRow(Struct, frozen=True):
 
 
 class NamespaceInfo(Struct, frozen=True, kw_only=True):
-    """A tenant."""
+    """A namespace as its administrator sees it."""
 
     name: str
     created_at: datetime
@@ -132,10 +132,10 @@ def parse(text: str) -> Key:
     found = _SHAPE.fullmatch(text)
     if found is None:
         raise unauthenticated(
-            f"What was presented is not a key of this service. A key begins with {PREFIX} and is used as it was given."
+            f"The presented key is not one of this service's. A key begins with {PREFIX}; send it exactly as issued."
         )
     if not hmac.compare_digest(_checksum(text[:-_CHECK]), found[3]):
-        raise unauthenticated("The key was mistyped or cut: its checksum does not fit. Copy it again, whole.")
+        raise unauthenticated("The key is mistyped or incomplete: its checksum does not match. Copy it again in full.")
     return Key(found[1], _digest(text))
 
 
@@ -150,7 +150,7 @@ def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
     # Compared in any case, in the same time whatever it is compared with.
     same = hmac.compare_digest(bytes(32) if row is None else row.digest, key.digest)
     if row is None or not same:
-        raise unauthenticated("The key is not known. Ask the administrator for one.")
+        raise unauthenticated("This key does not exist. Ask the administrator for one.")
     info = row.info
     if info.revoked_at is not None:
         raise unauthenticated("The key was revoked. Ask the administrator for a new one.")
@@ -179,7 +179,8 @@ def allow(caller: Caller, scope: str) -> None:
     if scope not in caller.scopes:
         raise CoatcheckError(
             Code.FORBIDDEN,
-            f"The key does not have the scope '{scope}', which this needs. Use another key, or ask the administrator.",
+            f"This operation needs the scope '{scope}', which the key does not have. Use another key, or ask the "
+            "administrator.",
             scope=scope,
         )
 
@@ -197,7 +198,8 @@ def require_everywhere(caller: Caller) -> None:
     """
     if not is_everywhere(caller):
         raise CoatcheckError(
-            Code.FORBIDDEN, "This is about the whole service: it needs a key of the namespace '*' that administers."
+            Code.FORBIDDEN,
+            "This operation concerns the whole service: it needs an administrator's key of the namespace '*'.",
         )
 
 
@@ -212,11 +214,11 @@ def administered(caller: Caller, named: str | None) -> str:
     """
     if named is None:
         if caller.namespace == EVERYWHERE:
-            raise _invalid("A key of the namespace '*' names the namespace that it administers.", "namespace")
+            raise _invalid("With a key of the namespace '*', name the namespace to administer.", "namespace")
         return caller.namespace
     if named != caller.namespace and not is_everywhere(caller):
         raise CoatcheckError(
-            Code.FORBIDDEN, "The key administers its own namespace. Leave `namespace` out, or use a key of '*'."
+            Code.FORBIDDEN, "The key can administer only its own namespace. Leave `namespace` out, or use a key of '*'."
         )
     return named
 
@@ -257,27 +259,25 @@ def check_rates(requests: int | None, size: int | None) -> None:
     """Raise CoatcheckError `invalid_request` for limits that none can have."""
     for value, field in ((requests, "requests_per_minute"), (size, "bytes_per_minute")):
         if value is not None and not 0 <= value <= MOST:
-            raise _invalid(f"A limit is a whole number from 0, which means none, to {MOST}.", field)
+            raise _invalid(f"A limit must be a whole number from 0, which means none, to {MOST}.", field)
 
 
 def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_prefix: str | None) -> None:
     """Raise CoatcheckError `invalid_request` for what no key can hold."""
     if not 1 <= len(name) <= NAME_LENGTH or not name.isprintable():
-        raise _invalid(f"A key's name has 1 to {NAME_LENGTH} printable characters.", "name")
+        raise _invalid(f"A key's name must have 1 to {NAME_LENGTH} printable characters.", "name")
     unknown = sorted(set(scopes) - EVERY_SCOPE)
     if unknown or not scopes:
         known = ", ".join(sorted(EVERY_SCOPE))
-        raise _invalid(f"A key has at least one scope of {known}.", "scopes")
+        raise _invalid(f"A key must have at least one scope of {known}.", "scopes")
     if session_prefix is not None:
         if not 1 <= len(session_prefix) <= SESSION_LENGTH or "\0" in session_prefix:
-            raise _invalid(f"A session prefix has 1 to {SESSION_LENGTH} characters.", "session_prefix")
+            raise _invalid(f"A session prefix must have 1 to {SESSION_LENGTH} characters.", "session_prefix")
         if ADMIN in scopes:
-            raise _invalid("A key that administers is not bound to sessions: leave one of the two out.", "scopes")
+            raise _invalid("An administrator's key cannot be bound to sessions: leave one of the two out.", "scopes")
     if namespace == EVERYWHERE:
         if set(scopes) != {ADMIN}:
-            raise _invalid(
-                "A key of the namespace '*' administers and does nothing else: its scope is 'admin'.", "scopes"
-            )
+            raise _invalid("A key of the namespace '*' can only administer: its one scope must be 'admin'.", "scopes")
         return
     check_namespace(namespace)
 
@@ -286,14 +286,15 @@ def check_namespace(name: str) -> None:
     """Raise CoatcheckError `invalid_request` for what cannot name a namespace."""
     if not NAMESPACE.fullmatch(name):
         raise _invalid(
-            "A namespace's name is 1 to 63 lower-case letters, digits, '-' and '_', and begins with a letter or digit.",
+            "A namespace's name must be 1 to 63 lower-case letters, digits, '-' and '_', and begin with a letter or "
+            "digit.",
             "namespace",
         )
 
 
 def not_a_cursor() -> CoatcheckError:
     """The refusal of a word that no list of keys, namespaces or what belongs to them has given."""
-    return CoatcheckError(Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start without a cursor.")
+    return CoatcheckError(Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor.")
 
 
 def _invalid(detail: str, field: str) -> CoatcheckError:

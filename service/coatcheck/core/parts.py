@@ -106,7 +106,7 @@ def _decide(result: _Result) -> PartsPayload:
     if len(parts) > MAX_PARTS:
         raise CoatcheckError(
             Code.INVALID_CONTENT,
-            f"The content has {len(parts):,} parts; at most {MAX_PARTS:,} are taken. Send it as text.",
+            f"The content has {len(parts):,} parts; at most {MAX_PARTS:,} are accepted. Send it as text.",
             limit=MAX_PARTS,
         )
     found = _one(parts[0]) if len(parts) == 1 else _joined(parts)

@@ -62,9 +62,9 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
     if not pattern or len(pattern) > PATTERN_LIMIT:
         raise _invalid(f"A pattern must have 1 to {PATTERN_LIMIT:,} characters.")
     if "\n" in pattern:
-        raise _invalid("A match stays within one line: search for one line of it.")
+        raise _invalid("A match stays within one line: search for the text of one line.")
     if not literal and _ANY_BYTE.search(pattern):
-        raise _invalid("\\C does not exist here: it could match half a character or a line's end. Use `.` instead.")
+        raise _invalid("\\C is not supported: it could match half a character or a line's end. Use `.` instead.")
     options = cast("Any", re2).Options()
     options.log_errors = False
     options.never_nl = True

@@ -241,10 +241,12 @@ def check(scope: PolicyScope, policy: Policy) -> None:
     _check_scope(scope)
     given = decisions(policy)
     if not given:
-        raise _invalid("A policy decides at least one field. To take one back, remove it.")
+        raise _invalid("A policy must set at least one field. To withdraw a policy, remove it.")
     if scope.part is not None:
         for field in NAMESPACE_ONLY & given.keys():
-            raise _invalid(f"'{field}' is kept by the namespace: say it of {scope.namespace}, not of {scope}.", field)
+            raise _invalid(
+                f"'{field}' applies to a whole namespace: set it for {scope.namespace}, not for {scope}.", field
+            )
     for field, (low, high) in _BOUNDS.items():
         value = given.get(field)
         if isinstance(value, int) and not low <= value <= high:
@@ -272,7 +274,7 @@ def _check_scope(scope: PolicyScope) -> None:
             raise _invalid("A policy of a whole namespace has no value.", "value")
         return
     if not 1 <= len(scope.value) <= MAX_VALUE or "\0" in scope.value:
-        raise _invalid(f"The {scope.part} of a policy has 1 to {MAX_VALUE} characters and no NUL.", scope.part)
+        raise _invalid(f"The {scope.part} of a policy must have 1 to {MAX_VALUE} characters and no NUL.", scope.part)
     if scope.part == "kind" and scope.value not in set(Kind):
         kinds = ", ".join(Kind)
         raise _invalid(f"There is no kind {scope.value[:40]!r}. The kinds are {kinds}.", "kind")

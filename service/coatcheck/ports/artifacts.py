@@ -168,7 +168,7 @@ class DeleteArtifact(Struct, frozen=True, kw_only=True):
 
 
 class DeleteSession(Struct, frozen=True, kw_only=True):
-    """The same for up to `limit` artifacts of a session. Answers how many; repeat until it is less than `limit`.
+    """Deletes up to `limit` artifacts of a session. Returns how many; repeat until it is less than `limit`.
 
     Artifacts that are held by themselves stay. Answers `HoldConflict` when a hold covers the session: then nothing is
     deleted.

@@ -13,7 +13,7 @@ from coatcheck.core.quota import Usage
 
 
 class DeleteNamespace(Struct, frozen=True, kw_only=True):
-    """The same for up to `limit` artifacts of a namespace that is marked, live or expired. Answers how many.
+    """Deletes up to `limit` artifacts of a marked namespace, live or expired. Returns how many.
 
     Artifacts that are held stay. The accounts of its sessions go, with the last artifacts the last of them.
     """

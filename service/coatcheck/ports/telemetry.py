@@ -20,7 +20,7 @@ class Overdue(Struct, frozen=True, kw_only=True):
     dead: int = 0
     """Blobs that nothing points at and that are not swept yet."""
     dead_bytes: int = 0
-    """Their stored bytes."""
+    """Stored bytes of the dead blobs."""
     artifacts: int | None = None
     """Artifacts there are; None where nobody keeps count."""
     stored_bytes: int | None = None

@@ -6,18 +6,18 @@ from coatcheck.reading.view import ViewReading
 from coatcheck.storing.content import Content
 
 
-async def place_of(content: Content, asked: Span) -> Position | None:
+async def place_of(content: Content, span: Span) -> Position | None:
     """Where a span of bytes, characters or lines begins; None when the content has no such unit.
 
     The beginning exists in empty content too. Character 0 begins at byte 0 even where stray continuation bytes
     come before the first whole character, so that reading from it misses nothing.
     """
-    nth = asked.offset - asked.first
+    nth = span.offset - span.first
     if nth == 0:
         return Position(0, 0, 0)
-    if asked.unit == "line":
+    if span.unit == "line":
         return await _after_newline(content, nth - 1)
-    if asked.unit == "char":
+    if span.unit == "char":
         return await _at_char(content, nth)
     return await at_byte(content, nth) if nth < content.size else None
 
@@ -28,21 +28,21 @@ async def at_byte(content: Content, byte: int) -> Position:
     return _start(content, frame).after(await content.read(frame * content.index.frame_size, byte))
 
 
-async def past_end_of(reading: ViewReading, asked: Span) -> CoatcheckError:
+async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
     """`offset_past_end`, with the offsets that there are: those of a section count in its view."""
     extent = reading.extent
     if reading.section is None:
         totals = {"line": reading.measure.lines, "char": reading.content.index.chars, "byte": reading.content.size}
-        return past_end(asked, reading.artifact.id, totals.get(asked.unit, reading.measure.tokens.count))
+        return past_end(span, reading.artifact.id, totals.get(span.unit, reading.measure.tokens.count))
     first, last = [await at_byte(reading.content, byte) for byte in (extent.start, extent.end)]
     ends = {"line": (reading.lines.first, reading.lines.last), "char": (first.chars, last.chars - 1)}
-    low, high = ends.get(asked.unit, (first.byte, last.byte - 1))
-    offset = str(asked.offset) if asked.offset <= NUMBER_LIMIT else "given"
+    low, high = ends.get(span.unit, (first.byte, last.byte - 1))
+    offset = str(span.offset) if span.offset <= NUMBER_LIMIT else "given"
     return CoatcheckError(
         Code.OFFSET_PAST_END,
-        f"Offset {offset} is past the end of {reading.name}, which is {asked.unit}s {low} to {high} of the text. "
+        f"Offset {offset} is past the end of {reading.name}, which is {span.unit}s {low} to {high} of the text. "
         "Use an offset from there, or leave section out.",
-        unit=asked.unit,
+        unit=span.unit,
         total=max(0, high - low + 1),
     )
 

@@ -20,7 +20,7 @@ A = TypeVar("A", bound=Struct)
 
 
 class Reader:
-    """A way of reading."""
+    """What every way of reading shares: opening a view, hiding secrets, the deadline."""
 
     PATIENCE_SECONDS: ClassVar[float] = 2.0
     """How long one call may work towards an answer before it stops where it is."""
@@ -34,7 +34,7 @@ class Reader:
         clock: Callable[[], float] = time.monotonic,
         patience: float | None = None,
     ) -> None:
-        """Make the verb; `clock` is in seconds and never steps back, `patience` stands in for PATIENCE_SECONDS."""
+        """`clock` returns seconds and never steps back; `patience` replaces PATIENCE_SECONDS."""
         self._view = open_view
         self._tokenizer = tokenizer
         self._pool = pool

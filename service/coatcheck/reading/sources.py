@@ -59,7 +59,7 @@ class SessionSources(Struct, frozen=True):
 
 
 class Sources:
-    """The step."""
+    """Collects the sources that a session has already, from its artifacts."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Sources:
         *,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make the step; `ticks` is in seconds and never steps back."""
+        """`ticks` returns seconds and never steps back."""
         self._catalog = catalog
         self._clock = clock
         self._open = open_content

@@ -27,16 +27,16 @@ class TokenSource(Protocol):
 
     @property
     def key(self) -> str:
-        """Stands for these very bytes, for ever."""
+        """Identifies these bytes permanently."""
         ...
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of bytes."""
         ...
 
     async def read(self, start: int, end: int) -> bytes:
-        """Those from `start` to before `end`."""
+        """Returns the bytes from `start` to before `end`."""
         ...
 
 
@@ -52,9 +52,9 @@ class TokenCheckpoints:
         """How far the count has come."""
         return Checkpoint(self._bytes[-1], self._tokens[-1])
 
-    def add(self, found: list[Checkpoint]) -> None:
+    def add(self, checkpoints: list[Checkpoint]) -> None:
         """Append what another count has not appended already."""
-        for point in found:
+        for point in checkpoints:
             if point.byte > self._bytes[-1]:
                 self._bytes.append(point.byte)
                 self._tokens.append(point.tokens)
@@ -75,7 +75,7 @@ class TokenCheckpoints:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate bytes of memory used."""
         return 16 * len(self._bytes) + 200
 
 

@@ -36,7 +36,7 @@ _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
 
 class ViewReading(Struct, frozen=True, kw_only=True):
-    """What is read: a view of an artifact, and the part of it that was asked for."""
+    """An open view of an artifact, narrowed to the requested section."""
 
     artifact: Artifact
     view: ViewName
@@ -63,7 +63,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def part(self) -> SectionPart | None:
-        """The same as answers name it."""
+        """The section as answers name it; None when all of the view is read."""
         return None if self.section is None else part(self.section)
 
     @property
@@ -78,7 +78,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def binary(self) -> bool:
-        """What is read is no text."""
+        """Whether the view is binary, not text."""
         return self.view == "raw" and is_binary(self.artifact)
 
     @property
@@ -93,7 +93,7 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
 
 class OpenView:
-    """The step with which every way of reading begins."""
+    """Opens a view of an artifact: the first step of every way of reading."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class OpenView:
         ledger: Ledger | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the step; without `keep_text` there are only the views that are kept already."""
+        """Without `keep_text`, only views that are stored already can be opened."""
         self._redacting = redacting
         self._ledger = ledger or Ledger()
         self._find = find
@@ -130,11 +130,11 @@ class OpenView:
         return await self.of(found, name, section)
 
     def told(self, reading: ViewReading, tokens: int) -> None:
-        """An answer of so many tokens was given from what was opened: its session's account grows."""
+        """Adds the tokens of an answer from this view to its session's account."""
         self._ledger.read(reading.artifact, tokens)
 
     async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
-        """The same of an artifact that was found `with_bytes` and `with_view`.
+        """Opens a view of an artifact that was found `with_bytes` and `with_view`.
 
         Raises:
             CoatcheckError: as when calling.
@@ -146,7 +146,7 @@ class OpenView:
             return self._raw(found, "raw")
         kept = await self._mended(found)
         if kept is None and (section is not None or not plain):
-            kept = await self._made(found)
+            kept = await self._make_view(found)
         if plain and (kept is None or kept.blob is not None):
             reading = self._raw(found, name)
         elif kept is None:
@@ -181,38 +181,38 @@ class OpenView:
         """
         found = await self._find(caller, number, with_bytes=True, with_view=True)
         plain = is_plain(found.artifact.facts.kind)
-        kept = await self._mended(found)
+        view = await self._mended(found)
         unkept = False
-        if kept is None and not (plain and section is None and not sections):
+        if view is None and not (plain and section is None and not sections):
             try:
-                kept = await self._made(found)
+                view = await self._make_view(found)
             except CoatcheckError as error:
                 if error.code not in REFUSALS or section is not None or is_binary(found.artifact):
                     raise
                 unkept = not plain
-        if section is not None and kept is None:
+        if section is not None and view is None:
             raise no_section(found.artifact.id, section, ())
         if plain:
-            return _narrowed(self._raw(found, "text", kept), section)
-        reading = self._raw(found, "raw") if kept is None else await self._text(found, kept)
+            return _narrowed(self._raw(found, "text", view), section)
+        reading = self._raw(found, "raw") if view is None else await self._text(found, view)
         return _narrowed(replace(reading, unkept=unkept), section)
 
     async def _mended(self, found: FoundArtifact) -> FoundView | None:
         """The kept view; one whose bytes were lost is made again, which heals it if the same bytes come of it."""
-        kept = found.text_view
-        if kept is None or kept.blob is None or not kept.blob.condemned:
-            return kept
-        return await self._made(found) or kept
+        view = found.text_view
+        if view is None or view.blob is None or not view.blob.condemned:
+            return view
+        return await self._make_view(found) or view
 
-    async def _made(self, found: FoundArtifact) -> FoundView | None:
+    async def _make_view(self, found: FoundArtifact) -> FoundView | None:
         a = found.artifact
         if self._keep_text is None or (is_binary(a) and not is_document(a.facts.media_type)):
             return None
         return await self._keep_text(found)
 
-    def _raw(self, found: FoundArtifact, name: ViewName, kept: FoundView | None = None) -> ViewReading:
+    def _raw(self, found: FoundArtifact, name: ViewName, view: FoundView | None = None) -> ViewReading:
         m = found.artifact.measure
-        of_payload = kept if kept is not None and kept.blob is None else None
+        of_payload = view if view is not None and view.blob is None else None
         return self._hiding(
             ViewReading(
                 artifact=found.artifact,
@@ -225,7 +225,7 @@ class OpenView:
         )
 
     def _hiding(self, reading: ViewReading) -> ViewReading:
-        """The same without its secrets, where the policy of now masks them."""
+        """Hides the view's secrets if the current policy masks them."""
         mask = None if self._redacting is None else self._redacting.mask_of(reading.artifact)
         if self._redacting is None or mask is None:
             return reading
@@ -266,12 +266,14 @@ def _named(view: str | None, section: str | int | None) -> ViewName:
 
 
 def _narrowed(reading: ViewReading, section: str | int | None) -> ViewReading:
-    """The same view, narrowed to a section of it."""
+    """Narrows a view to one of its sections."""
     if section is None:
         return reading
     if isinstance(section, int):
         if not 0 <= section < len(reading.sections):
-            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor is of a section that is not there. Read without it.")
+            raise CoatcheckError(
+                Code.INVALID_CURSOR, "This cursor belongs to a section that does not exist. Read without it."
+            )
         return replace(reading, nth=section)
     nth = nth_section(reading.sections, section)
     if nth is None:

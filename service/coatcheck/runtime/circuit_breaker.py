@@ -1,4 +1,4 @@
-"""Whether a store answers, so that one caller waits for its silence and not every one.
+"""Circuit breaker for a store: one caller waits for a store that is silent, not every caller.
 
 After a fault calls are refused at once, until a probe in the background has found that the store answers again; should
 nobody probe, one caller may try after a while. Decides nothing else.
@@ -26,25 +26,25 @@ PATIENCE = 30.0
 
 
 class CircuitBreaker:
-    """One store's. Says in the log when it begins and when it ends."""
+    """The circuit breaker of one store. Logs when it opens and when it closes."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
         """Name the store for the log and the meter; `clock` is in seconds and never steps back."""
         self._name = name
         self._meter = meter
         self._clock = clock
-        self._told = False
+        self._reported = False
         self._fault: CoatcheckError | None = None
         self._since = 0.0
 
     @property
     def silent(self) -> bool:
-        """Whether the store did not answer when it was last asked."""
+        """Whether the breaker is open: the last call to the store failed."""
         return self._fault is not None
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Around a call to the store.
+        """Wraps a call to the store.
 
         Raises:
             CoatcheckError: `storage_unavailable` without calling, while the store is silent.
@@ -65,15 +65,15 @@ class CircuitBreaker:
                 self._fault, self._since = error, self._clock()
             raise
         self._fault = None
-        if self._told:
-            self._told = False
+        if self._reported:
+            self._reported = False
             log.info("the %s takes payloads again", self._name)
 
     def answers(self) -> None:
-        """A probe has found that the store answers: callers may try again."""
+        """Closes the breaker: a probe found that the store answers."""
         self._fault = None
 
     def _tell(self, error: CoatcheckError) -> None:
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             log.warning("the %s takes no payloads until it says so here: %s", self._name, error.detail)

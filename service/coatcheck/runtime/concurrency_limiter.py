@@ -1,4 +1,4 @@
-"""So many at once, so many more who wait for their turn, and a plain no to the rest.
+"""Limits how many callers work at once and how many wait; all others are refused.
 
 Whoever is refused has lost nothing: no byte of a body was asked for. First come, first served; nobody waits for longer
 than the patience. Refuses to know what the places are for. Used on one event loop.
@@ -16,10 +16,10 @@ PATIENCE: Final = 10.0
 
 
 class ConcurrencyLimiter:
-    """Places of one kind. An async context manager: inside, a place is held."""
+    """Limits concurrent work of one kind. An async context manager: inside, the caller holds a slot."""
 
     def __init__(self, name: str, most: int, waiting: int, patience: float = PATIENCE) -> None:
-        """Make the places.
+        """All slots are free at first.
 
         Args:
             name: what is done in them, in the plural, for whoever is refused.
@@ -41,7 +41,7 @@ class ConcurrencyLimiter:
 
     @property
     def waiting(self) -> int:
-        """Callers who wait."""
+        """Number of callers waiting for a slot."""
         return len(self._queue)
 
     async def __aenter__(self) -> None:
@@ -76,11 +76,11 @@ class ConcurrencyLimiter:
         self.given += 1
 
     async def __aexit__(self, *_: object) -> None:
-        """Give the place back."""
+        """Releases the slot."""
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Give a place to whoever has waited longest; it stays held meanwhile, so that nobody slips in between."""
+        """Passes a slot to the caller that has waited longest; it stays taken meanwhile, so that nobody overtakes."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():  # otherwise its caller has gone, and has not been told so yet
@@ -95,10 +95,11 @@ class ConcurrencyLimiter:
 
     def _full(self, *, waited: bool = False) -> CoatcheckError:
         self.refused += 1
-        why = f"{len(self._queue)} wait: there is no room for another one."
+        why = f"{len(self._queue)} others wait, which is the most that may."
         if waited:
-            why = f"for {self._patience:g} seconds this one waited for a place in vain."
+            why = f"this one timed out after {self._patience:g} seconds waiting for a slot."
         return CoatcheckError(
             Code.OVERLOADED,
-            f"{self._most} {self._name} are under way, and {why} Nothing was taken; retry the same call in a moment.",
+            f"{self._most} {self._name} are under way, and {why} Nothing was processed; retry the same call in a "
+            "moment.",
         )

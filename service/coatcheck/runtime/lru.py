@@ -16,7 +16,7 @@ class Lru(Generic[K, V]):
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value, now the most recently used; None when it is not held."""
+        """Returns the value and marks it as the most recently used; None if it is not cached."""
         entry = self._held.get(key)
         if entry is None:
             return None
@@ -24,7 +24,7 @@ class Lru(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, cost: int) -> None:
-        """Hold a value; drop the least recently used until the costs fit. A value over the limit is not held."""
+        """Caches a value; drops the least recently used until the costs fit. A value over the limit is not cached."""
         old = self._held.pop(key, None)
         self._cost += cost - (old[1] if old else 0)
         self._held[key] = (value, cost)

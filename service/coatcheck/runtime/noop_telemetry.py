@@ -12,38 +12,38 @@ class _Unmetered:
     """See Meter."""
 
     def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def problem(self, code: Code) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def limited(self, what: str) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def ingested(self, kind: Kind, outcome: str, size: int, tokens: int, shown: int | None) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def refused(self, store: str, code: Code) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def committed(self, changes: int, waited: float, took: float) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def ran(self, job: str, result: str, seconds: float) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def tidied(self, what: str, rows: int) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
     def lagged(self, seconds: float) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
 
 class _Unnoted:
     """See Stage."""
 
     def note(self, name: str, value: str | float) -> None:
-        """Nothing."""
+        """Does nothing: telemetry is off."""
 
 
 _NOTHING: Final = nullcontext(_Unnoted())
@@ -54,15 +54,15 @@ class _Untraced:
 
     @property
     def on(self) -> bool:
-        """No."""
+        """Always false: nothing is collected."""
         return False
 
     def request(self, method: str, parent: str | None, state: str | None) -> AbstractContextManager[Stage]:  # noqa: ARG002 - as below
-        """Nothing."""
+        """Does nothing: telemetry is off."""
         return _NOTHING
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:  # noqa: ARG002 - nobody wants to know
-        """Nothing."""
+        """Does nothing: telemetry is off."""
         return _NOTHING
 
 

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Answer `work(*args, **kwargs)`, computed in a worker thread; raise what it raises."""
+    """Returns `work(*args, **kwargs)`, computed in a worker thread, and raises what it raises."""
     return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))
 
 
@@ -35,15 +35,15 @@ async def aside(pool: Executor, size: int, work: Callable[P, R], *args: P.args, 
 
 
 async def count_aside(text: str, tokenizer: Tokenizer, pool: Executor) -> int:
-    """Tokens of a text, counted where that is quickest."""
+    """Returns the number of tokens of a text, counted wherever that is quickest."""
     return await aside(pool, len(text), tokenizer.count, text)
 
 
 class ReadThreads(ThreadPoolExecutor):
-    """Threads for reading. What finds too long a queue is refused at once: its answer would come too late."""
+    """A thread pool for reads. A full queue refuses further work at once: its answer would come too late."""
 
     def __init__(self, threads: int, waiting: int) -> None:
-        """Make them.
+        """Starts threads only when there is work.
 
         Args:
             threads: at work at once.
@@ -56,19 +56,17 @@ class ReadThreads(ThreadPoolExecutor):
 
     @property
     def waiting(self) -> int:
-        """Pieces of work that wait."""
+        """Number of waiting tasks."""
         return self._work_queue.qsize()
 
     @override
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
-        """Give a piece of work to a thread.
+        """Hands a task to a thread.
 
         Raises:
             CoatcheckError: `overloaded`.
         """
         if self._work_queue.qsize() >= self._waiting:
             self.refused += 1
-            raise CoatcheckError(
-                Code.OVERLOADED, "Too much is being read at this moment. Retry the same call in a moment."
-            )
+            raise CoatcheckError(Code.OVERLOADED, "Too many reads are in progress. Retry the same call in a moment.")
         return super().submit(fn, *args, **kwargs)

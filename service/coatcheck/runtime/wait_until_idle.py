@@ -1,4 +1,4 @@
-"""Work that can wait lets payloads that are being taken in go first."""
+"""Delays background work while payloads are being ingested."""
 
 import asyncio
 from typing import Final
@@ -15,7 +15,7 @@ class WaitUntilIdle:
     """Awaited, it returns when no payload is on its way and none has come for a moment, or after PATIENCE."""
 
     def __init__(self, slots: ConcurrencyLimiter) -> None:
-        """Make it; `slots` are the places in which payloads are taken in."""
+        """`slots` is the limiter that payloads hold while they are ingested."""
         self._slots = slots
 
     async def __call__(self) -> None:

@@ -24,10 +24,10 @@ class WorkPlacement:
     """Runs work where it disturbs others least. Used on one event loop."""
 
     def __init__(self, pool: Executor, is_warm: Callable[[], bool] = lambda: True) -> None:
-        """Make it.
+        """Place work.
 
         Args:
-            pool: runs what is large.
+            pool: runs work on large payloads.
             is_warm: whether small work is as short as it will be: until then it runs in the pool as well.
         """
         self._pool = pool

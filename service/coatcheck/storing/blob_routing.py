@@ -31,6 +31,6 @@ def not_opened(blobs: BlobStore, placement: Placement) -> CoatcheckError:
     opened = " and ".join(_NAMES[store.placement] for store in all_stores(blobs))
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE,
-        f"The stored bytes are {_NAMES[placement]}, and the service was given {opened} only. "
-        "An operator must give it that place again; nothing is lost by that.",
+        f"The stored bytes are {_NAMES[placement]}, but the service is configured with {opened} only. Nothing is "
+        "lost: an operator must configure that store again.",
     )

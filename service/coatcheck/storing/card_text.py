@@ -47,7 +47,7 @@ class TextViewDraft(Struct, frozen=True):
 
 
 class CardText:
-    """The step."""
+    """Makes, keeps and finds the text view that a card is cut from."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class CardText:
         new_blob_id: Callable[[], str],
         inline_bytes: int,
     ) -> None:
-        """Make the step; views of up to `inline_bytes` stored bytes are kept in the catalogue."""
+        """Views of up to `inline_bytes` stored bytes are kept in the catalogue."""
         self._extractor = extractor
         self._open = open_content
         self._keep_text = keep_text
@@ -70,9 +70,11 @@ class CardText:
         """Whether the card of a payload may show its view; None of a payload that is too large to be held."""
         return payload is not None and _worth_making(facts, sample)
 
-    async def extracted(self, said: DeclaredMetadata, facts: DetectedMetadata, payload: bytes) -> ExtractedText | None:
+    async def extracted(
+        self, declared: DeclaredMetadata, facts: DetectedMetadata, payload: bytes
+    ) -> ExtractedText | None:
         """The text view of a payload whose card `wants` it. May take seconds: no worker thread must wait for it."""
-        told = view_inputs(said, facts)
+        told = view_inputs(declared, facts)
         return await self._extractor.extract(told.kind, told.media_type, told.source, payload)
 
     def made(
@@ -115,12 +117,12 @@ class CardText:
         )
         return TextViewDraft(extracted, text, NewView(view=kept, blob=blob, inline=stored))
 
-    async def keep(self, artifact: Artifact, made: TextViewDraft | None) -> None:
+    async def keep(self, artifact: Artifact, draft: TextViewDraft | None) -> None:
         """Keep a view that was too large for the ingest's commit. What storage refuses is made again another time."""
-        if made is None or made.new is not None:
+        if draft is None or draft.new is not None:
             return
         try:
-            await self._keep_text.keep(FoundArtifact(artifact), made.extracted)
+            await self._keep_text.keep(FoundArtifact(artifact), draft.extracted)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
@@ -135,26 +137,26 @@ class CardText:
         a = found.artifact
         if not may_show_text(a.facts, a.measure.size):
             return None
-        kept = found.text_view
-        whole, text = (False, None) if kept is None else await self._read(a, kept)
+        view = found.text_view
+        whole, text = (False, None) if view is None else await self._read(a, view)
         if not whole:  # it could not be kept then, or its bytes are lost
-            made = await self._remade(found)
-            _, text = (False, None) if made is None else await self._read(a, made)
+            draft = await self._remade(found)
+            _, text = (False, None) if draft is None else await self._read(a, draft)
         return text
 
-    async def _read(self, a: Artifact, kept: FoundView) -> tuple[bool, CardSource | None]:
+    async def _read(self, a: Artifact, view: FoundView) -> tuple[bool, CardSource | None]:
         """Whether a view's bytes are all there, and what the card is cut from."""
-        if kept.blob is None or not shows_text(a.facts, a.measure.size, kept.view.extractor):
+        if view.blob is None or not shows_text(a.facts, a.measure.size, view.view.extractor):
             return True, None
         try:
-            content = await self._open.of_view(a.namespace, kept)
+            content = await self._open.of_view(a.namespace, view)
             head, tail = sample_ranges(content.size)
             sample = PayloadSample(await content.read(*head), await content.read(*tail), content.size)
         except CoatcheckError as error:
             if error.code is not Code.INTEGRITY:
                 raise
             return False, None
-        return True, text_of(sample, kept.view.measure, kept.view.sections, a.facts.kind)
+        return True, text_of(sample, view.view.measure, view.view.sections, a.facts.kind)
 
     async def _remade(self, found: FoundArtifact) -> FoundView | None:
         """The view made now, as it was at ingest; None where storage does not take it."""

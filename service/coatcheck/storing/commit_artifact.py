@@ -35,7 +35,7 @@ class ApproachingCommits:
 
 
 class CommitArtifact:
-    """Commits artifacts."""
+    """Commits an artifact once its bytes are durable."""
 
     def __init__(
         self,

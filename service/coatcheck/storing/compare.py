@@ -20,14 +20,14 @@ PREVIOUS: Final = "previous"
 
 
 async def earlier_run(
-    deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes, open_content: OpenContent
+    deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
-    """Returns what `asked.compare_to` names; None where `previous` names nothing, or while storage does not answer.
+    """Returns what `request.compare_to` names; None where `previous` names nothing, or while storage does not answer.
 
     Args:
         deps: the catalogue, and what waits for it.
         caller: who may not see every session.
-        asked: the request; its session, tool and command say which run it is.
+        request: the request; its session, tool and command say which run it is.
         identity: of the artifact to be compared, which is never its own earlier run.
         open_content: opens what is found.
 
@@ -36,7 +36,7 @@ async def earlier_run(
     """
     try:
         with deps.catalog_breaker.watched():
-            return await _found(deps, caller, asked, identity, open_content)
+            return await _found(deps, caller, request, identity, open_content)
     except CoatcheckError as error:
         if error.code not in REFUSALS:
             raise
@@ -44,10 +44,10 @@ async def earlier_run(
 
 
 async def _found(
-    deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes, open_content: OpenContent
+    deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
-    wanted, now = asked.compare_to, deps.clock.now()
-    number = await _previous(deps, caller, asked, identity) if wanted == PREVIOUS else ids.parse(wanted or "")
+    wanted, now = request.compare_to, deps.clock.now()
+    number = await _previous(deps, caller, request, identity) if wanted == PREVIOUS else ids.parse(wanted or "")
     if number is None:
         return None
     found = deps.fallback.find(caller.namespace, number, now)
@@ -61,14 +61,14 @@ async def _found(
         return None  # it went between the two questions
     raise CoatcheckError(
         Code.COMPARED_NOT_FOUND,
-        f"There is no artifact {ids.render(number)} to compare with, or not any more. Leave out compare_to, or use "
+        f"There is no artifact {ids.render(number)} to compare with, or it is gone. Leave out compare_to, or use "
         f"{PREVIOUS}.",
         field="compare_to",
     )
 
 
-async def _previous(deps: IngestDeps, caller: Caller, asked: IngestRequest, identity: bytes) -> int | None:
-    said = asked.said
+async def _previous(deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes) -> int | None:
+    said = request.said
     if said.session is None or (said.tool_name is None and said.command is None):
         return None  # nothing says what it would be another run of
     run = RunKey(

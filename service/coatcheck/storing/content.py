@@ -47,7 +47,7 @@ class OpenContent:
     """
 
     def __init__(self, inline: InlineBytes, blobs: BlobStore, pool: Executor, damaged: Damaged | None = None) -> None:
-        """Make the opener; `damaged` is told of each blob whose bytes turn out missing or not what was stored."""
+        """`damaged` is called for each blob whose bytes turn out missing or changed."""
         self._damaged = damaged or _ignore
         self._inline = inline
         self._blobs = blobs
@@ -56,7 +56,7 @@ class OpenContent:
         self._frames: Lru[tuple[str, int], bytes] = Lru(FRAME_CACHE_BYTES)
 
     def through(self, blobs: BlobStore) -> "OpenContent":
-        """The same opener for whoever reaches the same store through something else, with caches of its own."""
+        """Returns an opener over another route to the same store, with its own caches."""
         return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
     def __call__(self, found: FoundArtifact) -> "Content":
@@ -68,16 +68,16 @@ class OpenContent:
         """
         return self._open(found.artifact.namespace, found.artifact.blob, found.inline)
 
-    async def of_view(self, namespace: str, kept: FoundView) -> "Content":
+    async def of_view(self, namespace: str, view: FoundView) -> "Content":
         """The content of a view that has bytes of its own.
 
         Raises:
             CoatcheckError: as when calling.
         """
-        assert kept.blob is not None  # noqa: S101 - otherwise the view is the payload, which is opened by calling
-        if kept.inline is None:
-            return await self.of_blob(namespace, kept.blob)
-        return self._open(namespace, kept.blob, kept.inline)
+        assert view.blob is not None  # noqa: S101 - otherwise the view is the payload, which is opened by calling
+        if view.inline is None:
+            return await self.of_blob(namespace, view.blob)
+        return self._open(namespace, view.blob, view.inline)
 
     async def of_blob(self, namespace: str, blob: Blob) -> "Content":
         """The content of a blob, whoever points at it; for checks.
@@ -140,7 +140,7 @@ class Content:
     ) -> None:
         self._watch = watch
         self._id = blob.id
-        self._veil: ContentMask | None = None
+        self._mask: ContentMask | None = None
         self.blob = blob
         self.index = index
         self.frames_read = 0
@@ -154,19 +154,19 @@ class Content:
         """Bytes of content."""
         return self.index.size
 
-    def seen_through(self, veil: "ContentMask") -> "Content":
-        """The same, read through something that hides parts of it. Its blob has a name of its own, for caches."""
+    def seen_through(self, mask: "ContentMask") -> "Content":
+        """Returns this content with parts hidden by a mask. Its blob has its own name, for caches."""
         twin = Content(self.blob, self.index, self._source, self._cache, self._pool, self._watch)
-        twin._veil = veil
-        twin.blob = replace(self.blob, id=self.blob.id + veil.suffix)
+        twin._mask = mask
+        twin.blob = replace(self.blob, id=self.blob.id + mask.suffix)
         return twin
 
     async def read(self, start: int, end: int) -> bytes:
         """The bytes from `start` to before `end`, clipped to the content; as `plain` unless something hides parts."""
-        if self._veil is None:
+        if self._mask is None:
             return await self.plain(start, end)
         start, end = max(0, start), min(end, self.size)
-        return await self._veil.read(self, start, end) if start < end else b""
+        return await self._mask.read(self, start, end) if start < end else b""
 
     async def plain(self, start: int, end: int) -> bytes:
         """The stored bytes from `start` to before `end`, clipped to the content.
@@ -185,7 +185,7 @@ class Content:
         return content[start - first * width : end - first * width]
 
     async def blocks(self, start: int, end: int, block: int = BLOCK_BYTES) -> AsyncIterator[bytes]:
-        """The same bytes as `read`, in pieces that end at multiples of `block`.
+        """Yields the bytes that `read` returns, in pieces that end at multiples of `block`.
 
         With a multiple of the frame size no frame is decompressed twice. Memory stays at a few blocks.
         """
@@ -241,7 +241,7 @@ class Content:
 
 
 class _Watch:
-    """Tells of damage that passes by, and lets it pass."""
+    """Reports damage found while reading, and lets the error pass."""
 
     def __init__(self, damaged: "Damaged", namespace: str, blob_id: str) -> None:
         self._damaged = damaged

@@ -157,7 +157,7 @@ def masked_draft(
     survey: Survey | None,
     text: CardSource | None,
 ) -> MaskedDraft:
-    """The same of a payload as a model may see it; a line of the card says what is masked."""
+    """The draft of a payload as a model may see it; a line of the card says what is masked."""
     v = veiled(mask, said, facts, sample, survey)
     masked = v.masked
     if text is not None:

@@ -30,31 +30,31 @@ _TRIES: Final = 8
 
 
 class QuotaEnforcer(Protocol):
-    """What asks for room needs to know."""
+    """What knows a namespace's quota and can make room."""
 
     def room(self, namespace: str) -> QuotaLimits | None:
-        """The most that a namespace may hold; None: without a limit."""
+        """Returns the quota of a namespace; None: unlimited."""
         ...
 
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """The answer of a change that may need room, when there is room for it."""
+        """Runs a change that may need room, and returns its result once there is room for it."""
         ...
 
 
 class NoQuota:
-    """Where nothing is limited."""
+    """Enforces no quota, for stores without limits."""
 
     def room(self, namespace: str) -> QuotaLimits | None:
-        """None."""
+        """Always None: nothing is limited."""
         del namespace
         return None
 
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """The answer of the change."""
+        """Runs the change and returns its result."""
         answer = await change(None)
         if isinstance(answer, QuotaExceeded):
             raise quota_exceeded(namespace, answer)
@@ -63,7 +63,7 @@ class NoQuota:
 
 @dataclass(frozen=True)
 class Evict:
-    """The step."""
+    """Evicts artifacts of a full namespace where its policy allows it; otherwise refuses."""
 
     catalog: Catalog
     clock: Clock
@@ -74,7 +74,7 @@ class Evict:
     tombstone_life: timedelta
 
     def room(self, namespace: str) -> QuotaLimits | None:
-        """The most that a namespace may hold; None: without a limit."""
+        """Returns the quota of a namespace; None: unlimited."""
         return self.policies.room(namespace)
 
     async def within_quota(
@@ -112,10 +112,10 @@ class Evict:
         return gone
 
     async def _relieve(self, usage: Usage) -> int:
-        room = self.room(usage.namespace)
-        if room is None:
+        quota = self.room(usage.namespace)
+        if quota is None:
             return 0
-        return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=room, bytes=0, artifacts=0)) or 0
+        return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=quota, bytes=0, artifacts=0)) or 0
 
     async def _evict(self, namespace: str, full: QuotaExceeded) -> int | None:
         """How many went; None when what is needed cannot go, or nothing may."""
@@ -148,23 +148,23 @@ class Evict:
 
 def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
     """The refusal: what is full, and by how much."""
-    usage, room = full.usage, full.room
+    usage, quota = full.usage, full.room
     return CoatcheckError(
         Code.QUOTA_EXCEEDED,
-        f"The namespace {namespace} has no room for this: {_told(usage, room, full)} Nothing was stored. "
-        "Delete what is not needed any more, or ask the administrator for a larger quota.",
+        f"The namespace {namespace} has no room for this payload: {_told(usage, quota, full)} Nothing was stored. "
+        "Delete what is no longer needed, or ask the administrator for a larger quota.",
         bytes=usage.bytes + usage.reserved,
-        max_bytes=room.max_bytes,
+        max_bytes=quota.max_bytes,
         artifacts=usage.artifacts,
-        max_artifacts=room.max_artifacts,
+        max_artifacts=quota.max_artifacts,
     )
 
 
-def _told(usage: Usage, room: QuotaLimits, full: QuotaExceeded) -> str:
+def _told(usage: Usage, quota: QuotaLimits, full: QuotaExceeded) -> str:
     if full.over_artifacts:
         noun = "artifact" if usage.artifacts == 1 else "artifacts"
-        return f"it holds {usage.artifacts:,} {noun} of at most {room.max_artifacts:,}."
+        return f"it holds {usage.artifacts:,} {noun} of at most {quota.max_artifacts:,}."
     return (
-        f"it holds {usage.bytes + usage.reserved:,} of at most {room.max_bytes:,} stored bytes, "
+        f"it holds {usage.bytes + usage.reserved:,} of at most {quota.max_bytes:,} stored bytes, "
         f"and this needs {full.bytes:,} more."
     )

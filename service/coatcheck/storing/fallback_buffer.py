@@ -44,7 +44,7 @@ class FallbackPayload(Struct, frozen=True):
 
     @property
     def cost(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate bytes of memory used."""
         view = self.change.text_view
         beside = len(self.change.blob.index) + len(self.change.survey or b"")
         return len(self.stored) + beside + _ROW_BYTES + (0 if view is None else _cost(view))
@@ -53,9 +53,9 @@ class FallbackPayload(Struct, frozen=True):
 class FallbackBuffer:
     """Waiting payloads, oldest first; and memory for those that may yet have to wait."""
 
-    def __init__(self, room: int) -> None:
-        """`room` is in bytes; 0 keeps nothing."""
-        self._room = room
+    def __init__(self, limit: int) -> None:
+        """`limit` is in bytes; 0 keeps nothing."""
+        self._room = limit
         self._used = 0
         self._held = 0
         self._waiting: dict[Key, FallbackPayload] = {}
@@ -63,12 +63,12 @@ class FallbackBuffer:
 
     @property
     def count(self) -> int:
-        """How many wait."""
+        """Number of waiting payloads."""
         return len(self._waiting)
 
     @property
     def used(self) -> int:
-        """Bytes of memory that they take."""
+        """Bytes of memory used by waiting payloads and reservations."""
         return self._used
 
     def hold(self, size: int) -> bool:
@@ -79,7 +79,7 @@ class FallbackBuffer:
         return True
 
     def let_go(self, size: int) -> None:
-        """Give memory back."""
+        """Releases memory that `hold` reserved."""
         self._held -= size
 
     def keep(self, artifact_id: str, change: StoreArtifact, stored: bytes) -> bool:

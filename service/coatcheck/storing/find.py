@@ -25,7 +25,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 class Find:
-    """The look-up that every other use case begins with."""
+    """Finds an artifact: the look-up that every other use case begins with."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Find:
         evicts: Callable[[str], bool] = lambda _: False,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make it; `evicts` says whether a namespace, when it is full, lets go of what was read longest ago.
+        """`evicts` tells whether a namespace, when full, evicts what was read longest ago.
 
         With `redacting`, what is found has no secrets in its names where the policy masks them.
         """
@@ -44,7 +44,7 @@ class Find:
         self._evicts = evicts
         self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
         self._catalog = catalog
-        self._shelter = fallback
+        self._fallback = fallback
         self._clock = clock
         self._reads = reads
 
@@ -64,7 +64,7 @@ class Find:
                 `storage_unavailable` while nobody knows.
         """
         now = self._clock.now()
-        waiting = self._shelter.find(caller.namespace, number, now) if self._shelter is not None else None
+        waiting = self._fallback.find(caller.namespace, number, now) if self._fallback is not None else None
         if waiting is not None:
             if not caller.sees(waiting.artifact.said.session):
                 raise not_found()
@@ -78,7 +78,7 @@ class Find:
                 with_view=with_view,
                 with_survey=with_survey,
             )
-            found = await self._found(caller.namespace, number, now, find)
+            found = await self._live_row(caller.namespace, number, now, find)
             if found is None:
                 raise not_found()
             if isinstance(found, Gone):
@@ -99,7 +99,7 @@ class Find:
             self._lately.put((namespace, number), now, cost=1)
             self._reads.note(namespace, number, now)
 
-    async def _found(
+    async def _live_row(
         self,
         namespace: str,
         number: int,
@@ -167,7 +167,7 @@ def _moves(artifact: Artifact, now: datetime) -> bool:
 
 
 def not_found() -> CoatcheckError:
-    """The same answer for never existed, another namespace's and long forgotten: it tells nothing."""
+    """The error for an ID that never existed, is forgotten or is in another namespace: callers cannot tell which."""
     return CoatcheckError(
         Code.ARTIFACT_NOT_FOUND, "No artifact with this ID. Check the ID; if it is right, run the tool again."
     )
@@ -183,7 +183,7 @@ _WHY = {
 
 
 def gone(tombstone: Gone) -> CoatcheckError:
-    """The answer for what is no longer there."""
+    """The error for an artifact that is gone."""
     at = tombstone.at.strftime("%Y-%m-%dT%H:%M:%SZ")
     again = f"run {tombstone.tool_name} again" if _plain(tombstone.tool_name) else "run the tool again"
     return CoatcheckError(

@@ -71,8 +71,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     warnings: tuple[Notice, ...] = ()
 
 
-def fingerprint(identity: bytes, asked: IngestRequest) -> bytes:
+def fingerprint(identity: bytes, request: IngestRequest) -> bytes:
     """What makes a request that request: the artifact's identity and everything asked with it."""
-    said = msgspec.structs.replace(asked.said, compared_to=None)  # what `previous` is may be another one by now
-    words = msgspec.structs.replace(asked, said=said, extracted=None, earlier=None)
+    said = msgspec.structs.replace(request.said, compared_to=None)  # what `previous` is may be another one by now
+    words = msgspec.structs.replace(request, said=said, extracted=None, earlier=None)
     return hashlib.sha256(identity + msgspec.json.encode(words)).digest()

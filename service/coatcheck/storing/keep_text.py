@@ -49,15 +49,15 @@ class KeepTextDeps(upload_session.UploadSessionDeps, Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What counts."""
+        """Counts the tokens of texts."""
         ...
 
 
 class KeepText:
-    """The step."""
+    """Makes an artifact's text view when it is first wanted, and stores it."""
 
     def __init__(self, deps: KeepTextDeps, open_content: OpenContent, extractor: Extractor) -> None:
-        self._p = deps
+        self._deps = deps
         self._open = open_content
         self._extractor = extractor
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -78,17 +78,17 @@ class KeepText:
         making = self._making.get(key)
         if making is None:
             making = self._making[key] = asyncio.create_task(self._make(found))
-            making.add_done_callback(lambda done: self._made(key, done))
+            making.add_done_callback(lambda done: self._finished(key, done))
         return await asyncio.shield(making)
 
-    async def keep(self, found: FoundArtifact, made: ExtractedText) -> FoundView:
+    async def keep(self, found: FoundArtifact, extracted: ExtractedText) -> FoundView:
         """Keep a view that was made already.
 
         Raises:
             CoatcheckError: as when calling.
         """
         with _explained(found.artifact.id):
-            return await self._keep(found, made)
+            return await self._keep(found, extracted)
 
     async def settled(self, seconds: float) -> None:
         """Return when every view that is being made is kept or has failed to be; after so long give up the others."""
@@ -100,7 +100,7 @@ class KeepText:
         if left:
             await asyncio.wait(left)
 
-    def _made(self, key: _Key, done: "asyncio.Task[FoundView | None]") -> None:
+    def _finished(self, key: _Key, done: "asyncio.Task[FoundView | None]") -> None:
         del self._making[key]
         if not done.cancelled() and done.exception() is None and done.result() is None:
             self._without.put(key, value=True, cost=1)
@@ -113,63 +113,69 @@ class KeepText:
         if content.size > cap and not spec.view_partial:
             return None
         async with self._room:
-            made = await self._extracted(found, content, cap)
-            if made is None:
+            extracted = await self._extracted(found, content, cap)
+            if extracted is None:
                 return None
             with _explained(a.id):
-                return await self._keep(found, made)
+                return await self._keep(found, extracted)
 
     async def _extracted(self, found: FoundArtifact, content: Content, cap: int) -> ExtractedText | None:
         a = found.artifact
         payload = await content.read(0, cap)
         told = view_inputs(a.said, a.facts)
         try:
-            made = await self._extractor.extract(told.kind, told.media_type, told.source, payload)
+            extracted = await self._extractor.extract(told.kind, told.media_type, told.source, payload)
         except CoatcheckError as error:
             detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
-        if made is None or (is_plain(a.facts.kind) and made.text is not None):
+        if extracted is None or (is_plain(a.facts.kind) and extracted.text is not None):
             return None  # what is plain text is read as it is, before a view is made and after
-        return structs.replace(made, partial=made.partial or content.size > cap)
+        return structs.replace(extracted, partial=extracted.partial or content.size > cap)
 
-    async def _keep(self, found: FoundArtifact, made: ExtractedText) -> FoundView:
+    async def _keep(self, found: FoundArtifact, extracted: ExtractedText) -> FoundView:
         a = found.artifact
-        if made.text is None:
+        if extracted.text is None:
             m = a.measure
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-            return (await self._commit(found, NewView(view=_view(made, measure), blob=None))).found
-        intake = PayloadEncoder(self._p.tokenizer)
+            return (await self._commit(found, NewView(view=_view(extracted, measure), blob=None))).found
+        intake = PayloadEncoder(self._deps.tokenizer)
         # A full namespace is no reason not to read what is in it.
-        async with UploadSession(self._p, Caller(namespace=a.namespace), intake, limited=False) as reception:
-            last = max(0, (len(made.text) - 1) // BLOCK * BLOCK)
+        async with UploadSession(self._deps, Caller(namespace=a.namespace), intake, limited=False) as reception:
+            last = max(0, (len(extracted.text) - 1) // BLOCK * BLOCK)
             for at in range(0, last, BLOCK):
-                await reception.take(made.text[at : at + BLOCK])
+                await reception.take(extracted.text[at : at + BLOCK])
             await reception.taken()
-            await reception.end(await in_pool(self._p.pool, intake.end, made.text[last:]))
-            await in_pool(self._p.pool, intake.count)
+            await reception.end(await in_pool(self._deps.pool, intake.end, extracted.text[last:]))
+            await in_pool(self._deps.pool, intake.count)
             await reception.durable()
             m = intake.measure()
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
             blob, inline = reception.blob()
-            new = NewView(view=_view(made, measure), blob=blob, inline=inline)
+            new = NewView(view=_view(extracted, measure), blob=blob, inline=inline)
             return (await reception.settled(self._commit(found, new))).found
 
     async def _commit(self, found: FoundArtifact, new: NewView) -> StoredView:
-        a, now = found.artifact, self._p.clock.now()
+        a, now = found.artifact, self._deps.clock.now()
         number = ids.parse(a.id)
         change = StoreView(namespace=a.namespace, number=number, now=now, new=new, inputs=view_inputs(a.said, a.facts))
-        with self._p.catalog_breaker.watched():
-            answer = await self._p.catalog.store_view(change)
+        with self._deps.catalog_breaker.watched():
+            answer = await self._deps.catalog.store_view(change)
         if isinstance(answer, UploadFenced):
             raise fenced()
         if answer is None:
-            waits = self._p.fallback.find(a.namespace, number, now) is not None
+            waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
 
 
-def _view(made: ExtractedText, measure: ViewMeasure) -> View:
-    return View(name=TEXT, extractor=made.extractor, partial=made.partial, sections=made.sections, measure=measure)
+def _view(extracted: ExtractedText, measure: ViewMeasure) -> View:
+    return View(
+        name=TEXT,
+        extractor=extracted.extractor,
+        partial=extracted.partial,
+        sections=extracted.sections,
+        measure=measure,
+    )
 
 
 @contextmanager
@@ -180,10 +186,10 @@ def _explained(artifact_id: str) -> Generator[None]:
     except CoatcheckError as error:
         if error.code not in REFUSALS:
             raise
-        detail = f"The text view of {artifact_id} could not be kept, and is not shown before it is. {error.detail}"
+        detail = f"The text view of {artifact_id} could not be stored, and is not shown until it is. {error.detail}"
         advice = "" if "etry" in error.detail else " Retry the same call"
         raise CoatcheckError(error.code, f"{detail}{advice}{', or' if advice else ' Or'} use view=raw.") from error
 
 
 def _waits() -> CoatcheckError:
-    return CoatcheckError(Code.STORAGE_UNAVAILABLE, "The payload itself waits in memory to be stored.")
+    return CoatcheckError(Code.STORAGE_UNAVAILABLE, "The payload itself is in memory, waiting to be stored.")

@@ -1,4 +1,4 @@
-"""What the sessions' tokens come to, as far as it is not written down: counted on the request path.
+"""Token accounts of sessions, counted on the request path until they are written down.
 
 Nothing waits for an account: what happens is added up in memory and written every second, all sessions in one change.
 A crash loses what was not written down, the last second or two. Payloads without a session are not counted.
@@ -25,15 +25,15 @@ class Ledger:
         self._add(namespace, session, UsageDelta(given_tokens=more))
 
     def read(self, artifact: Artifact, tokens: int) -> None:
-        """Something of an artifact was read back."""
+        """Adds the tokens of an answer that read from an artifact."""
         self._add(artifact.namespace, artifact.said.session, UsageDelta(reads=1, read_tokens=tokens))
 
     def compacted(self, namespace: str, session: str | None, unsent: int) -> None:
-        """A request was made so many tokens smaller."""
+        """Adds the tokens by which compaction made a request smaller."""
         self._add(namespace, session, UsageDelta(compactions=1, unsent_tokens=unsent))
 
     def measured(self, namespace: str, session: str | None, persisted: int, transient: int) -> None:
-        """A context was measured."""
+        """Records the last measurement of a session's context."""
         self._add(namespace, session, UsageDelta(persisted_tokens=persisted, transient_tokens=transient))
 
     def _add(self, namespace: str, session: str | None, spent: UsageDelta) -> None:
@@ -46,6 +46,6 @@ class Ledger:
             self._spent[namespace, session] = spent
 
     def drain(self) -> list[tuple[str, str, UsageDelta]]:
-        """Hand over what was counted, and start anew."""
+        """Returns what was counted and starts from zero."""
         spent, self._spent = self._spent, {}
         return [(namespace, session, each) for (namespace, session), each in spent.items()]

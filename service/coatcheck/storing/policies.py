@@ -35,10 +35,10 @@ class EffectivePolicy(NamedTuple):
 
 
 class Policies:
-    """The verbs, and the memory."""
+    """Sets, removes, lists and explains policies, and keeps them in memory for look-ups."""
 
     def __init__(self, decisions: Decisions, clock: Clock) -> None:
-        """Make them; until `refresh` nothing is decided."""
+        """There are no policies until `refresh` loads them."""
         self._decisions = decisions
         self._clock = clock
         self._version = 0
@@ -71,7 +71,7 @@ class Policies:
         return self.rules.effective(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
 
     def room(self, namespace: str) -> QuotaLimits | None:
-        """The most that a namespace may hold; None: without a limit."""
+        """Returns the quota of a namespace; None: unlimited."""
         return room_of(self.rules.effective(namespace)) if self.rules else None
 
     def evicts(self, namespace: str) -> bool:
@@ -89,13 +89,13 @@ class Policies:
         return otherwise if seconds is None else timedelta(seconds=seconds)
 
     def tombstone_lives(self, otherwise: timedelta) -> tuple[timedelta, dict[str, timedelta]]:
-        """The same for all namespaces, and those that have one of their own."""
+        """Returns the lifetime of tombstones by default, and that of each namespace with its own."""
         spaces = {scope.namespace for scope, policy in self.rules.all() if isinstance(policy.tombstone_ttl, int)}
         own = {space: self.tombstone_life(space, otherwise) for space in spaces}
         return own.pop(EVERYWHERE, otherwise), own
 
     async def set(self, caller: Caller, scope: PolicyScope, policy: Policy) -> int:
-        """Have this policy hold for a scope, in the place of the one that it has; answers the new version.
+        """Sets the policy of a scope, replacing the one that it has; returns the new version.
 
         Raises:
             CoatcheckError: `invalid_request` for a policy that cannot be kept; `forbidden` for another namespace than
@@ -110,7 +110,7 @@ class Policies:
         return version or 0
 
     async def remove(self, caller: Caller, scope: PolicyScope) -> int:
-        """Have no policy hold for a scope any more; answers the version that says so.
+        """Removes the policy of a scope; returns the new version.
 
         Raises:
             CoatcheckError: `policy_not_found`, `forbidden`.
@@ -172,7 +172,7 @@ class Policies:
 
 
 def not_found(scope: PolicyScope) -> CoatcheckError:
-    """There is no policy to be had."""
+    """Policies cannot be read now."""
     return CoatcheckError(
         Code.POLICY_NOT_FOUND, f"There is no policy for {scope}. List the policies to see which scopes have one."
     )

@@ -72,11 +72,11 @@ class ReadLog:
         return tuple((ns, number, moment) for (ns, number), chain in self._leaving.items() for moment in chain)
 
     def written(self) -> None:
-        """What was drained is in its rows."""
+        """Forgets the drained reads: they are in their rows now."""
         self._leaving = {}
 
     def restore(self, reads: Reads) -> None:
-        """Take back what was drained and could not be written down."""
+        """Takes back drained reads that could not be written down."""
         self._leaving = {}
         newer, self._reads = self._reads, {}
         for namespace, number, moment in reads:

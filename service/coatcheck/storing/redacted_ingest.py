@@ -28,28 +28,28 @@ class RedactedIngest:
     """One payload on its way in, under a policy that may keep secrets from being stored."""
 
     def __init__(
-        self, redacting: RedactionPolicy | None, namespace: str, said: DeclaredMetadata | None, pool: Executor
+        self, redacting: RedactionPolicy | None, namespace: str, declared: DeclaredMetadata | None, pool: Executor
     ) -> None:
-        """Make it; `said` is what is known before the first byte."""
+        """`declared` is the metadata that is known before the first byte."""
         self._redacting = redacting
         self._namespace = namespace
         self._pool = pool
         self._mode: Redaction = "off"
-        self._sieve: RedactingStream | None = None
-        if redacting is not None and said is not None:
-            self._mode = redacting.mode(namespace, said)
-            mask = redacting.mask(namespace, said) if self._mode in BEFORE else None
-            self._sieve = None if mask is None else RedactingStream(mask, refuse=self._mode == "refuse")
+        self._redactor: RedactingStream | None = None
+        if redacting is not None and declared is not None:
+            self._mode = redacting.mode(namespace, declared)
+            mask = redacting.mask(namespace, declared) if self._mode in BEFORE else None
+            self._redactor = None if mask is None else RedactingStream(mask, refuse=self._mode == "refuse")
 
     @property
     def masked(self) -> MaskedSecrets | None:
         """What was masked before it was stored; None: nothing."""
-        masked = None if self._sieve is None else self._sieve.masked
+        masked = None if self._redactor is None else self._redactor.masked
         return masked if masked is not None and masked.count else None
 
     @property
     def notice(self) -> str | None:
-        """The same as a sentence for the caller."""
+        """What was masked, as a sentence for the caller; None: nothing."""
         masked = self.masked
         return None if masked is None else f"{self.done}: the policy keeps secrets from being stored."
 
@@ -60,15 +60,15 @@ class RedactedIngest:
         return "" if masked is None else f"{masked.sentence()} masked before it was stored"
 
     async def whole(self, payload: bytes) -> bytes:
-        """The same of a payload that is at hand.
+        """Returns the bytes to be stored of a payload that is completely in memory.
 
         Raises:
             CoatcheckError: `secret_refused`.
         """
-        sieve = self._sieve
-        if sieve is None:
+        redactor = self._redactor
+        if redactor is None:
             return payload
-        return await in_pool(self._pool, lambda: sieve.feed(payload) + sieve.end())
+        return await in_pool(self._pool, lambda: redactor.feed(payload) + redactor.end())
 
     def through(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The bytes to be stored.
@@ -76,46 +76,46 @@ class RedactedIngest:
         Raises:
             CoatcheckError: `secret_refused` on the way.
         """
-        return source if self._sieve is None else self._masked(source, self._sieve)
+        return source if self._redactor is None else self._masked(source, self._redactor)
 
-    async def _masked(self, source: AsyncIterator[bytes], sieve: RedactingStream) -> AsyncIterator[bytes]:
+    async def _masked(self, source: AsyncIterator[bytes], redactor: RedactingStream) -> AsyncIterator[bytes]:
         async for data in source:
-            out = sieve.feed(data) if len(data) <= _HERE else await in_pool(self._pool, sieve.feed, data)
+            out = redactor.feed(data) if len(data) <= _HERE else await in_pool(self._pool, redactor.feed, data)
             if out:
                 yield out
-        out = await in_pool(self._pool, sieve.end)
+        out = await in_pool(self._pool, redactor.end)
         if out:
             yield out
 
-    def said(self, said: DeclaredMetadata) -> DeclaredMetadata:
+    def said(self, declared: DeclaredMetadata) -> DeclaredMetadata:
         """What is to be stored of what was said, now that all of it is known.
 
         Raises:
             CoatcheckError: `secret_refused`; `invalid_request` where it became known too late what the policy is.
         """
         if self._redacting is None:
-            return said
-        mode = self._redacting.mode(self._namespace, said)
+            return declared
+        mode = self._redacting.mode(self._namespace, declared)
         if mode in BEFORE and mode != self._mode:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                "Secrets in this payload are not to be stored, which was known too late: put 'session', 'tool_name', "
-                "'kind' and 'labels' before the file in the form.",
+                "A policy forbids storing the secrets in this payload, which was discovered too late: put 'session', "
+                "'tool_name', 'kind' and 'labels' before the file in the form.",
             )
-        mask = self._redacting.mask(self._namespace, said) if self._mode in BEFORE else None
+        mask = self._redacting.mask(self._namespace, declared) if self._mode in BEFORE else None
         if mask is None:
-            return said
-        return _named(mask, said, refuse=self._mode == "refuse")
+            return declared
+        return _named(mask, declared, refuse=self._mode == "refuse")
 
 
-def _named(mask: Mask, said: DeclaredMetadata, *, refuse: bool) -> DeclaredMetadata:
-    clean = said_of(mask, said)
-    if clean is said or not refuse:
-        return replace(clean, session=said.session)
+def _named(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> DeclaredMetadata:
+    clean = said_of(mask, declared)
+    if clean is declared or not refuse:
+        return replace(clean, session=declared.session)
     for field in ("title", "url", "tool_name", "tool_call_id", "media_type", "command", "labels"):
-        was = getattr(said, field)
+        was = getattr(declared, field)
         if was != getattr(clean, field):
-            texts = said.labels if field == "labels" else (str(was),)
+            texts = declared.labels if field == "labels" else (str(was),)
             found = [secret for text in texts for secret in mask.find(text.encode("utf-8", "surrogatepass"))]
             raise refused_name(mask.names[found[0].rule] if found else "cut off", field)
-    return said
+    return declared

@@ -29,7 +29,7 @@ _HERE: Final = 16 * 1024
 
 
 class RedactionPolicy:
-    """The step."""
+    """Decides what is masked in what is shown of a payload, by its policy."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RedactionPolicy:
         pool: Executor,
         rules: Callable[[], Rules] = lambda: NO_RULES,
     ) -> None:
-        """Make it: `default` holds where no policy says anything; `masks` makes the mask when it is first needed."""
+        """`default` is the mode if no policy sets one; `masks` creates the mask when it is first needed."""
         self._default: Redaction = default
         self._masks = masks
         self._pool = pool
@@ -51,7 +51,7 @@ class RedactionPolicy:
         return self._default == "off" and not self._rules()
 
     def mode(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Redaction:
-        """What a namespace's policies say of a payload."""
+        """Returns the redaction mode that a namespace's policies set for a payload."""
         rules = self._rules()
         if not rules:
             return self._default
@@ -65,11 +65,11 @@ class RedactionPolicy:
         return said(policy.redaction, self._default)
 
     def mask(self, namespace: str, about: DeclaredMetadata, kind: str | None = None) -> Mask | None:
-        """What is shown of a payload is masked by this; None: nothing is."""
+        """Returns the mask for what is shown of a payload; None: nothing is masked."""
         return None if self.mode(namespace, about, kind) == "off" else self._masks()
 
     def mask_of(self, artifact: Artifact) -> Mask | None:
-        """The same of an artifact."""
+        """Returns the mask for an artifact; None: nothing is masked."""
         return self.mask(artifact.namespace, artifact.said, artifact.facts.kind)
 
     def artifact(self, artifact: Artifact) -> Artifact:
@@ -78,7 +78,7 @@ class RedactionPolicy:
         return artifact if mask is None else artifact_of(mask, artifact)
 
     def found(self, found: FoundArtifact) -> FoundArtifact:
-        """The same of one that was found."""
+        """Returns a found artifact with its names masked, if they are to be."""
         shown = self.artifact(found.artifact)
         return found if shown is found.artifact else replace(found, artifact=shown)
 

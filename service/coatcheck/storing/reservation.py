@@ -36,7 +36,7 @@ class Reservation:
 
     def __init__(self, deps: ReservationDeps, namespace: str, blob_id: str, *, limited: bool) -> None:
         """Take nothing yet; `limited` is false for what is stored whether or not there is room."""
-        self._p = deps
+        self._deps = deps
         self._namespace = namespace
         self._blob_id = blob_id
         self._limited = limited
@@ -50,15 +50,15 @@ class Reservation:
             CoatcheckError: `quota_exceeded`; then there is no intent.
         """
 
-        async def asked(reserve: int, room: QuotaLimits | None) -> QuotaExceeded | None:
-            return await self._p.catalog.begin_upload(
+        async def asked(reserve: int, quota: QuotaLimits | None) -> QuotaExceeded | None:
+            return await self._deps.catalog.begin_upload(
                 BeginUpload(
                     namespace=self._namespace,
                     blob_id=self._blob_id,
                     placement=placement,
                     lease_until=lease_until,
                     reserve=reserve,
-                    room=room,
+                    room=quota,
                 )
             )
 
@@ -67,15 +67,15 @@ class Reservation:
             return
         steps = iter((_ahead(size),))
 
-        async def change(room: QuotaLimits | None) -> QuotaExceeded | None:
-            self._reserved = None if room is None or room.max_bytes is None else next(steps, size)
-            answer = await asked(self._reserved or 0, room)
+        async def change(quota: QuotaLimits | None) -> QuotaExceeded | None:
+            self._reserved = None if quota is None or quota.max_bytes is None else next(steps, size)
+            answer = await asked(self._reserved or 0, quota)
             if isinstance(answer, QuotaExceeded) and self._reserved != size:
                 self._reserved = next(steps, size)
-                answer = await asked(self._reserved, room)
+                answer = await asked(self._reserved, quota)
             return answer
 
-        await self._p.rooms.within_quota(self._namespace, change)
+        await self._deps.rooms.within_quota(self._namespace, change)
 
     async def cover(self, size: int) -> bool:
         """Have room for so many bytes in all; false when the upload was reaped.
@@ -87,15 +87,15 @@ class Reservation:
             return True
         steps = iter((_ahead(size),))
 
-        async def change(room: QuotaLimits | None) -> bool | QuotaExceeded:
-            answer = await self._more(next(steps, size), room)
-            return await self._more(size, room) if isinstance(answer, QuotaExceeded) else answer
+        async def change(quota: QuotaLimits | None) -> bool | QuotaExceeded:
+            answer = await self._more(next(steps, size), quota)
+            return await self._more(size, quota) if isinstance(answer, QuotaExceeded) else answer
 
-        return await self._p.rooms.within_quota(self._namespace, change)
+        return await self._deps.rooms.within_quota(self._namespace, change)
 
-    async def _more(self, reserve: int, room: QuotaLimits | None) -> bool | QuotaExceeded:
-        change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=room)
-        answer = await self._p.catalog.reserve_more(change)
+    async def _more(self, reserve: int, quota: QuotaLimits | None) -> bool | QuotaExceeded:
+        change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=quota)
+        answer = await self._deps.catalog.reserve_more(change)
         if answer is True:
             self._reserved = reserve
         return answer

@@ -136,7 +136,7 @@ def clipped(notes: Iterable[str]) -> list[str]:
     kept: list[str] = []
     for note in notes:
         if sum(map(len, kept)) + len(note) > _NOTES:
-            kept.append("More was wrong with the arguments.")
+            kept.append("There were more problems with the arguments.")
             break
         kept.append(note)
     return kept

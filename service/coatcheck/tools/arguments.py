@@ -157,21 +157,21 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
     )
 
 
-def _drop_second(said: "_Said", used: str | None, name: str) -> None:
-    said.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
-    said.drop(name)
+def _drop_second(given: "_Said", used: str | None, name: str) -> None:
+    given.notes.append(f"{used} was used, and {name} was left out: give only one of them.")
+    given.drop(name)
 
 
-def _limit(said: "_Said", used: str | None, limit: int | None) -> int | None:
+def _limit(given: "_Said", used: str | None, limit: int | None) -> int | None:
     """The limit within its bounds. Of a query there is none, and a section that asks for the outline has its own."""
     if limit is None or used not in _MOST:
         return limit
     if limit < 1:
-        said.notes.append("limit must be at least 1 and was left out.")
+        given.notes.append("limit must be at least 1 and was left out.")
         return None
     most, things = _MOST[used]
     if limit > most:
-        said.notes.append(f"limit is at most {most:,} {things}.")
+        given.notes.append(f"limit is at most {most:,} {things}.")
     return min(limit, most)
 
 
@@ -272,19 +272,19 @@ class _Said:
         self.notes.append(f"{self.called.get(name, name)} could not be read and was left out.")
 
 
-def _artifact(said: _Said) -> tuple[str, str | None]:
+def _artifact(given: _Said) -> tuple[str, str | None]:
     """The artifact's ID as it was written, and the section that a citation of it names."""
-    value = said.raw("artifact_id")
+    value = given.raw("artifact_id")
     found = values.named(value)
     if found is None:
         for name in _ID_HOLDERS:
-            found = values.named(said.raw(name)) if isinstance(said.raw(name), str) else None
+            found = values.named(given.raw(name)) if isinstance(given.raw(name), str) else None
             if found is not None:
-                said.drop(name)
+                given.drop(name)
                 break
     if found is not None:
         if found.others:
-            said.notes.append("Several artifacts were named; this is the first. Read one in each call.")
+            given.notes.append("Several artifacts were named; this is the first. Read one in each call.")
         return found.text, found.section
     written = values.text(value)
     if written is None or values.is_placeholder(written) or "…" in written:
@@ -295,28 +295,28 @@ def _artifact(said: _Said) -> tuple[str, str | None]:
     return written, None
 
 
-def _leave_out(said: _Said, used: str | None) -> None:
+def _leave_out(given: _Said, used: str | None) -> None:
     """Drop what does nothing here, and say so of what would have changed something."""
-    around = used is None and said.called.get("offset") in _AROUND and not (said.has("limit") or said.has("head"))
+    around = used is None and given.called.get("offset") in _AROUND and not (given.has("limit") or given.has("head"))
     # A line with the lines around it is a span.
-    unused = [name for name in _USELESS[used] if said.has(name) and not (around and name == "context")]
-    missed = [said.called[name] for name in unused if _asks(said, name)]
+    unused = [name for name in _USELESS[used] if given.has(name) and not (around and name == "context")]
+    missed = [given.called[name] for name in unused if _asks(given, name)]
     for name in unused:
-        said.drop(name)
+        given.drop(name)
     if missed:
         named = missed[0] if len(missed) == 1 else f"{', '.join(missed[:-1])} and {missed[-1]}"
         verb, were = ("does", "was") if len(missed) == 1 else ("do", "were")
         where = "nothing without pattern" if used is None else f"not go with {used}"
-        said.notes.append(f"{named} {verb} {where} and {were} left out.")
+        given.notes.append(f"{named} {verb} {where} and {were} left out.")
 
 
-def _asks(said: _Said, name: str) -> bool:
+def _asks(given: _Said, name: str) -> bool:
     """Whether an argument asks for anything but what is done without it."""
     if name == "case_sensitive":
-        return not said.switch(name)
+        return not given.switch(name)
     if name in _SWITCHES:
-        return said.switch(name)
-    value = said.raw(name)
+        return given.switch(name)
+    value = given.raw(name)
     if _none_word(value):
         return False
     if name == "offset":
@@ -324,11 +324,11 @@ def _asks(said: _Said, name: str) -> bool:
     return name != "context" or values.integer(value) != 0
 
 
-def _span(said: _Said) -> tuple[ReadStart | None, int | None]:
+def _span(given: _Said) -> tuple[ReadStart | None, int | None]:
     """Where to begin, and how many lines."""
-    offset, range_ = said.position("offset"), said.position("range")
-    head, tail = said.integer("head"), said.integer("tail")
-    limit, end = said.integer("limit"), said.integer("end")
+    offset, range_ = given.position("offset"), given.position("range")
+    head, tail = given.integer("head"), given.integer("tail")
+    limit, end = given.integer("limit"), given.integer("end")
     if offset is None:
         offset = range_
     if offset is None and tail is not None and tail > 0:
@@ -341,8 +341,8 @@ def _span(said: _Said) -> tuple[ReadStart | None, int | None]:
         return None, limit
     end = end if offset.last is None else offset.last
     line = offset.line or 1
-    around = None if said.has("pattern") else said.integer("context")
-    if said.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
+    around = None if given.has("pattern") else given.integer("context")
+    if given.called.get("offset") in _AROUND and around and around > 0 and limit is None and line > 0:
         return ReadStart(max(1, line - around)), min(line, around + 1) + around
     if end is not None and end > 0 and line > 0:
         first, last = min(line, end), max(line, end)

@@ -31,7 +31,7 @@ _ANSWERS: Final = (("choices", "message"), ("candidates", "content"))
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call."""
+    """A tool call, in the form in which its result is wanted."""
 
     name: str
     arguments: object
@@ -117,7 +117,7 @@ def _check_method(node: dict[str, Any]) -> None:
         shown = "".join(c if c.isprintable() else "\ufffd" for c in method[:_SHOWN])
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f'This route executes calls of tools ({_CALL_METHOD}), not "{shown}". GET /v1/tools lists the tools; '
+            f'This route executes tool calls ({_CALL_METHOD}), not "{shown}". GET /v1/tools lists the tools; '
             "MCP is served at /mcp.",
         )
 

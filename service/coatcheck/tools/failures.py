@@ -17,7 +17,7 @@ _LITERAL: Final = " To search for the text as it is, use literal=true."
 _LENGTH: Final = 1_000
 """Characters of the longest sentence: patterns and IDs that it repeats come from callers."""
 _ELSEWHERE: Final = (
-    "{} is no place that an answer gave. Copy it from the last answer, keep the other arguments the same, or leave "
+    "{} did not come from an answer. Copy it from the last answer, keep the other arguments the same, or leave "
     "it out to begin again."
 )
 _OWN_WORDS: Final = (
@@ -57,13 +57,6 @@ def not_text(artifact: Artifact) -> CoatcheckError:
         Code.NOT_TEXT,
         f"{artifact.id} is not text ({what}, {artifact.measure.size:,} bytes), so there are no lines to read. "
         f"A program can fetch its bytes from GET /v1/artifacts/{artifact.id}/content.",
-    )
-
-
-def absent_feature(what: str) -> CoatcheckError:
-    """For a use case that this release does not have."""
-    return CoatcheckError(
-        Code.INVALID_REQUEST, f"{what} is not available in this release. Use pattern to search, or offset to read."
     )
 
 

@@ -19,32 +19,36 @@ _LEAST = 1
 
 
 class ListArtifacts:
-    """The tool."""
+    """The tool `list_artifacts`."""
 
     def __init__(self, browse: Browse, tokenizer: Tokenizer, pool: Executor) -> None:
         self._browse = browse
         self._tokenizer = tokenizer
         self._pool = pool
 
-    async def __call__(self, caller: Caller, asked: ListArguments, tokens: int) -> ToolAnswer:
+    async def __call__(self, caller: Caller, arguments: ListArguments, tokens: int) -> ToolAnswer:
         """A page, newest first, in at most so many tokens.
 
         Raises:
             CoatcheckError: whatever the list raises; `invalid_request` for a kind that there is not.
         """
         where = ArtifactFilter(
-            session=asked.session, kind=_kind(asked.kind), tool_name=asked.tool_name, url=None, label=asked.label
+            session=arguments.session,
+            kind=_kind(arguments.kind),
+            tool_name=arguments.tool_name,
+            url=None,
+            label=arguments.label,
         )
-        limit = max(1, min(DEFAULT_LISTED if asked.limit is None else asked.limit, MAX_LISTED))
+        limit = max(1, min(DEFAULT_LISTED if arguments.limit is None else arguments.limit, MAX_LISTED))
 
-        async def attempt(room: int) -> AnswerText:
-            size = max(1, min(limit, room // 40))
-            page = await self._browse(caller, where, asked.cursor, size, query=asked.query)
+        async def attempt(budget: int) -> AnswerText:
+            size = max(1, min(limit, budget // 40))
+            page = await self._browse(caller, where, arguments.cursor, size, query=arguments.query)
             lines = [_line(artifact) for artifact in page.items]
             count = f"{plural(len(lines), 'artifact')}, newest first."
-            first = count if lines else _nothing(asked, page.partial)
+            first = count if lines else _nothing(arguments, page.partial)
             on = f' There are more: cursor="{page.next}".' if page.next else ""
-            last = f"({first}{on}{''.join(f' {note}' for note in clipped(asked.notes))})"
+            last = f"({first}{on}{''.join(f' {note}' for note in clipped(arguments.notes))})"
             return plain("\n".join([*lines, last]))
 
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST)
@@ -53,12 +57,12 @@ class ListArtifacts:
         return ToolAnswer(text=got[0], tokens=got[1])
 
 
-def _nothing(asked: ListArguments, partial: bool) -> str:
+def _nothing(arguments: ListArguments, partial: bool) -> str:
     if partial:
-        return "Nothing is found yet; the newest are being indexed: retry the same call."
-    if asked.query is not None:
-        return "No artifact that fits says all words of the query; try fewer or other words."
-    return "No artifact is stored that fits."
+        return "Nothing found yet; the newest artifacts are being indexed: retry the same call."
+    if arguments.query is not None:
+        return "No matching artifact contains all words of the query; try fewer or other words."
+    return "No stored artifact matches."
 
 
 def _kind(word: str | None) -> Kind | None:

@@ -65,7 +65,7 @@ def server(execute: Execute) -> Server[Any]:
         if arguments is None:
             raise MCPError(
                 types.INVALID_PARAMS,
-                f"A resource here is artifact://art_… and its 18 digits, not {uri[:80]}",
+                f"A resource URI is artifact://art_… with its 18 digits, not {uri[:80]}",
                 {"uri": uri},
             )
         got = await execute(context, READ.name, arguments)

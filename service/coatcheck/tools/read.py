@@ -4,7 +4,6 @@ Whatever is asked, an answer is within the bounds; everything that fails is a `C
 """
 
 from concurrent.futures import Executor
-from typing import Protocol
 
 from msgspec import structs
 
@@ -21,13 +20,14 @@ from coatcheck.reading.byte_positions import place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, show, within
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
-from coatcheck.tools.failures import absent_feature, not_text
+from coatcheck.tools.failures import not_text
 from coatcheck.tools.search import PatternSearch
 from coatcheck.tools.table import DEFAULT_LINES, MAX_VALUES
 from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.find_passages import FindPassages
 from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
+from coatcheck.usecases.read_json import ReadJson
 from coatcheck.usecases.search import MIN_TOKENS, Search
 
 _LEAST = 16
@@ -43,37 +43,8 @@ _CHARACTER = 4
 """Bytes of the longest character."""
 
 
-class AnswerPage(Protocol):
-    """A page of values."""
-
-    @property
-    def text(self) -> str:
-        """Within the budget, and safe to show: the use case puts lines of ours between what comes from the payload."""
-        ...
-
-    @property
-    def tokens(self) -> int:
-        """Of `text`, exactly."""
-        ...
-
-    @property
-    def next(self) -> str | None:
-        """The cursor of the next page."""
-        ...
-
-
-class ReadValues(Protocol):
-    """The values of a JSON artifact that a path selects."""
-
-    async def of(
-        self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
-    ) -> AnswerPage:
-        """As many values as fit, with their places."""
-        ...
-
-
 class ReadArtifact:
-    """The tool."""
+    """The tool `read_artifact`."""
 
     def __init__(
         self,
@@ -84,7 +55,7 @@ class ReadArtifact:
         tokenizer: Tokenizer,
         pool: Executor,
         passages: FindPassages,
-        values: ReadValues | None = None,
+        values: ReadJson,
     ) -> None:
         self._view = open_view
         self._read = read
@@ -95,156 +66,163 @@ class ReadArtifact:
         self._passages = passages
         self._values = values
 
-    async def __call__(self, caller: Caller, asked: ReadArguments, tokens: int) -> ToolAnswer:
+    async def __call__(self, caller: Caller, arguments: ReadArguments, tokens: int) -> ToolAnswer:
         """The part that was asked for, in at most so many tokens.
 
         Raises:
             CoatcheckError: whatever the look-up and the use cases raise.
         """
-        number = ids.parse(asked.artifact_id)
-        asked, reading = await self._opened(caller, number, asked)
+        number = ids.parse(arguments.artifact_id)
+        arguments, reading = await self._opened(caller, number, arguments)
         if reading.binary:
             raise not_text(reading.artifact)
 
-        by_line = not asked.outline and (asked.pattern, asked.query, asked.path) == (None, None, None)
+        by_line = not arguments.outline and (arguments.pattern, arguments.query, arguments.path) == (None, None, None)
 
-        async def attempt(room: int) -> AnswerText:
-            if not (by_line or asked.outline) and reading.extent.start == reading.extent.end:
-                last = ["It is empty: there is nothing to find in it.", *clipped(asked.notes)]
+        async def attempt(budget: int) -> AnswerText:
+            if not (by_line or arguments.outline) and reading.extent.start == reading.extent.end:
+                last = ["It is empty: there is nothing to find in it.", *clipped(arguments.notes)]
                 return answer(reading, "empty", "", last)
-            if asked.pattern is not None:
-                return await self._searching(reading, asked, room)
-            if asked.query is not None:
-                return await self._answering(reading, asked, room)
-            if asked.path is not None:
-                return await self._selected(number, reading, asked, room)
-            if asked.outline:
-                return await self._outlined(reading, asked, room)
-            return await self._lines(number, reading, asked, room)
+            if arguments.pattern is not None:
+                return await self._searching(reading, arguments, budget)
+            if arguments.query is not None:
+                return await self._answering(reading, arguments, budget)
+            if arguments.path is not None:
+                return await self._selected(number, reading, arguments, budget)
+            if arguments.outline:
+                return await self._outlined(reading, arguments, budget)
+            return await self._lines(number, reading, arguments, budget)
 
         got = await fitted(attempt, tokens, self._tokenizer, self._pool, least=_LEAST if by_line else MIN_TOKENS)
         if got is None:
             raise CoatcheckError(
-                Code.INVALID_REQUEST, "Not even a little of this part fits into an answer. Read another part of it."
+                Code.INVALID_REQUEST, "Not even the beginning of this part fits into an answer. Read another part."
             )
         self._view.told(reading, got[1])
         return ToolAnswer(text=got[0], tokens=got[1])
 
-    async def _opened(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, ViewReading]:
+    async def _opened(self, caller: Caller, number: int, arguments: ReadArguments) -> tuple[ReadArguments, ViewReading]:
         """The view to read, and what is asked of it: paths lead through the payload, all else reads the text."""
-        notes = list(asked.notes)
-        if asked.path is not None:
-            if asked.section is not None:
-                notes.append("section does not narrow a path, which leads through all of it.")
-            asked = structs.replace(asked, section=None, notes=tuple(notes))
-            return asked, await self._view(caller, number, view="raw")
-        asked, reading = await self._narrowed(caller, number, asked)
-        if asked.path is not None:
-            return asked, reading
+        notes = list(arguments.notes)
+        if arguments.path is not None:
+            if arguments.section is not None:
+                notes.append("section was left out: a path applies to the whole payload.")
+            arguments = structs.replace(arguments, section=None, notes=tuple(notes))
+            return arguments, await self._view(caller, number, view="raw")
+        arguments, reading = await self._narrowed(caller, number, arguments)
+        if arguments.path is not None:
+            return arguments, reading
         section = reading.section
-        if section is not None and asked.offset is not None and 1 < asked.offset.line < section.line:
-            notes.append(f"Line {asked.offset.line} is before section {section.name}, which begins at {section.line}.")
+        if section is not None and arguments.offset is not None and 1 < arguments.offset.line < section.line:
+            notes.append(
+                f"Line {arguments.offset.line} is before section {section.name}, which begins at {section.line}."
+            )
         if reading.unkept:
-            notes.append("Its readable text cannot be had at the moment: this is the payload as it came.")
+            notes.append("Its readable text is unavailable at the moment: this is the original payload.")
         if reading.partial:
             rest = ": path reads the rest, too" if spec_of(reading.artifact.facts.kind).paths else ""
             notes.append(f"The text view ends before the payload does{rest}.")
-        return structs.replace(asked, notes=tuple(notes)), reading
+        return structs.replace(arguments, notes=tuple(notes)), reading
 
-    async def _narrowed(self, caller: Caller, number: int, asked: ReadArguments) -> tuple[ReadArguments, ViewReading]:
+    async def _narrowed(
+        self, caller: Caller, number: int, arguments: ReadArguments
+    ) -> tuple[ReadArguments, ViewReading]:
         """The text view, narrowed to the section that is asked for: one of its own, or an entry of its outline."""
-        wanted = asked.section
+        wanted = arguments.section
         if wanted is None:
-            everything = asked.outline or asked.query is not None or _reads_on(asked)
-            return asked, await self._view.best(caller, number, sections=everything)
+            everything = arguments.outline or arguments.query is not None or _reads_on(arguments)
+            return arguments, await self._view.best(caller, number, sections=everything)
         if wanted.strip().lower() in OUTLINE_WORDS:
             reading = await self._view.best(caller, number, sections=True)
             names = {name.casefold(): nth for nth, s in enumerate(reading.sections) for name in (s.title, s.name)}
             nth = names.get(wanted.strip().casefold())
             if nth is not None:
-                return asked, structs.replace(reading, nth=nth)
-            by_line = (asked.pattern, asked.query) == (None, None)
-            return structs.replace(asked, section=None, outline=by_line), reading
+                return arguments, structs.replace(reading, nth=nth)
+            by_line = (arguments.pattern, arguments.query) == (None, None)
+            return structs.replace(arguments, section=None, outline=by_line), reading
         try:
-            return asked, await self._view.best(caller, number, section=wanted)
+            return arguments, await self._view.best(caller, number, section=wanted)
         except CoatcheckError as error:
             if error.code is not Code.SECTION_NOT_FOUND:
                 raise
         reading, entry = await self._outline.entry(await self._view.best(caller, number, sections=True), wanted)
         if reading.section is not None:
-            return asked, reading
-        if entry.path is None or asked.pattern is not None or asked.query is not None or asked.outline:
+            return arguments, reading
+        if entry.path is None or arguments.pattern is not None or arguments.query is not None or arguments.outline:
             raise CoatcheckError(
                 Code.SECTION_NOT_FOUND,
                 f"{entry.title} of {reading.artifact.id} has no lines of its own. Leave section out.",
             )
-        asked = structs.replace(asked, path=entry.path, section=None, offset=None)
-        return asked, await self._view(caller, number, view="raw")
+        arguments = structs.replace(arguments, path=entry.path, section=None, offset=None)
+        return arguments, await self._view(caller, number, view="raw")
 
-    async def _lines(self, number: int, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
-        at = counted(asked.offset or ReadStart(1), reading)
-        limit = asked.limit or DEFAULT_LINES
-        ask, cursor, moved = ReadRequest(offset=at.line, limit=limit, max_tokens=room), None, list[str]()
+    async def _lines(self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+        at = counted(arguments.offset or ReadStart(1), reading)
+        limit = arguments.limit or DEFAULT_LINES
+        ask, cursor, moved = ReadRequest(offset=at.line, limit=limit, max_tokens=budget), None, list[str]()
         if at.inside:
             asked_for, (at, byte) = at, await _inside(reading, at)
             if at != asked_for:
                 moved.append(f"Offset {asked_for} is inside a character, so this begins at {at}.")
-            ask = ReadRequest(max_tokens=room)
+            ask = ReadRequest(max_tokens=budget)
             cursor = Cursor(reading.view, "line", byte, limit, limit, section=reading.nth)
         got = await self._read.of(reading, number, ask, cursor)
         total = got.total.lines
         if not got.total.bytes:
-            return answer(reading, "empty", "", ["It is empty.", *clipped(asked.notes)])
+            return answer(reading, "empty", "", ["It is empty.", *clipped(arguments.notes)])
         shown = show(got.text)
         lines = got.window.lines
         which = f"{lines.first}-{lines.last} of {total}"
         part = f"lines {which} from {at}" if at.inside and at.line == lines.first else f"lines {which}"
         last = [f"Lines {which}{await _going_on(reading, got)}"]
-        if got.next is not None and _reads_on(asked) and asked.offset is None:
+        if got.next is not None and _reads_on(arguments) and arguments.offset is None:
             last += _named(reading)
-        last += [*moved, *shown.said, *clipped(asked.notes)]
+        last += [*moved, *shown.said, *clipped(arguments.notes)]
         known = got.tokens if shown.body == got.text else None
         return answer(reading, part + within(reading), shown.body, last, tokens=known)
 
-    async def _outlined(self, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
-        offset = asked.offset.line if asked.offset is not None and asked.offset.line > 1 else 0
+    async def _outlined(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+        offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
         got = await self._outline.of(
             reading,
             offset=offset,
-            limit=min(asked.limit or MAX_VALUES, MAX_VALUES),
-            max_tokens=max(room, 64),
+            limit=min(arguments.limit or MAX_VALUES, MAX_VALUES),
+            max_tokens=max(budget, 64),
             ways=_WAYS,
         )
         if not got.entries:
-            return answer(reading, "outline", "", [*got.notices, *clipped(asked.notes)])
-        last = [_reached(got), *clipped(asked.notes)]
+            return answer(reading, "outline", "", [*got.notices, *clipped(arguments.notes)])
+        last = [_reached(got), *clipped(arguments.notes)]
         return answer(reading, "outline", got.text, last, tokens=got.tokens)  # safe to show already
 
-    async def _answering(self, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
-        got = await self._passages.of(reading, asked.query or "", min(room, _QUERY_TOKENS), concise=True)
+    async def _answering(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
+        got = await self._passages.of(reading, arguments.query or "", min(budget, _QUERY_TOKENS), concise=True)
         on = ["Best first. Read around a passage with offset, or search with pattern."] if got.windows else []
-        last = [*on, *clipped(asked.notes)]
+        last = [*on, *clipped(arguments.notes)]
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last, tokens=got.tokens)  # safe to show already, under lines of ours
 
-    async def _selected(self, number: int, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
-        if self._values is None:
-            raise absent_feature("path")
+    async def _selected(self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         got = await self._values.of(
             reading,
             number,
-            path=asked.path or "",
-            limit=asked.limit or MAX_VALUES,
-            max_tokens=room,
-            cursor=asked.place,
+            path=arguments.path or "",
+            limit=arguments.limit or MAX_VALUES,
+            max_tokens=budget,
+            cursor=arguments.place,
         )
         on = "That is the end." if got.next is None else f'Next: the same call with offset="{got.next}".'
-        return answer(reading, "values of the path", got.text, [on, *clipped(asked.notes)], tokens=got.tokens)
+        return answer(reading, "values of the path", got.text, [on, *clipped(arguments.notes)], tokens=got.tokens)
 
 
-def _reads_on(asked: ReadArguments) -> bool:
+def _reads_on(arguments: ReadArguments) -> bool:
     """Whether this is a call that reads from the beginning, without saying what to look for."""
-    return not asked.outline and (asked.pattern, asked.query, asked.path, asked.section) == (None, None, None, None)
+    return not arguments.outline and (arguments.pattern, arguments.query, arguments.path, arguments.section) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def _reached(got: OutlineAnswer) -> str:
@@ -305,14 +283,14 @@ def _named(reading: ViewReading) -> list[str]:
     sections = reading.sections
     if not sections:
         return []
-    shown, room = list[str](), _NAMES
+    shown, budget = list[str](), _NAMES
     for section in sections:
         title = one_line(section.title[:_TITLE])
         name = f"{section.name} {title}".strip()
-        if len(name) + 2 > room:
+        if len(name) + 2 > budget:
             break
         shown.append(name)
-        room -= len(name) + 2
+        budget -= len(name) + 2
     all_of = "Sections: " if len(shown) == len(sections) else f"{len(sections)} sections: "
     more = "" if len(shown) == len(sections) else "; all with outline=true"
     return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{sections[0].name}".']

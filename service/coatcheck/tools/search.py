@@ -31,38 +31,38 @@ class PatternSearch:
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    async def __call__(self, reading: ViewReading, asked: ReadArguments, room: int) -> AnswerText:
+    async def __call__(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         """The matching lines as an answer, or a sentence when there is none."""
         lines = reading.measure.lines
-        at = counted(asked.offset or ReadStart(1), reading)
+        at = counted(arguments.offset or ReadStart(1), reading)
         ask = PatternSearchRequest(
-            pattern=asked.pattern or "",
-            literal=asked.literal,
-            ignore_case=asked.ignore_case,
-            context=2 if asked.context is None else asked.context,
-            limit=min(asked.limit or DEFAULT_LIMIT, MAX_LIMIT),
+            pattern=arguments.pattern or "",
+            literal=arguments.literal,
+            ignore_case=arguments.ignore_case,
+            context=2 if arguments.context is None else arguments.context,
+            limit=min(arguments.limit or DEFAULT_LIMIT, MAX_LIMIT),
             from_line=at.line,
             from_byte=at.inside,
-            max_tokens=room,
+            max_tokens=budget,
         )
-        got, said = await self._found(reading, ask)
+        got, notes = await self._matches(reading, ask)
         if not got.shown:
-            return plain(_nothing(reading, got, ask, [*said, *clipped(asked.notes)]))
+            return plain(_nothing(reading, got, ask, [*notes, *clipped(arguments.notes)]))
         shown = show(got.text)
         which = f"{got.windows[0].line}-{got.windows[-1].line} of {lines}"
         inside = within(reading)
         inside_of = f" in section {reading.section.name}" if reading.section is not None else ""
         count = f"{_count(got, at, reading.lines.first)}{inside_of}"
-        last = [f"Lines {which}: {count}{_going_on(got)}", *said, *shown.said, *clipped(asked.notes)]
+        last = [f"Lines {which}: {count}{_going_on(got)}", *notes, *shown.said, *clipped(arguments.notes)]
         known = got.tokens if shown.body == got.text else None
         return answer(reading, f"matches in lines {which}{inside}", shown.body, last, tokens=known)
 
-    async def _found(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
+    async def _matches(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
         """What a pattern finds, read more generously until it finds something; and how it was read."""
         if not ask.literal and pattern_variants.is_copied(ask.pattern):
             got = await self._search.of(reading, structs.replace(ask, literal=True))
             if got.shown or got.stopped == "deadline":
-                return got, ["The pattern was searched as plain text."]
+                return got, ["The pattern was searched for as plain text."]
         either = ask if ask.literal else structs.replace(ask, pattern=pattern_variants.or_plain(ask.pattern))
         try:
             got = await self._search.of(reading, either)
@@ -70,13 +70,13 @@ class PatternSearch:
             if error.code is not Code.INVALID_PATTERN or ask.literal:
                 raise
             try:
-                got, said = await self._found(reading, structs.replace(ask, literal=True))
+                got, notes = await self._matches(reading, structs.replace(ask, literal=True))
             except CoatcheckError as second:
                 raise error from second
             if not got.shown and got.stopped != "deadline":
                 await self._search.of(reading, ask)  # which says what is wrong with it
                 raise
-            return got, ["The pattern is not a valid regular expression; it was searched as plain text.", *said]
+            return got, ["The pattern is not a valid regular expression; it was searched for as plain text.", *notes]
         if got.shown or got.stopped == "deadline":
             return got, []
         return await self._generously(reading, ask, either) or (got, [])
@@ -91,10 +91,10 @@ class PatternSearch:
         through = pattern_variants.through_colours(ask.pattern, literal=ask.literal)
         if through is not None:
             tries.append((structs.replace(ask, pattern=through, literal=False, ignore_case=True), _COLOURED))
-        for variant, said in tries:
+        for variant, notes in tries:
             got = await self._search.of(reading, variant)
             if got.shown or got.stopped == "deadline":
-                return got, [said] if got.shown else []
+                return got, [notes] if got.shown else []
         return None
 
 
@@ -115,7 +115,7 @@ def _going_on(got: SearchAnswer) -> str:
     return f'. Next: offset="{on}".' if on.inside else f". Next: offset={on}."
 
 
-def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, said: list[str]) -> str:
+def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, notes: list[str]) -> str:
     """That nothing was found, and what else could be tried."""
     pattern = inert(ask.pattern[: _SHOWN * 2]).replace("\n", " ")
     pattern = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…"
@@ -129,4 +129,4 @@ def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest,
         first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'
     else:
         first = f'No match for "{pattern}" {where}, upper or lower case. Try fewer or other words, or part of a word.'
-    return " ".join([first, *said])
+    return " ".join([first, *notes])

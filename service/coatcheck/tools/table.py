@@ -111,7 +111,7 @@ LIST: Final = Tool(
         Parameter(
             name="query",
             types=("string",),
-            description="Only those that say all of these words, in name, URL, labels or text. Few, telling ones.",
+            description="Only those with all of these words in name, URL, labels or text. Few, distinctive ones.",
         ),
         Parameter(name="session", types=("string",), description="Only those of this session."),
         Parameter(
@@ -128,7 +128,9 @@ LIST: Final = Tool(
             least=1,
             most=MAX_LISTED,
         ),
-        Parameter(name="cursor", types=("string",), description="Where the last answer said that the list goes on."),
+        Parameter(
+            name="cursor", types=("string",), description="The cursor from the last answer, to continue the list."
+        ),
     ),
 )
 

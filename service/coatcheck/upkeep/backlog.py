@@ -24,7 +24,7 @@ _WAIT: Final = 1.0
 
 
 class Backlog(Struct, frozen=True):
-    """What was found, and what it says."""
+    """The last count of the backlog, and when it was taken."""
 
     overdue: Overdue
     overdue_seconds: float
@@ -33,14 +33,14 @@ class Backlog(Struct, frozen=True):
 
 
 class CountBacklog:
-    """The verb."""
+    """Counts what maintenance still has to do, at most once in a few seconds."""
 
     def __init__(self, accounts: Accounts, clock: Clock, ticks: Callable[[], float] = time.monotonic) -> None:
-        """Make the verb; `ticks` is in seconds and never steps back."""
+        """`ticks` returns seconds and never steps back."""
         self._accounts = accounts
         self._clock = clock
         self._ticks = ticks
-        self._found: Overdue | None = None
+        self._last: Overdue | None = None
         self._overdue = 0.0
         self._began = float("-inf")
         self._true_at = float("-inf")
@@ -51,9 +51,9 @@ class CountBacklog:
     @property
     def known(self) -> Backlog | None:
         """What is known at this moment; None before the first count."""
-        if self._found is None:
+        if self._last is None:
             return None
-        return Backlog(self._found, self._overdue, self._ticks() - self._true_at)
+        return Backlog(self._last, self._overdue, self._ticks() - self._true_at)
 
     async def __call__(self) -> None:
         """Make sure that what is known is of the last seconds, if the catalogue answers in time. Raises nothing."""
@@ -74,7 +74,7 @@ class CountBacklog:
             now = self._clock.now()
             found = await self._accounts.overdue(now, LIMIT)
             self._overdue = 0.0 if found.oldest is None else max(0.0, (now - found.oldest).total_seconds())
-            self._found, self._true_at = found, self._ticks()
+            self._last, self._true_at = found, self._ticks()
         except CoatcheckError:
             self.failures += 1
         finally:

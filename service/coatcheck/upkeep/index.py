@@ -63,7 +63,7 @@ _GONE = 4
 
 
 class IndexRound(Struct, frozen=True):
-    """What a round did."""
+    """What one round of indexing did."""
 
     documents: int = 0
     merged: int = 0
@@ -80,7 +80,7 @@ class _Done(NamedTuple):
 
 
 class Index:
-    """The verb."""
+    """Keeps the full-text index: adds documents, merges segments, drops what is gone."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Index:
         keep_text: KeepText | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb.
+        """Reads nothing until the first round.
 
         Args:
             texts: the index.
@@ -147,7 +147,7 @@ class Index:
                 log.warning("it is not given up yet: %s", error.detail)
 
     async def catch_up(self, namespace: str) -> bool:
-        """Index what waits in a namespace at this moment, within bounds, for a query. Answers whether it all is.
+        """Indexes what waits in a namespace now, within bounds, for a query. Returns whether all of it is indexed.
 
         Raises nothing of what keeps artifacts from being read: then something is left.
         """
@@ -288,7 +288,7 @@ class Index:
         return await self._rewrite(namespace, [size.id], worth=size)
 
     async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
-        """Make one of some segments; answers how many went. 0: somebody else was faster, or it is not worth it."""
+        """Make one of some segments; returns how many went. 0: somebody else was faster, or it is not worth it."""
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
             return 0

@@ -41,7 +41,7 @@ class JobSchedule:
         default: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make it; `default` is the pause between two rounds, in seconds, where nothing else was said."""
+        """`default` is the interval between two runs in seconds, unless a job has its own."""
         self._retention = retention
         self._clock = clock
         self._default = default
@@ -115,18 +115,18 @@ class JobSchedule:
         if name not in SCHEDULED:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                f"There is no job {name[:40]!r} on the schedule. There are {', '.join(SCHEDULED)}.",
+                f"There is no job {name[:40]!r} on the schedule. The jobs are {', '.join(SCHEDULED)}.",
                 parameter="name",
             )
         if interval is not None and interval and not MIN_INTERVAL <= interval <= MAX_INTERVAL:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                f"An interval is {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for that of the settings.",
+                f"An interval must be {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for the one in the settings.",
                 parameter="interval",
             )
         if interval and name == "index":
             raise CoatcheckError(
-                Code.INVALID_REQUEST, "The index has a pace of its own; it can be paused.", parameter="interval"
+                Code.INVALID_REQUEST, "The index job sets its own pace; it can only be paused.", parameter="interval"
             )
         change = SetJob(name=name, now=self._clock.now(), by=by, paused=paused, interval=interval)
         state = await self._retention.set_job(change)

@@ -53,7 +53,7 @@ ROWS = 100
 
 
 class MaintenanceRound(Struct, frozen=True):
-    """What a round did."""
+    """What one round of maintenance did."""
 
     expired: int = 0
     reaped: int = 0
@@ -86,7 +86,7 @@ class LeaderLease(Struct, frozen=True):
 
 
 class Maintenance:
-    """The verb."""
+    """Runs one round of maintenance: expire, reap, sweep, purge."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Maintenance:
         job_schedule: JobSchedule | None = None,
         retention: Retention | None = None,
     ) -> None:
-        """Make the verb; `note` is shared with whoever else writes reads down. Without a crew the store is ours.
+        """`note` is shared with all that write reads down. Without a crew this process owns the store.
 
         `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
         Audit lines are kept for `audit_life`; None keeps them all. Without a schedule everything is due; without
@@ -160,7 +160,7 @@ class Maintenance:
         return until if self._crew is None else until - OTHERS
 
     async def purge(self) -> MaintenanceJobResult:
-        """Forget the records that are over.
+        """Deletes records whose time is over.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -216,7 +216,7 @@ class Maintenance:
         return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
 
     async def sweep(self) -> MaintenanceJobResult:
-        """Remove what has been dead for the grace; answers how many blobs, and how large they were as stored.
+        """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
 
         What cannot be removed is passed by.
 
@@ -279,7 +279,7 @@ class Maintenance:
 
 
 async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
-    """Repeat a step until it finds less than a full batch.
+    """Repeats a step until it finds less than a full batch.
 
     Between two batches it rests for as long as the last one took: whoever stores something meanwhile finds the
     catalogue free for half of the time.

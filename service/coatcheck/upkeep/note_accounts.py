@@ -16,7 +16,7 @@ class NoteAccounts:
     """Writes the ledger down. One at a time: who comes second waits until the first one's counts are in their rows."""
 
     def __init__(self, accounts: SessionAccounts, ledger: Ledger, clock: Clock, number: Callable[[], int]) -> None:
-        """Make it; `number` gives random numbers of 62 bits."""
+        """`number` returns random numbers of 62 bits."""
         self._accounts = accounts
         self._ledger = ledger
         self._clock = clock

@@ -13,17 +13,17 @@ _LONGEST: Final = 64
 
 
 class SealKey:
-    """The key, asked for once."""
+    """Provides the sealing key; reads it once and remembers it."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
-        """Make it; `new_token` answers a word that nobody can guess, of at most 64 ASCII characters."""
+        """`new_token` returns an unguessable token of at most 64 ASCII characters."""
         self._upkeep = upkeep
         self._clock = clock
         self._new = new_token
         self._key: bytes | None = None
 
     async def __call__(self) -> bytes:
-        """The key.
+        """Returns the sealing key.
 
         Raises:
             CoatcheckError: `storage_unavailable`.

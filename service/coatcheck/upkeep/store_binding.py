@@ -33,10 +33,10 @@ class _Mark(NamedTuple):
 
 
 class StoreBinding:
-    """The verb."""
+    """Binds a database to the place of its bytes, and refuses any other."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str], *, looking: bool) -> None:
-        """Make the verb; `new_token` names databases and places. With `looking` nothing is written."""
+        """`new_token` creates the names of databases and places. With `looking` nothing is written."""
         self._upkeep = upkeep
         self._clock = clock
         self._new = new_token
@@ -129,16 +129,16 @@ def _foreign(place: BlobLocation, mark: _Mark | None, database: str | None) -> C
     ours = "this database was never served" if database is None else f"this database is {database}"
     return CoatcheckError(
         Code.INVALID_REQUEST,
-        f"{place.where} holds the bytes {theirs}, and {ours}. Together they would lose data: reading would mark blobs "
-        "as lost, and a check would remove the other's. Correct the settings, so that they name a database and the "
-        "place of its own bytes; a new database needs an empty place.",
+        f"{place.where} holds the bytes {theirs}, and {ours}. Used together, they would lose data: reading would mark "
+        "blobs as lost, and a check would remove the other's. Correct the settings so that they name a database and "
+        "the place of its own bytes; a new database needs an empty place.",
     )
 
 
 def _strangers(place: BlobLocation) -> CoatcheckError:
     return CoatcheckError(
         Code.INVALID_REQUEST,
-        f"{place.where} holds blobs of which this database knows none. Correct the settings, so that they name a "
+        f"{place.where} holds blobs, and this database knows none of them. Correct the settings so that they name a "
         "database and the place of its own bytes; a new database needs an empty place.",
     )
 
@@ -147,6 +147,6 @@ def _another(place: BlobLocation, mark: _Mark) -> CoatcheckError:
     return CoatcheckError(
         Code.INVALID_REQUEST,
         f"{place.where} is not where this database keeps its bytes: all replicas must share one bucket or one "
-        "directory. Name that one, or copy what is in it to here, with its mark. To go on here without the bytes that "
-        f"are there, which makes them lost, write this line into the mark (see deploy/README.md): {mark}",
+        "directory. Name that one, or copy its contents here, including its mark. To continue here without those "
+        f"bytes, which are then lost, write this line into the mark (see deploy/README.md): {mark}",
     )

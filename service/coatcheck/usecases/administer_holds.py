@@ -32,7 +32,7 @@ class HoldsPage(NamedTuple):
 
 @dataclass(frozen=True)
 class Holds:
-    """The verbs."""
+    """Places, releases and lists holds."""
 
     decisions: Decisions
     clock: Clock
@@ -89,7 +89,7 @@ class Holds:
         return hold
 
     async def release(self, caller: Caller, hold: str) -> Hold:
-        """Release a hold; answers what it was.
+        """Releases a hold and returns it.
 
         Raises:
             CoatcheckError: `hold_not_found`, also for one that is not the caller's to administer; `invalid_request`.
@@ -98,7 +98,7 @@ class Holds:
         change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
         released = await self.decisions.release_hold(change)
         if released is None:
-            raise CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see theirs.")
+            raise CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see their IDs.")
         return released
 
     async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
@@ -118,16 +118,16 @@ class Holds:
 
 def _check(reason: str, number: int | None, session: str | None, until: datetime | None, now: datetime) -> None:
     if not 1 <= len(reason.strip()) <= len(reason) <= MAX_REASON or "\0" in reason:
-        raise _invalid(f"A hold has a reason of 1 to {MAX_REASON} characters.", "reason")
+        raise _invalid(f"A hold needs a reason of 1 to {MAX_REASON} characters.", "reason")
     if number is not None and session is not None:
         raise _invalid("A hold covers an artifact or a session: give one of the two.", "session")
     if until is not None and until <= now:
-        raise _invalid("A hold that ends in the past holds nothing: give a later `until`, or none.", "until")
+        raise _invalid("A hold cannot end in the past: give a later `until`, or none.", "until")
 
 
 def two_ends() -> CoatcheckError:
     """The refusal of a hold that is to end at a moment and after a time."""
-    return _invalid("Give one of `until` and `ttl`: both say from when on the hold holds no more.", "ttl")
+    return _invalid("Give one of `until` and `ttl`: both set when the hold ends.", "ttl")
 
 
 def _invalid(detail: str, field: str) -> CoatcheckError:

@@ -52,23 +52,23 @@ class NamespacesPage(NamedTuple):
 
 
 class AdministerKeys:
-    """The verbs about keys."""
+    """Creates, lists and revokes keys."""
 
     def __init__(
-        self, keys: Keys, clock: Clock, random: Callable[[int], bytes], made: Callable[[], None] = lambda: None
+        self, keys: Keys, clock: Clock, random: Callable[[int], bytes], on_created: Callable[[], None] = lambda: None
     ) -> None:
-        """Make them.
+        """Reads nothing until a method is called.
 
         Args:
             keys: where they are kept.
             clock: the time that decides.
             random: so many bytes that nobody can guess.
-            made: is told when a key has been made.
+            on_created: is told when a key has been made.
         """
         self._keys = keys
         self._clock = clock
         self._random = random
-        self._made = made
+        self._on_created = on_created
 
     async def create(
         self,
@@ -114,7 +114,7 @@ class AdministerKeys:
             bytes_per_minute=rates.bytes,
         )
         await self._keys.make_key(MakeKey(info=info, digest=key.digest, by=caller))
-        self._made()
+        self._on_created()
         return info, secret
 
     async def list(self, caller: Caller, *, namespace: str | None, before: str | None, limit: int) -> KeysPage:
@@ -140,12 +140,12 @@ class AdministerKeys:
         change = RevokeKey(key_id=key_id, namespace=space, now=self._clock.now(), by=caller)
         info = await self._keys.revoke_key(change) if KEY_ID.fullmatch(key_id) else None
         if info is None:
-            raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see theirs.")
+            raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see their IDs.")
         return info
 
 
 class AdministerNamespaces:
-    """The verbs about namespaces."""
+    """Creates, lists, disables and enables namespaces."""
 
     def __init__(self, keys: Keys, clock: Clock) -> None:
         self._keys = keys
@@ -178,7 +178,10 @@ class AdministerNamespaces:
         change = SwitchNamespace(name=name, disabled=disabled, now=self._clock.now(), by=caller)
         found = await self._keys.switch_namespace(change)
         if found is None:
-            raise CoatcheckError(Code.NAMESPACE_NOT_FOUND, "There is no namespace of this name. List them.")
+            raise CoatcheckError(
+                Code.NAMESPACE_NOT_FOUND,
+                "There is no namespace with this name. List the namespaces to see their names.",
+            )
         return found
 
 

@@ -30,7 +30,7 @@ _MOST_OVERDUE = 100_000
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """How retention stands."""
+    """The state of retention: what is overdue, the schedule and the runs in progress."""
 
     at: datetime
     overdue: Overdue
@@ -40,7 +40,7 @@ class Status(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class AdministerRetention:
-    """The verbs."""
+    """Plans, applies and undoes retention, and reads its runs and the audit log, as far as the caller may."""
 
     retention: Retention
     accounts: Accounts
@@ -51,7 +51,7 @@ class AdministerRetention:
     job_schedule: JobSchedule
 
     async def plan(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
-        """Rehearse a job.
+        """Returns the plan of a job.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`.
@@ -61,7 +61,7 @@ class AdministerRetention:
         return await self.planning(job, _allowed(caller, scope))
 
     async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float) -> RetentionRun:
-        """Apply a plan.
+        """Applies a plan and returns its run.
 
         Raises:
             CoatcheckError: `plan_changed`, also for a plan that is not the caller's to apply; `confirmation_needed`,
@@ -73,14 +73,16 @@ class AdministerRetention:
         return await self.running.apply(digest, confirm=confirm, by=By.of(caller), wait=min(wait, MOST_WAIT))
 
     async def run(self, caller: Caller, run_id: str) -> RetentionRun:
-        """A run.
+        """Returns a retention run.
 
         Raises:
             CoatcheckError: `run_not_found`, also for a run that is not the caller's to see.
         """
         found = await self.retention.run(run_id)
         if found is None or not (is_everywhere(caller) or found.scope.namespace == caller.namespace):
-            raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}.")
+            raise CoatcheckError(
+                Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}. List the runs to see their IDs."
+            )
         return found
 
     async def runs(
@@ -92,12 +94,12 @@ class AdministerRetention:
         job: str | None,
         outcome: Outcome | None,
     ) -> list[RetentionRun]:
-        """Runs, the latest first: of the caller's namespace, or all."""
+        """Returns runs, newest first: of the caller's namespace, or all."""
         own = None if is_everywhere(caller) else caller.namespace
         return await self.retention.list_runs(before=before, limit=limit, job=job, outcome=outcome, namespace=own)
 
     async def status(self, caller: Caller) -> Status:
-        """What is overdue, the schedule, and what is under way.
+        """Returns what is overdue, the schedule, and the runs in progress.
 
         Raises:
             CoatcheckError: `forbidden` unless the caller administers the whole store.
@@ -112,7 +114,7 @@ class AdministerRetention:
         )
 
     async def change_job(self, caller: Caller, name: str, *, paused: bool | None, interval: int | None) -> JobState:
-        """Pause, resume or pace a job of the schedule.
+        """Pauses or resumes a scheduled job, or changes its interval.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`.
@@ -121,7 +123,7 @@ class AdministerRetention:
         return await self.job_schedule.change(name, paused=paused, interval=interval, by=By.of(caller))
 
     async def undo(self, caller: Caller, namespace: str | None, numbers: Sequence[int], ttl: int | None) -> UndoResult:
-        """Bring back artifacts by their IDs.
+        """Restores removed artifacts by their IDs.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`.
@@ -132,7 +134,7 @@ class AdministerRetention:
         return await self.undoing.artifacts(named, list(dict.fromkeys(numbers)), ttl=ttl, by=By.of(caller))
 
     async def undo_run(self, caller: Caller, run_id: str, *, after: int, ttl: int | None) -> tuple[UndoResult, int]:
-        """Bring back what a run has removed, a part of it; answers also where to go on.
+        """Restores a part of what a run removed; also returns where to continue.
 
         Raises:
             CoatcheckError: `run_not_found`.
@@ -150,7 +152,7 @@ class AdministerRetention:
         run_id: str | None,
         action: str | None,
     ) -> list[AuditLine]:
-        """Lines of the audit, the latest first: of a namespace, or of all.
+        """Returns audit lines, newest first: of a namespace, or of all.
 
         Raises:
             CoatcheckError: `forbidden`.

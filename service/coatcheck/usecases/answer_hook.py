@@ -38,7 +38,7 @@ class HookRequest(Struct, frozen=True, kw_only=True):
 
 
 async def answer_hook(
-    ingest: Ingest, caller: Caller, said: object, asked: HookRequest, seconds: float = SECONDS
+    ingest: Ingest, caller: Caller, said: object, request: HookRequest, seconds: float = SECONDS
 ) -> dict[str, Any]:
     """The hook's output; an empty object where nothing changes. Raises nothing of storing."""
     event = hooks.event_of(said)
@@ -48,7 +48,7 @@ async def answer_hook(
     try:
         async with asyncio.timeout(seconds):
             for slot in hooks.slots(event):
-                card = await _card(ingest, caller, event, slot, asked)
+                card = await _card(ingest, caller, event, slot, request)
                 if card is not None:
                     cards.append((slot, card))
     except (CoatcheckError, TimeoutError) as e:
@@ -58,9 +58,11 @@ async def answer_hook(
     return hooks.answer(event, hooks.replaced(event.response, cards))
 
 
-async def _card(ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, asked: HookRequest) -> str | None:
+async def _card(
+    ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, request: HookRequest
+) -> str | None:
     """The card of a slot; None where its text stays."""
-    if slot.size <= max(SMALL, asked.inline_tokens or 0):  # a token has at least one byte
+    if slot.size <= max(SMALL, request.inline_tokens or 0):  # a token has at least one byte
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
     offer = IngestRequest(
@@ -70,11 +72,11 @@ async def _card(ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.
             session=_plain(event.session, 256),
             url=_plain(event.url, 8192),
             command=event.command,
-            labels=asked.labels,
+            labels=request.labels,
         ),
-        ttl=asked.ttl,
-        card_tokens=asked.card_tokens,
-        inline_tokens=asked.inline_tokens,
+        ttl=request.ttl,
+        card_tokens=request.card_tokens,
+        inline_tokens=request.inline_tokens,
     )
     receipt = await ingest(caller, _pieces(parted.data), lambda: offer)
     return receipt.text if receipt.stored and not receipt.inline else None

@@ -1,4 +1,4 @@
-"""Tell who asks, by the key that they present; and whether anybody may ask without one.
+"""Identifies callers by their key, and decides whether a key is required.
 
 Every presented key is looked up when its request begins: what was revoked, has expired or belongs to a disabled
 namespace is refused from that moment on, by every replica. Nothing is remembered that could outlive it, with one
@@ -42,10 +42,10 @@ class _Good(NamedTuple):
 
 
 class Authenticate:
-    """The verb. One per process."""
+    """Finds out who the caller is by their key, and checks the scope. One per process."""
 
     def __init__(self, keys: Keys, clock: Clock, *, required: bool = False) -> None:
-        """Make it; `required`: nobody asks without a key, even while there is none."""
+        """`required`: every caller needs a key, even while none exists."""
         self._keys = keys
         self._clock = clock
         self._required = required
@@ -58,17 +58,17 @@ class Authenticate:
 
     @property
     def required(self) -> bool:
-        """Whether a key is needed, as far as is known."""
+        """Whether a key is required, as far as is known."""
         return self._required
 
     def require(self) -> None:
-        """From now on a key is needed: one has been made."""
+        """Requires a key from now on: one has been created."""
         if not self._required:
             self._required = True
             log.info("a key has been made: from now on every caller needs one")
 
     async def learn(self) -> bool:
-        """Look whether a key was ever made; whether one is needed. Raises what asking the catalogue raises."""
+        """Looks up whether a key was ever created; returns whether one is required. Raises as the catalogue does."""
         if not self._required:
             if await self._keys.any_key():
                 self.require()
@@ -76,13 +76,13 @@ class Authenticate:
         return self._required
 
     async def close(self) -> None:
-        """Wait for what is being asked for nobody."""
+        """Waits for background look-ups to end."""
         if self._probing is not None:
             await self._probing
         await self._rows.settled()
 
     async def __call__(self, text: str | None, scope: str) -> Caller:
-        """Who asks, and may do what needs a scope.
+        """Returns the caller, who has the required scope.
 
         Args:
             text: what was presented as a key; None: nothing.
@@ -111,7 +111,7 @@ class Authenticate:
                 # Nobody can have made a key either, except beside a network that is cut.
         if self._required:
             raise unauthenticated(
-                "This service asks for a key. Present one as `Authorization: Bearer ck_live_…` or in `X-Api-Key`."
+                "This service requires a key. Send one as `Authorization: Bearer ck_live_…` or in `X-Api-Key`."
             )
         return _LOCAL
 

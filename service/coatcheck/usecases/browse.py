@@ -30,7 +30,7 @@ class Listing(Struct, frozen=True):
 
 
 class Browse:
-    """The verb."""
+    """Lists live artifacts of a namespace, newest first."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Browse:
         index: Index | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb. Without an index, what waits for it is not found by a query."""
+        """Without `index`, queries do not find artifacts that still wait to be indexed."""
         self._seal_key = seal_key
         self._redacting = redacting
         self._catalog = catalog
@@ -80,5 +80,5 @@ def _position(key: bytes, namespace: str, cursor: str) -> int:
         return unseal(key, namespace, cursor)
     except ValueError:
         raise CoatcheckError(
-            Code.INVALID_CURSOR, "The cursor is not one that a list gave. Start again without a cursor."
+            Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor."
         ) from None

@@ -120,7 +120,7 @@ class ResultListed(Struct, frozen=True, kw_only=True):
 
 
 class Payload(Struct, frozen=True):
-    """What this turn pays."""
+    """Tokens and sizes that the answer costs."""
 
     tokens: int
     cap: int
@@ -177,10 +177,10 @@ class SearchResultsDeps:
 
 
 class SearchResults:
-    """The verb."""
+    """Stores a web search's response and returns what to read of it within a budget."""
 
     def __init__(self, deps: SearchResultsDeps) -> None:
-        self._p = deps
+        self._deps = deps
 
     async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
         """Store a response and answer what to read of it; when storage does not take it, the answer says so.
@@ -195,30 +195,30 @@ class SearchResults:
         """
         checked(ask.limits)
         said = replace(ask.said, kind=SEARCH_RESPONSE)
-        incoming = RedactedIngest(self._p.redacting, caller.namespace, said, self._p.pool)
+        incoming = RedactedIngest(self._deps.redacting, caller.namespace, said, self._deps.pool)
         payload = await incoming.whole(payload)
-        read = await in_pool(self._p.pool, _read, payload)
-        receipt = await self._p.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
+        read = await in_pool(self._deps.pool, _read, payload)
+        receipt = await self._deps.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
         notices = [*receipt.warnings, *_said(read.laid)]
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))
-        mask = None if self._p.redacting is None else self._p.redacting.mask(caller.namespace, said)
+        mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, said)
         known = SessionSources(())
         if receipt.stored:
-            artifact = await self._kept(caller, receipt, read, notices)
+            artifact = await self._keep(caller, receipt, read, notices)
             known = await self._known(caller, ask, artifact, notices)
-        answer = await in_pool(self._p.pool, self._answered, ask, read, receipt, known.sources, notices, mask)
+        answer = await in_pool(self._deps.pool, self._answered, ask, read, receipt, known.sources, notices, mask)
         if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
-            self._p.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
+            self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
         return BudgetedSearch(answer, receipt.created)
 
-    async def _kept(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
+    async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
         """The artifact, its text view kept as it is laid out; None where nobody can tell."""
         try:
-            found = await self._p.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True)
+            found = await self._deps.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True)
             if read.view is not None:
                 await self._view_kept(found, read.view, notices)
-                self._p.sources.remember(found.artifact, sources_of(receipt.id, read.laid, read.prints))
+                self._deps.sources.remember(found.artifact, sources_of(receipt.id, read.laid, read.prints))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -231,7 +231,7 @@ class SearchResults:
         kept, kind = found.text_view, found.artifact.facts.kind
         laid_out = spec_of(kind).text_view == "search_results"
         if kept is None and laid_out:
-            kept = await self._p.keep_text.keep(found, view)
+            kept = await self._deps.keep_text.keep(found, view)
         ours = kept is not None and (kept.view.extractor, kept.view.measure.size) == (EXTRACTOR, len(view.text or b""))
         if not ours or not laid_out:
             notices.append(
@@ -249,7 +249,7 @@ class SearchResults:
         if session is None or not ask.across_session or artifact is None:
             return SessionSources(())
         try:
-            known = await self._p.sources(caller, session, artifact)
+            known = await self._deps.sources(caller, session, artifact)
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -272,8 +272,8 @@ class SearchResults:
         notices: list[Notice],
         mask: Mask | None,
     ) -> SearchResultsAnswer:
-        tokenizer, laid = self._p.tokenizer, read.laid if mask is None else laid_of(mask, read.laid)
-        made = budget_search(
+        tokenizer, laid = self._deps.tokenizer, read.laid if mask is None else laid_of(mask, read.laid)
+        budgeted = budget_search(
             laid,
             tokenizer,
             query=ask.query,
@@ -284,24 +284,24 @@ class SearchResults:
         )
         cap = ask.limits.max_total_tokens
         if mask is not None:
-            made = revealed(made, mask, tokenizer, cap, cap * _DENSEST)
-        summary = summarise(made, laid, tokenizer, tool=ask.said.tool_name or TOOL)
+            budgeted = revealed(budgeted, mask, tokenizer, cap, cap * _DENSEST)
+        summary = summarise(budgeted, laid, tokenizer, tool=ask.said.tool_name or TOOL)
         if mask is not None:
             summary = revealed_strings(summary, mask)
         return SearchResultsAnswer(
             id=receipt.id,
             stored=receipt.stored,
-            text=made.text,
-            tokens=made.tokens,
-            payload=Payload(made.tokens, cap, f"~{made.tokens:,} of {cap:,}"),
-            content=anthropic_result(made, tokenizer) if ask.form == "anthropic" else text_result(made),
+            text=budgeted.text,
+            tokens=budgeted.tokens,
+            payload=Payload(budgeted.tokens, cap, f"~{budgeted.tokens:,} of {cap:,}"),
+            content=anthropic_result(budgeted, tokenizer) if ask.form == "anthropic" else text_result(budgeted),
             summary=summary,
             provider=laid.response.provider,
-            query=made.query,
-            results=_shown(made),
-            listed=_listed(made),
-            folded=made.folds,
-            counts=made.counts,
+            query=budgeted.query,
+            results=_shown(budgeted),
+            listed=_listed(budgeted),
+            folded=budgeted.folds,
+            counts=budgeted.counts,
             unknown=laid.response.unknown,
             limits=ask.limits,
             warnings=tuple(notices),
@@ -350,7 +350,7 @@ def _said(laid: ResponseLayout) -> list[Notice]:
     return out
 
 
-def _shown(made: Budgeted) -> tuple[ResultShown, ...]:
+def _shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
     return tuple(
         ResultShown(
             section=each.section,
@@ -368,11 +368,11 @@ def _shown(made: Budgeted) -> tuple[ResultShown, ...]:
             windows=each.quotes,
             also=each.also,
         )
-        for each in made.shown
+        for each in budgeted.shown
     )
 
 
-def _listed(made: Budgeted) -> tuple[ResultListed, ...]:
+def _listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
     return tuple(
         ResultListed(
             section=each.section,
@@ -384,7 +384,7 @@ def _listed(made: Budgeted) -> tuple[ResultListed, ...]:
             date_iso=each.result.date_iso,
             score=each.result.score,
         )
-        for each in made.listed
+        for each in budgeted.listed
     )
 
 

@@ -5,12 +5,12 @@ from coatcheck.runtime.circuit_breaker import CircuitBreaker
 
 
 class CheckReadiness:
-    """The verb."""
+    """Checks whether the service can serve."""
 
     def __init__(self, catalog: Catalog, breaker: CircuitBreaker) -> None:
-        """Make the verb; `outage` is the one that ingest goes by."""
+        """`breaker` is the circuit breaker of the catalogue that ingest uses."""
         self._catalog = catalog
-        self._outage = breaker
+        self._breaker = breaker
 
     async def __call__(self) -> None:
         """Return if the catalogue answers: then the next payload is offered to it, whatever it said to the last one.
@@ -19,4 +19,4 @@ class CheckReadiness:
             CoatcheckError: what the catalogue says, `storage_unavailable`, `storage_full` or `schema_outdated`.
         """
         await self._catalog.ready()
-        self._outage.answers()
+        self._breaker.answers()

@@ -107,10 +107,10 @@ class CompactDeps:
 
 
 class Compact:
-    """The verb."""
+    """Makes a model request smaller: stores bulky payloads and puts cards and markers in their place."""
 
     def __init__(self, deps: CompactDeps) -> None:
-        self._p = deps
+        self._deps = deps
 
     async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> Compacted:
         """The body with cards and markers, and the report; payloads are stored before it answers.
@@ -125,7 +125,7 @@ class Compact:
         require_session(caller, ask.keep.session)
         decided = await self._decided(caller, body, ask)
         body.value = None
-        data = await in_pool(self._p.pool, _written, body, decided)
+        data = await in_pool(self._deps.pool, _written, body, decided)
         return Compacted(
             body=data,
             report=decided.report,
@@ -136,47 +136,47 @@ class Compact:
 
     async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
         """What becomes of the body. When this is done nothing holds its values any more but who asked."""
-        pool, counter = self._p.pool, Counter(self._p.tokenizer, self._p.counts)
+        pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
         planned = await in_pool(pool, plan, body.value, ask.policy, counter, ask.format)
-        kept = await self._kept(caller, planned, ask.keep)
-        done, meters = await in_pool(pool, _carried_out, body.value, planned, kept, ask.ask, counter)
-        self._account(caller, ask.keep, planned, kept, done, meters)
+        cards = await self._stored(caller, planned, ask.keep)
+        done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
+        self._account(caller, ask.keep, planned, cards, done, meters)
         return _Decided(
             edits=done.edits,
             cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
             report=done.report,
             meters=meters,
-            payloads=tuple(_told(payload, kept[payload.key]) for payload in planned.payloads),
-            notices=_notices(list(kept.values())),
+            payloads=tuple(_told(payload, cards[payload.key]) for payload in planned.payloads),
+            notices=_notices(list(cards.values())),
         )
 
-    async def _kept(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
+    async def _stored(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
         """What became of each payload; several at a time."""
         waiting = iter(planned.payloads)
-        kept: dict[str, PayloadCard] = {}
+        cards: dict[str, PayloadCard] = {}
 
         async def work() -> None:
             for payload in waiting:
-                kept[payload.key] = await self._p.store(caller, payload, keep, planned.policy.card_tokens)
+                cards[payload.key] = await self._deps.store(caller, payload, keep, planned.policy.card_tokens)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(AT_ONCE, len(planned.payloads))):
                 group.create_task(work())
-        return kept
+        return cards
 
     def _account(
         self,
         caller: Caller,
         keep: PayloadRetention,
         planned: CompactionPlan,
-        kept: dict[str, PayloadCard],
+        cards: dict[str, PayloadCard],
         done: CompactedBody,
         meters: Meters,
     ) -> None:
-        ledger, space, session = self._p.ledger, caller.namespace, keep.session
+        ledger, space, session = self._deps.ledger, caller.namespace, keep.session
         shown = _shown(done)
         for payload in planned.payloads:
-            one = kept[payload.key]
+            one = cards[payload.key]
             if one.created:  # its ingest counted a card where something else may stand
                 ledger.gave(space, session, shown.get(one.id or "", 0) - one.tokens)
         ledger.compacted(space, session, max(done.report.tokens_before - done.report.tokens_after, 0))
@@ -203,9 +203,9 @@ def _written(body: HistoryBody, decided: _Decided) -> bytes:
 
 
 def _carried_out(
-    value: Value, planned: CompactionPlan, kept: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
+    value: Value, planned: CompactionPlan, cards: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
 ) -> tuple[CompactedBody, Meters]:
-    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in kept.items() if one.id is not None}
+    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id is not None}
     try:
         done = carry_out(value, planned, stored, counter)
         return done, measure_both(planned, done, ask, counter)
@@ -236,10 +236,10 @@ def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
     )
 
 
-def _notices(kept: list[PayloadCard]) -> list[Notice]:
+def _notices(cards: list[PayloadCard]) -> list[Notice]:
     """What went wrong, each thing once, with how many payloads it met."""
     met: dict[tuple[str, str], int] = {}
-    for one in kept:
+    for one in cards:
         for notice in one.notices:
             met[notice.code, notice.message] = met.get((notice.code, notice.message), 0) + 1
     return [

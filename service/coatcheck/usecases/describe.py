@@ -31,7 +31,7 @@ class Described(Struct, frozen=True):
 
 
 class Describe:
-    """The verb. Reads the two ends of what the card is cut from."""
+    """Returns an artifact's metadata and card. Reads only the two ends of what the card is cut from."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Describe:
         rules: Callable[[], Rules] = lambda: NO_RULES,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb; `card_tokens` is the budget where neither the caller nor a policy names one."""
+        """`card_tokens` is the budget if neither the caller nor a policy sets one."""
         self._rules = rules
         self._redacting = redacting
         self._card_text = card_text

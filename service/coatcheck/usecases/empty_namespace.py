@@ -29,7 +29,7 @@ BATCH: Final = 200
 
 
 class EmptyRound(Struct, frozen=True, kw_only=True):
-    """What a round did."""
+    """What one round of deleting namespaces did."""
 
     artifacts: int = 0
     namespaces: int = 0
@@ -37,7 +37,7 @@ class EmptyRound(Struct, frozen=True, kw_only=True):
 
 
 class EmptyNamespace:
-    """The verbs."""
+    """Deletes namespaces with everything in them, in batches."""
 
     def __init__(self, decisions: Decisions, clock: Clock, policies: Policies, *, tombstone_life: timedelta) -> None:
         self._decisions = decisions
@@ -46,7 +46,7 @@ class EmptyNamespace:
         self._life = tombstone_life
 
     async def begin(self, caller: Caller, namespace: str) -> Usage:
-        """Begin to delete a namespace; answers what it holds. Doing it again changes nothing.
+        """Begin to delete a namespace; returns what it holds. Doing it again changes nothing.
 
         Raises:
             CoatcheckError: `held` when a hold covers the namespace itself; `forbidden`; `invalid_request`;
@@ -55,7 +55,9 @@ class EmptyNamespace:
         require_everywhere(caller)
         check_namespace(namespace)
         if not await self._decisions.usages(namespace):
-            raise CoatcheckError(Code.NAMESPACE_NOT_FOUND, f"Nothing was ever stored in a namespace {namespace!r}.")
+            raise CoatcheckError(
+                Code.NAMESPACE_NOT_FOUND, f"Nothing was ever stored in a namespace {namespace!r}. Check its name."
+            )
         by = By.of(caller)
         marked = await self._decisions.mark_namespace(
             MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=True, by=by)

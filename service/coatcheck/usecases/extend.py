@@ -19,7 +19,7 @@ from coatcheck.storing.redaction import RedactionPolicy
 
 
 class Extend:
-    """The verb."""
+    """Changes an artifact's expiry, pin and labels."""
 
     def __init__(
         self,
@@ -29,11 +29,11 @@ class Extend:
         rules: Callable[[], Rules] = lambda: NO_RULES,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Make the verb; `rules` are the policies as they are now."""
+        """`rules` returns the current policies."""
         self._redacting = redacting
         self._rules = rules
         self._catalog = catalog
-        self._shelter = fallback
+        self._fallback = fallback
         self._clock = clock
 
     async def __call__(
@@ -46,7 +46,7 @@ class Extend:
         pinned: bool | UnsetType = UNSET,
         labels: tuple[str, ...] | UnsetType = UNSET,
     ) -> Artifact:
-        """Change what is given, leave what is unset; answers the artifact as it is now.
+        """Changes the given fields and leaves unset ones; returns the artifact as it is now.
 
         A `ttl` over the policy's `max_ttl` is cut to it. Who administers brings back what has expired and is held.
 
@@ -57,10 +57,11 @@ class Extend:
         if idle_ttl is not UNSET:
             check_idle_ttl(idle_ttl)
         now = self._clock.now()
-        await require_seen(self._catalog, self._shelter, caller, number, now)
-        if self._shelter is not None and self._shelter.find(caller.namespace, number, now) is not None:
+        await require_seen(self._catalog, self._fallback, caller, number, now)
+        if self._fallback is not None and self._fallback.find(caller.namespace, number, now) is not None:
             raise CoatcheckError(
-                Code.STORAGE_UNAVAILABLE, "The artifact waits to be stored, which comes first. Retry the same call."
+                Code.STORAGE_UNAVAILABLE,
+                "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
             )
         answer = await self._catalog.patch_artifact(
             PatchArtifact(

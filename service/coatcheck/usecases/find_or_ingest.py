@@ -60,7 +60,7 @@ class PayloadRetention(Struct, frozen=True, kw_only=True):
 
 
 class PayloadCard(Struct, frozen=True, kw_only=True):
-    """What became of a payload."""
+    """The artifact and card of a payload, or why it could not be stored."""
 
     id: str | None
     """None: it could not be stored, as `notices` say."""
@@ -82,7 +82,7 @@ class FindOrIngestDeps:
     ingest: Ingest
     deps: IngestDeps
     find: Find
-    """Without a shelter: what waits in memory is not stored."""
+    """Without a fallback buffer: what waits in memory is not stored."""
     card_text: CardText | None
 
 
@@ -105,14 +105,14 @@ class _Known(Struct, frozen=True):
 
 
 class FindOrIngest:
-    """The step."""
+    """Finds the stored artifact of a payload, or stores the payload."""
 
     def __init__(self, deps: FindOrIngestDeps) -> None:
         self._ingest = deps.ingest
         self._find = deps.find
         self._card_text = deps.card_text
-        self._p = deps.deps
-        self._trust = BlobHealth(self._p.catalog, self._p.blobs, self._p.clock)
+        self._deps = deps.deps
+        self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
         self._cards: Lru[_Key, _Known] = Lru(_KEPT_CARDS)
 
     async def __call__(
@@ -123,55 +123,55 @@ class FindOrIngest:
         Whatever keeps it from being stored is in the answer, not raised: the others go on.
         """
         try:
-            parted, digest = await in_pool(self._p.pool, _parted, payload)
-            said = _said(payload, parted, keep)
+            parted, digest = await in_pool(self._deps.pool, _parted, payload)
+            declared = _said(payload, parted, keep)
             wanted = max(budget, MIN_BUDGET) if payload.needs_card else None
-            known = await self._recalled(caller, parted.data, digest, said, wanted)
-            return known or await self._stored(caller, parted.data, said, keep, wanted)
+            known = await self._recalled(caller, parted.data, digest, declared, wanted)
+            return known or await self._stored(caller, parted.data, declared, keep, wanted)
         except CoatcheckError as error:
             log.debug("a payload of a history is not stored: %s", error.detail)
             return PayloadCard(id=None, stored=False, notices=(Notice(str(error.code), error.detail),))
 
     async def _recalled(
-        self, caller: Caller, data: bytes, digest: bytes, said: DeclaredMetadata, budget: int | None
+        self, caller: Caller, data: bytes, digest: bytes, declared: DeclaredMetadata, budget: int | None
     ) -> PayloadCard | None:
         """What is stored already under this identity; None where it is not, or where nobody can tell."""
-        identity = ids.identity(caller.namespace, said.session, said.tool_call_id, digest)
+        identity = ids.identity(caller.namespace, declared.session, declared.tool_call_id, digest)
         try:
-            with self._p.catalog_breaker.watched():
+            with self._deps.catalog_breaker.watched():
                 found = (await self._find(caller, ids.number(identity))).artifact
             ours = ids.identity(found.namespace, found.said.session, found.said.tool_call_id, found.measure.sha256)
             if ours != identity or found.blob.condemned or found.measure.dropped:
                 return None
-            return await self._card_of(caller, found, _own(found.said, said), data, budget)
+            return await self._card_of(caller, found, _own(found.said, declared), data, budget)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
             return None  # looking was only to spare work; storing will say what is wrong
 
     async def _card_of(
-        self, caller: Caller, a: Artifact, said: DeclaredMetadata, data: bytes, budget: int | None
+        self, caller: Caller, a: Artifact, declared: DeclaredMetadata, data: bytes, budget: int | None
     ) -> PayloadCard | None:
-        """The card of what is stored, with what `said` says of it."""
-        mask = None if self._p.redacting is None else self._p.redacting.mask_of(a)
-        key = _Key(a.namespace, a.id, said, a.engine, budget, masked=mask is not None)
+        """The card of what is stored, with what `declared` says of it."""
+        mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
+        key = _Key(a.namespace, a.id, declared, a.engine, budget, masked=mask is not None)
         known = self._cards.get(key)
         if known is None:
-            with self._p.blobs_breaker.watched():
-                if not await self._trust.holds(a.namespace, a.blob):
+            with self._deps.blobs_breaker.watched():
+                if not await self._health.holds(a.namespace, a.blob):
                     return None
             known = _Known("", 0)
             if budget is not None:
-                shown = a if said is a.said else await in_pool(self._p.pool, _as_said, a, said, data)
+                shown = a if declared is a.said else await in_pool(self._deps.pool, _as_said, a, declared, data)
                 view = await self._view_of(caller, shown)
-                known = await in_pool(self._p.pool, self._cut, shown, data, view, budget, mask)
+                known = await in_pool(self._deps.pool, self._cut, shown, data, view, budget, mask)
             self._remember(key, known)
         return PayloadCard(id=a.id, text=known.text if budget is not None else None, tokens=known.tokens)
 
     async def _view_of(self, caller: Caller, a: Artifact) -> CardSource | None:
         if self._card_text is None or not may_show_text(a.facts, a.measure.size):
             return None
-        with self._p.catalog_breaker.watched():
+        with self._deps.catalog_breaker.watched():
             found = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
         return await self._card_text.found(found)
 
@@ -180,15 +180,15 @@ class FindOrIngest:
         sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
         survey = survey_of(data, 2 * SAMPLE_BYTES)
         made = cut(
-            redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._p.tokenizer, mask=mask
+            redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._deps.tokenizer, mask=mask
         )
         return _Known(made.text, made.tokens)
 
     async def _stored(
-        self, caller: Caller, data: bytes, said: DeclaredMetadata, keep: PayloadRetention, budget: int | None
+        self, caller: Caller, data: bytes, declared: DeclaredMetadata, keep: PayloadRetention, budget: int | None
     ) -> PayloadCard:
         offer = IngestRequest(
-            said=said,
+            said=declared,
             ttl=keep.ttl,
             idle_ttl=keep.idle_ttl,
             pinned=keep.pinned,
@@ -199,13 +199,13 @@ class FindOrIngest:
         receipt = await self._ingest(caller, _pieces(data), lambda: offer)
         if receipt.stored and not receipt.created:  # another was faster, and may have said other things of it
             digest = hashlib.sha256(data).digest()
-            known = await self._recalled(caller, data, digest, said, budget)
+            known = await self._recalled(caller, data, digest, declared, budget)
             if known is not None:
                 return known
-        plain = self._p.redacting is None or self._p.redacting.never
+        plain = self._deps.redacting is None or self._deps.redacting.never
         if receipt.created and receipt.stored and plain:
             known = _Known(receipt.text, receipt.tokens)
-            self._remember(_Key(caller.namespace, receipt.id, said, ENGINE, budget), known)
+            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget), known)
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,
@@ -219,23 +219,23 @@ class FindOrIngest:
         self._cards.put(key, known, len(known.text) + _ROW_BYTES)
 
 
-def _own(stored: DeclaredMetadata, said: DeclaredMetadata) -> DeclaredMetadata:
+def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
     """What is stored of a payload, as this history speaks of it; the same object where that shows no difference.
 
     Of an artifact the last declaration counts, which may be another one than this history's, or be gone with what was
     deleted since. The card in a history depends on nothing but the history.
     """
-    own = {name: getattr(said, name) for name in DECLARED}
+    own = {name: getattr(declared, name) for name in DECLARED}
     same = all(getattr(stored, name) == value for name, value in own.items())
     return stored if same else structs.replace(stored, **own)
 
 
-def _as_said(a: Artifact, said: DeclaredMetadata, data: bytes) -> Artifact:
+def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     """The artifact with other words, and what is recognised by these."""
     head, tail = sample_ranges(len(data))
     sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
-    facts = recognise(sample, said, survey_of(data, 2 * SAMPLE_BYTES))
-    return structs.replace(a, said=said, facts=structs.replace(facts, redacted=a.facts.redacted))
+    facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES))
+    return structs.replace(a, said=declared, facts=structs.replace(facts, redacted=a.facts.redacted))
 
 
 def _parted(payload: PlannedPayload) -> tuple[PartsPayload, bytes]:

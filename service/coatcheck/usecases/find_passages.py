@@ -98,7 +98,7 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FindPassages(Reader):
-    """The verb."""
+    """Finds the passages of an artifact that best answer a query."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class FindPassages(Reader):
         return answer
 
     async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
-        """The same of a view that is open. `concise`: leave out passages that answer far less well than the best.
+        """Finds passages in an open view. `concise`: leave out passages that answer far less well than the best.
 
         Raises:
             CoatcheckError: as when calling.
@@ -148,38 +148,38 @@ class FindPassages(Reader):
                 f"{reading.artifact.id} is not text and has no passages. {text_instead(reading.artifact)}"
                 "Read its bytes with unit=byte for a hexadecimal dump.",
             )
-        asked = terms_of(query)
-        if not asked.terms:
+        terms = terms_of(query)
+        if not terms.terms:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
             )
-        kept = _Kept(reading)
-        looking = _Looking(kept, asked, ClipBudget(max_tokens, MAX_CHARS), self._tokenizer, concise=concise)
-        scanner, made = await self._scan(kept, query, looking)
+        part = _Kept(reading)
+        looking = _Looking(part, terms, ClipBudget(max_tokens, MAX_CHARS), self._tokenizer, concise=concise)
+        scanner, made = await self._scan(part, query, looking)
         if made is None:
-            made = await in_pool(self._pool, looking.made, await _parts(kept, looking.places))
-        if scanner.end < kept.size and not scanner.full:
-            self._pause(kept.question(query), scanner)
-        answer = _answer(reading, asked, looking.weights, scanner, kept.size, made, looking.notices)
+            made = await in_pool(self._pool, looking.made, await _parts(part, looking.places))
+        if scanner.end < part.size and not scanner.full:
+            self._pause(part.question(query), scanner)
+        answer = _answer(reading, terms, looking.weights, scanner, part.size, made, looking.notices)
         return await self.shown(reading, answer, max_tokens)
 
-    async def _scan(self, kept: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
+    async def _scan(self, part: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
         """Look at the content until its end or the deadline; the next block is read while one is looked at.
 
-        Answers what is shown as well, where all that it needs is at hand.
+        Returns what is shown as well, where all that it needs is at hand.
         """
-        paused = self._paused.pop(kept.question(query), None)
+        paused = self._paused.pop(part.question(query), None)
         deadline = self._clock() + self._patience
         at = 0 if paused is None else paused.fed
-        block = await kept.block(at)
+        block = await part.block(at)
         scanner = paused
         while True:
             at += len(block)
-            ends = at >= kept.size
+            ends = at >= part.size
             looked = in_pool(self._pool, looking.fed, scanner, block, last=ends)
             if ends:
                 return await looked
-            block, (scanner, _) = await asyncio.gather(kept.block(at), looked)
+            block, (scanner, _) = await asyncio.gather(part.block(at), looked)
             if not block or scanner.full or self._clock() >= deadline:
                 return scanner, await in_pool(self._pool, looking.at_hand, scanner)
 
@@ -219,7 +219,7 @@ class _Kept:
         return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
 
     def at_hand(self, extent: Extent) -> DocumentPart | None:
-        """The same, where its blocks are at hand."""
+        """Returns the part if its blocks are cached."""
         begin = self._begin(extent)
         held = self._held(begin.byte - self._start, extent.end)
         return None if held is None else self._after(begin, extent, held)
@@ -245,20 +245,20 @@ class _Kept:
         return b"".join(block for block in held if block)[start - first : end - first]
 
 
-async def _parts(kept: _Kept, places: list[Extent]) -> list[DocumentPart]:
+async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
     out: list[DocumentPart] = []
     for at in range(0, len(places), _AT_ONCE):
-        out += await asyncio.gather(*(kept.part(place) for place in places[at : at + _AT_ONCE]))
+        out += await asyncio.gather(*(part.part(place) for place in places[at : at + _AT_ONCE]))
     return out
 
 
 class _Looking:
     """The closer look at what a scan found, in worker threads: in one go where all of it is at hand."""
 
-    def __init__(self, kept: _Kept, asked: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
-        self._kept = kept
+    def __init__(self, part: _Kept, terms: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
+        self._part = part
         self._concise = concise
-        self._asked = asked
+        self._terms = terms
         self._budget = budget
         self._tokenizer = tokenizer
         self.weights = TermWeights((), ())
@@ -272,28 +272,28 @@ class _Looking:
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._asked.looked_for)
+        scanner = scanner or PassageScanner(self._terms.looked_for)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
         """What is shown; None where parts of it must be read first, at `places`."""
         hits = scanner.hits()
-        self.weights = weigh(hits, self._asked.looked_for)
-        self.places = regions(hits, self.weights, self._kept.size)
-        self.notices = _notices(self._asked, hits.end, self._kept.size, full=scanner.full)
-        parts = [self._kept.at_hand(place) for place in self.places]
+        self.weights = weigh(hits, self._terms.looked_for)
+        self.places = regions(hits, self.weights, self._part.size)
+        self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
+        parts = [self._part.at_hand(place) for place in self.places]
         whole = [part for part in parts if part is not None]
         return self.made(whole) if len(whole) == len(parts) else None
 
     def made(self, parts: list[DocumentPart]) -> PassageText:
         """What is shown of the parts."""
-        reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
-        missing = _named(asked, self.weights.missing, grams=False)
+        reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
+        missing = _named(terms, self.weights.missing, grams=False)
         said = [f"Not found: {missing}."] if missing else []
         spec = spec_of(reading.artifact.facts.kind)
         page = reading.view == "raw" and spec.markup
-        rated = Ranking(asked.looked_for, self.weights).of_parts(parts, page=page) if parts else []
+        rated = Ranking(terms.looked_for, self.weights).of_parts(parts, page=page) if parts else []
         found = spec.lists_results(reading.artifact.said.tool_name)
         made = compose(
             earlier_first(rated, reading.content.size) if found else rated,
@@ -310,23 +310,23 @@ class _Looking:
 
     def _nothing(self) -> PassageText:
         """A sentence that says so, and what to try instead."""
-        reading, asked, tokenizer = self._kept.reading, self._asked, self._tokenizer
-        if not self._kept.size:
+        reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
+        if not self._part.size:
             text = fit_text(f"{MARK} No passage: {reading.name} is empty.", self._budget.tokens, tokenizer)
             return PassageText(text, tokenizer.count(text), [])
         lines = plural(reading.lines.last - reading.lines.first + 1, "line")
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
-        every = _named(asked, tuple(range(len(asked.terms))), grams=True)
+        every = _named(terms, tuple(range(len(terms.terms))), grams=True)
         advice = " ".join(self.notices) or 'Try other words, or pattern="…" to search it.'
         text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", self._budget.tokens, tokenizer)
         return PassageText(text, tokenizer.count(text), [])
 
 
-def _named(asked: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
+def _named(terms: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
     """Terms as a sentence names them: not the parts of what is named whole, and not too many."""
     without = {"part"} if grams else {"part", "gram"}
-    named = [asked.terms[number] for number in numbers if number < len(asked.terms)]  # the phrase comes after them
+    named = [terms.terms[number] for number in numbers if number < len(terms.terms)]  # the phrase comes after them
     words = [_shown(term.text) for term in named if term.role not in without]
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return ", ".join(words[:_NAMED]) + more
@@ -337,11 +337,11 @@ def _shown(term: str) -> str:
     return text if len(text) <= _NAMED_CHARS else text[:_NAMED_CHARS] + "…"
 
 
-def _notices(asked: Terms, end: int, size: int, *, full: bool) -> list[str]:
+def _notices(terms: Terms, end: int, size: int, *, full: bool) -> list[str]:
     out: list[str] = []
-    if asked.left:
-        out.append(f"Only the first {len(asked.terms)} words of the query were looked for: ask for less at once.")
-    elif asked.cut:
+    if terms.left:
+        out.append(f"Only the first {len(terms.terms)} words of the query were looked for: ask for less at once.")
+    elif terms.cut:
         out.append(f"Only the first {QUERY_CHARS:,} characters of the query were looked at: ask for less at once.")
     if end < size and full:
         out.append(f"These words are everywhere: only {end:,} of {size:,} bytes were looked at. Use rarer words.")
@@ -352,7 +352,7 @@ def _notices(asked: Terms, end: int, size: int, *, full: bool) -> list[str]:
 
 def _answer(
     reading: ViewReading,
-    asked: Terms,
+    terms: Terms,
     weights: TermWeights,
     scanner: PassageScanner,
     size: int,
@@ -368,8 +368,8 @@ def _answer(
         text=made.text,
         tokens=made.tokens,
         windows=made.passages,
-        terms=[term.text for number, term in enumerate(asked.terms) if number not in missing],
-        missing=[term.text for number, term in enumerate(asked.terms) if number in missing],
+        terms=[term.text for number, term in enumerate(terms.terms) if number not in missing],
+        missing=[term.text for number, term in enumerate(terms.terms) if number in missing],
         searched=Searched(scanner.end, size),
         partial=not over,
         stopped="end" if over else "frequent" if scanner.full else "deadline",

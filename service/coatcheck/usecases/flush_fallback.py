@@ -47,22 +47,22 @@ class _Placed(msgspec.Struct):
 
 
 class FlushFallback:
-    """The verb."""
+    """Stores the payloads in the fallback buffer once storage accepts them."""
 
     def __init__(self, deps: FlushFallbackDeps) -> None:
-        """Make the verb. It shares the outages of ingest: a store that is silent is not asked for every payload."""
-        self._p = deps
-        trust = BlobHealth(deps.catalog, deps.blobs, deps.clock)
-        self._settle = CommitArtifact(deps.catalog, trust, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
+        """Shares the circuit breakers of ingest, so that a silent store is not called for every payload."""
+        self._deps = deps
+        health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
+        self._commit = CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
         self._ready = CheckReadiness(deps.catalog, deps.catalog_breaker)
         self._placed: dict[Key, _Placed] = {}
 
     @property
-    def _shelter(self) -> FallbackBuffer:
-        return self._p.fallback
+    def _fallback(self) -> FallbackBuffer:
+        return self._deps.fallback
 
     async def __call__(self) -> int:
-        """Learn which stores answer again, then store what waits, oldest first; answers how many were stored.
+        """Learn which stores answer again, then store what waits, oldest first; returns how many were stored.
 
         A store that refuses one payload is asked for no other in this round; a catalogue may answer while the blob
         store does not. However many wait, a silent store is waited for once.
@@ -73,17 +73,17 @@ class FlushFallback:
         await self._probe()
         done = 0
         refused: CoatcheckError | None = None
-        for entry in self._shelter.waiting(self._p.clock.now()):
-            if self._p.catalog_breaker.silent or (refused is not None and not self._is_small(entry)):
+        for entry in self._fallback.waiting(self._deps.clock.now()):
+            if self._deps.catalog_breaker.silent or (refused is not None and not self._is_small(entry)):
                 continue
             try:
-                async with self._shelter.alone_with(*entry.key):
+                async with self._fallback.alone_with(*entry.key):
                     done += await self._store(entry)
             except CoatcheckError as error:
                 if error.code not in REFUSALS:
                     log.warning("%s waits for storage and was refused: %s", entry.artifact.id, error.detail)
                     if error.code in _FINAL:
-                        self._shelter.forget(*entry.key)
+                        self._fallback.forget(*entry.key)
                     continue
                 refused = error
                 if self._is_small(entry):
@@ -102,36 +102,36 @@ class FlushFallback:
             await asyncio.wait_for(self(), LAST_SECONDS)
         except (CoatcheckError, TimeoutError) as error:
             log.warning("storing what waits failed at the end: %s", error)
-        if self._shelter.count:
-            log.error("%d payloads that waited for storage are lost with this process", self._shelter.count)
+        if self._fallback.count:
+            log.error("%d payloads that waited for storage are lost with this process", self._fallback.count)
 
     def _is_small(self, entry: FallbackPayload) -> bool:
-        return len(entry.stored) <= self._p.inline_bytes
+        return len(entry.stored) <= self._deps.inline_bytes
 
     async def _probe(self) -> None:
         """Ask the stores that were silent; raises nothing: one that is silent still stays so."""
-        if self._p.catalog_breaker.silent:
+        if self._deps.catalog_breaker.silent:
             try:
                 await self._ready()
             except CoatcheckError:
                 return
-        if self._p.blobs_breaker.silent:
+        if self._deps.blobs_breaker.silent:
             try:
-                await self._p.blobs.size("default", self._p.new_blob_id())
+                await self._deps.blobs.size("default", self._deps.new_blob_id())
             except CoatcheckError:
                 return
-            self._p.blobs_breaker.answers()
+            self._deps.blobs_breaker.answers()
 
     async def _store(self, entry: FallbackPayload) -> bool:
-        if not self._shelter.waits(entry):
+        if not self._fallback.waits(entry):
             return False
-        answer = await (self._settle(self._change(entry)) if self._is_small(entry) else self._as_blob(entry))
+        answer = await (self._commit(self._change(entry)) if self._is_small(entry) else self._as_blob(entry))
         if isinstance(answer, UploadFenced):
             return False  # the file took too long: the next round writes it anew
         if not isinstance(answer, IngestResult | Gone):
             log.warning("%s waited for storage and was refused by it: %r", entry.artifact.id, answer)
-        if self._shelter.waits(entry):
-            self._shelter.forget(*entry.key)
+        if self._fallback.waits(entry):
+            self._fallback.forget(*entry.key)
         return isinstance(answer, IngestResult)
 
     def _change(self, entry: FallbackPayload) -> StoreArtifact:
@@ -144,20 +144,20 @@ class FlushFallback:
             change,
             blob=self._renamed(change.blob),
             text_view=view,
-            now=self._p.clock.now(),
+            now=self._deps.clock.now(),
             unless_buried_since=change.now,
         )
 
     def _renamed(self, blob: Blob) -> Blob:
         """The blob under a name that no attempt before can have used."""
-        return msgspec.structs.replace(blob, id=self._p.new_blob_id())
+        return msgspec.structs.replace(blob, id=self._deps.new_blob_id())
 
     async def _as_blob(self, entry: FallbackPayload) -> Settled:
         placed = self._placed.pop(entry.key, None)
-        if placed is None or placed.entry is not entry or placed.until <= self._p.clock.now():
+        if placed is None or placed.entry is not entry or placed.until <= self._deps.clock.now():
             placed = await self._place(entry)
         try:
-            answer = await self._settle(placed.change)
+            answer = await self._commit(placed.change)
         except CoatcheckError as error:
             if error.code is Code.STORAGE_UNAVAILABLE:
                 self._placed = {entry.key: placed}  # the commit may have been made; asking again tells
@@ -169,7 +169,7 @@ class FlushFallback:
         return answer
 
     async def _place(self, entry: FallbackPayload) -> _Placed:
-        p = self._p
+        p = self._deps
         change = self._change(entry)
         blob = msgspec.structs.replace(change.blob, placement=p.blobs.placement)
         change = msgspec.structs.replace(change, blob=blob, inline=None)
@@ -190,6 +190,6 @@ class FlushFallback:
     async def _give_up(self, writer: BlobWriter, change: StoreArtifact) -> None:
         try:
             await writer.abort()
-            await self._p.catalog.abandon_upload(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
+            await self._deps.catalog.abandon_upload(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
         except CoatcheckError as error:
             log.warning("upload %s is left to the reaper: %s", change.blob.id, error.detail)

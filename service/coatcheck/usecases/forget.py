@@ -5,7 +5,6 @@ bytes first and its row second, and repeats both after a crash without harm.
 """
 
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from coatcheck.core.artifact import Caller, Gone
 from coatcheck.core.audit import By
@@ -16,17 +15,10 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import gone, not_found, require_seen
+from coatcheck.storing.policies import Policies
 
 BATCH = 200
 """Artifacts deleted in one transaction, so that others wait milliseconds at most."""
-
-
-class TombstoneLife(Protocol):
-    """Knows how long what is gone from a namespace is remembered."""
-
-    def tombstone_life(self, namespace: str, otherwise: timedelta) -> timedelta:
-        """How long."""
-        ...
 
 
 class _Deletion:
@@ -38,11 +30,11 @@ class _Deletion:
         clock: Clock,
         tombstone_life: timedelta,
         fallback: FallbackBuffer | None = None,
-        policies: TombstoneLife | None = None,
+        policies: Policies | None = None,
     ) -> None:
-        """Make the verb. `policies` say how long a namespace's tombstones last, where it is not `tombstone_life`."""
+        """`policies` decide how long a namespace's tombstones last; `tombstone_life` is the default."""
         self._policies = policies
-        self._shelter = fallback
+        self._fallback = fallback
         self._catalog = catalog
         self._clock = clock
         self._life = tombstone_life
@@ -63,14 +55,14 @@ class Forget(_Deletion):
             CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown, `held` when a
                 hold forbids it.
         """
-        await require_seen(self._catalog, self._shelter, caller, number, self._clock.now())
-        if self._shelter is None:
+        await require_seen(self._catalog, self._fallback, caller, number, self._clock.now())
+        if self._fallback is None:
             self._answer(await self._delete(caller, number), waited=False)
             return
-        async with self._shelter.alone_with(caller.namespace, number):
-            waited = self._shelter.find(caller.namespace, number, self._clock.now()) is not None
+        async with self._fallback.alone_with(caller.namespace, number):
+            waited = self._fallback.find(caller.namespace, number, self._clock.now()) is not None
             answer = await self._delete(caller, number)
-            self._shelter.forget(caller.namespace, number)
+            self._fallback.forget(caller.namespace, number)
         self._answer(answer, waited=waited)
 
     async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
@@ -101,7 +93,7 @@ class ForgetSession(_Deletion):
     """Delete everything of a session."""
 
     async def __call__(self, caller: Caller, session: str) -> int:
-        """Delete them, in batches; answers how many there were. A session nobody has used has none.
+        """Deletes a session's artifacts in batches; returns how many there were, 0 for an unused session.
 
         Raises:
             CoatcheckError: `held` when a hold covers the session, and nothing is deleted; or when holds cover some of
@@ -133,10 +125,10 @@ class ForgetSession(_Deletion):
 
     async def _of_shelter(self, caller: Caller, session: str) -> int:
         """Let go of what waits in memory; what is being stored at this moment is stored first, and deleted after."""
-        if self._shelter is None:
+        if self._fallback is None:
             return 0
         total = 0
-        for entry in self._shelter.of_session(caller.namespace, session):
-            async with self._shelter.alone_with(*entry.key):
-                total += self._shelter.forget(*entry.key)
+        for entry in self._fallback.of_session(caller.namespace, session):
+            async with self._fallback.alone_with(*entry.key):
+                total += self._fallback.forget(*entry.key)
         return total

@@ -19,7 +19,7 @@ from coatcheck.storing.upload_session import UploadSession
 
 
 class Ingest:
-    """Stores payloads."""
+    """Stores payloads and returns their receipts."""
 
     def __init__(
         self, deps: IngestDeps, card_text: CardText | None = None, open_content: OpenContent | None = None

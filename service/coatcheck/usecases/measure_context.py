@@ -23,10 +23,10 @@ class MeasureDeps:
 
 
 class MeasureContext:
-    """The verb."""
+    """Measures how full a model's context is."""
 
     def __init__(self, deps: MeasureDeps) -> None:
-        self._p = deps
+        self._deps = deps
 
     async def __call__(
         self,
@@ -47,7 +47,7 @@ class MeasureContext:
         """
         if session is not None:
             require_session(caller, session)
-        counter = Counter(self._p.tokenizer, self._p.counts)
-        measured = await in_pool(self._p.pool, measure, body, ask, policy, counter, named)
-        self._p.ledger.measured(caller.namespace, session, measured.next_turn.tokens, measured.transient.tokens)
+        counter = Counter(self._deps.tokenizer, self._deps.counts)
+        measured = await in_pool(self._deps.pool, measure, body, ask, policy, counter, named)
+        self._deps.ledger.measured(caller.namespace, session, measured.next_turn.tokens, measured.transient.tokens)
         return measured

@@ -87,7 +87,7 @@ class OutlineAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Outline(Reader):
-    """The verb."""
+    """Lists the parts of an artifact and where they are."""
 
     async def __call__(
         self,
@@ -114,16 +114,16 @@ class Outline(Reader):
     async def of(
         self, reading: ViewReading, *, offset: int, limit: int | None, max_tokens: int, ways: Ways
     ) -> OutlineAnswer:
-        """The same of a view that is open; `ways` say how to go on.
+        """Lists the parts of an open view; `ways` says how the answer tells the reader to go on.
 
         Raises:
             CoatcheckError: `offset_past_end`, `integrity`.
         """
-        found, looked = await self._found(reading)
+        found, looked = await self._entries(reading)
         notices = list(found.notices)
         size = reading.extent.end - reading.extent.start
         if reading.unkept:
-            notices.append("Its text view cannot be had at the moment, so that its sections are not known.")
+            notices.append("Its text view is unavailable at the moment, so its sections are not known.")
         if reading.partial and ways.rest:
             notices.append(ways.rest)
         message = None if found.entries else _nothing(reading)
@@ -160,12 +160,12 @@ class Outline(Reader):
         Raises:
             CoatcheckError: `section_not_found`, naming those that may be meant, `integrity`.
         """
-        found, _ = await self._found(reading)
+        found, _ = await self._entries(reading)
         number = chosen(found.entries, wanted, reading.artifact.id)
         sections, nth = section_of(found.entries, number)
         return (reading if nth is None else replace(reading, sections=sections, nth=nth)), found.entries[number]
 
-    async def _found(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
+    async def _entries(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
         """The entries, and how many bytes were looked at for them."""
         extent = reading.extent
         size = extent.end - extent.start
@@ -270,7 +270,7 @@ def _check(offset: int, limit: int | None, max_tokens: int) -> None:
     check_budget(max_tokens, MIN_TOKENS)
     if offset < 0:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "offset is how many entries to pass over: 0 or more.", parameter="offset"
+            Code.INVALID_REQUEST, "offset is the number of entries to skip: 0 or more.", parameter="offset"
         )
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
         raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")

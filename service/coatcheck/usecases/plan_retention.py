@@ -36,7 +36,7 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class PlanRetention:
-    """The verb."""
+    """Plans a retention job: what it would remove now, and why."""
 
     retention: Retention
     clock: Clock
@@ -107,7 +107,7 @@ class PlanRetention:
         return last
 
     async def _draft(self, plan_id: str, drafting: PlanBuilder, criteria: Criteria) -> LiveTotals:
-        """Take every candidate, and keep the parts as they fill; answers what there is where they are."""
+        """Take every candidate, and keep the parts as they fill; returns what there is where they are."""
         total = LiveTotals()
         waiting: list[PlanPart] = []
         async for namespace in self._namespaces(criteria.namespace):

@@ -125,7 +125,7 @@ class _Piece(Struct, frozen=True):
 
 
 class Read(Reader):
-    """The verb."""
+    """Reads a part of an artifact by lines, characters, bytes or tokens."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Read(Reader):
         return answer
 
     async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:
-        """The same of a view that is open: `at` is the cursor of `ask`, whose view and section are not looked at.
+        """Reads a part of an open view. `at` is the cursor of `ask`; the view and section that `ask` names are ignored.
 
         Raises:
             CoatcheckError: as when calling.
@@ -221,15 +221,15 @@ class Read(Reader):
         return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _left(unit, left, start, end))
 
     async def _by_token(
-        self, reading: ViewReading, asked: Span, at: Cursor | None, left: int | None, budget: ClipBudget
+        self, reading: ViewReading, span: Span, at: Cursor | None, left: int | None, budget: ClipBudget
     ) -> tuple[Position, _Piece]:
         part = _Part(reading)
-        first = at.token if at else asked.offset
+        first = at.token if at else span.offset
         if part.size == 0 and first == 0:
             empty = await at_byte(reading.content, part.start)
             return empty, _Piece("", 0, empty, "end", ends_line=False, extent=Extent(0, 0))
         if first >= part.size:  # a token is a byte at least: no need to count
-            raise past_end(asked, reading.name, part.tokens)
+            raise past_end(span, reading.name, part.tokens)
         want = min(left or budget.tokens, budget.tokens)
         progress = await self._tokens.reach(part, first + want)
         begin = progress.before(first)
@@ -238,7 +238,7 @@ class Read(Reader):
         pieces = [data[a - begin.byte : b - begin.byte] for a, b in pairwise([begin.byte, *cuts])]
         got = await in_pool(self._pool, clip_tokens, pieces, first - begin.tokens, want, budget, self._tokenizer)
         if got is None:
-            raise past_end(asked, reading.name, progress.last.tokens)
+            raise past_end(span, reading.name, progress.last.tokens)
         start = await at_byte(reading.content, part.start + begin.byte + got.start)
         shown = data[got.start : got.end]
         end = start.after(shown)
@@ -272,14 +272,14 @@ class _Part:
         return await self._reading.read(self.start + start, self.start + end)
 
 
-async def _start(reading: ViewReading, asked: Span) -> Position:
+async def _start(reading: ViewReading, span: Span) -> Position:
     """Where a span begins. One that would begin before the section begins with it."""
     extent = reading.extent
-    place = await place_of(reading.content, asked)
+    place = await place_of(reading.content, span)
     if place is not None and place.byte < extent.start:
         return await at_byte(reading.content, extent.start)
-    if place is None or (place.byte >= extent.end and asked.offset > asked.first):
-        raise await past_end_of(reading, asked)
+    if place is None or (place.byte >= extent.end and span.offset > span.first):
+        raise await past_end_of(reading, span)
     return place
 
 
@@ -310,7 +310,7 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
     if ask.view not in {None, at.view} or named != at.section or (ask.section is not None and named is None):
         where = f"view {at.view}, {f'section {section}' if section else 'no section'}"
         raise CoatcheckError(
-            Code.INVALID_CURSOR, f"This cursor is one of {where}. Give it without view and section, or leave it out."
+            Code.INVALID_CURSOR, f"This cursor belongs to {where}. Give it without view and section, or leave it out."
         )
     if not reading.extent.start <= at.byte < reading.extent.end:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")

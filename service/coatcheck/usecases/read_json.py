@@ -44,7 +44,7 @@ _LOCATION_LIMIT = 2_000
 _TITLE_TOKENS = 100
 _BRIEF_PATH = 256
 """Characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
-_PARTIAL = "This value is cut off, or it is not valid JSON; it is given as it is written."
+_PARTIAL = "This value is cut off, or it is not valid JSON; it is shown as it is written."
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
 
 Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
@@ -92,7 +92,7 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ReadJson(Reader):
-    """The verb. It reads the raw view, whatever others there are: paths and byte ranges are the payload's own."""
+    """Reads values of a JSON artifact by path. Always reads the raw view: paths and ranges are the payload's own."""
 
     PATIENCE_SECONDS: ClassVar[float] = PATIENCE_SECONDS
 
@@ -122,7 +122,7 @@ class ReadJson(Reader):
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
                 `invalid_request`, `not_json`, `json_too_large`, `integrity`.
         """
-        asked = await self._asked(number, path, limit, max_tokens, cursor, fields)
+        asked = await self._parsed(number, path, limit, max_tokens, cursor, fields)
         reading = await self._view(caller, number, view="raw")
         answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
         self._view.told(reading, answer.tokens)
@@ -136,10 +136,10 @@ class ReadJson(Reader):
         Raises:
             CoatcheckError: as when calling.
         """
-        asked = await self._asked(number, path, limit, max_tokens, cursor, ())
+        asked = await self._parsed(number, path, limit, max_tokens, cursor, ())
         return await self.shown(reading, await self._of(reading, asked, values=False), max_tokens)
 
-    async def _asked(
+    async def _parsed(
         self, number: int, path: str, limit: int | None, max_tokens: int, cursor: str | None, fields: tuple[str, ...]
     ) -> "_Asked":
         _check(limit, max_tokens, fields)
@@ -148,35 +148,35 @@ class ReadJson(Reader):
         at = None if cursor is None else cursors.read(cursor, number, question)
         return _Asked(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
 
-    async def _of(self, reading: ViewReading, asked: "_Asked", *, values: bool = True) -> JsonAnswer:
+    async def _of(self, reading: ViewReading, request: "_Asked", *, values: bool = True) -> JsonAnswer:
         if reading.binary:
             raise not_json("it is binary")
-        asking, at = _Asking(reading.artifact, reading.content, asked), asked.at
+        asking, at = _Asking(reading.artifact, reading.content, request), request.at
         if isinstance(at, ValueCursor):
             return await self._inside(asking, at)
         ask = PageRequest(
-            plan=asked.plan,
+            plan=request.plan,
             size=reading.content.size,
-            limit=asked.limit,
+            limit=request.limit,
             chars=MAX_CHARS,
-            fields=asked.fields,
+            fields=request.fields,
             resume=at,
             patience=self._patience,
         )
-        page, shown = await walk_over(reading.content, self._found(ask, asked.max_tokens, first=at is None), self._pool)
+        page, shown = await walk_over(
+            reading.content, self._walk(ask, request.max_tokens, first=at is None), self._pool
+        )
         if not page.hits:
             return await self._none(asking, page)
         if shown is None:
             answer = await self._alone(asking, page)
             if answer is not None:
                 return answer
-            budget = asked.max_tokens, MAX_CHARS, self._tokenizer
-            shown = await in_pool(self._pool, render, page, 1, asked.fields, *budget)
-        return _answer(asking, page, shown, _values(page, shown, asked.fields) if values else [])
+            budget = request.max_tokens, MAX_CHARS, self._tokenizer
+            shown = await in_pool(self._pool, render, page, 1, request.fields, *budget)
+        return _answer(asking, page, shown, _values(page, shown, request.fields) if values else [])
 
-    def _found(
-        self, ask: PageRequest, max_tokens: int, *, first: bool
-    ) -> Walk[tuple[ValuePage, RenderedValues | None]]:
+    def _walk(self, ask: PageRequest, max_tokens: int, *, first: bool) -> Walk[tuple[ValuePage, RenderedValues | None]]:
         """What there is, and as text unless it is one value alone: in one walk, to spare a hand-over to a thread."""
         page = yield from collect(ask, self._clock)
         alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None

@@ -40,7 +40,7 @@ Lives = Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]]
 
 @dataclass(eq=False)
 class RunRetention:
-    """The verbs."""
+    """Applies retention plans as runs, and resumes interrupted runs."""
 
     retention: Retention
     clock: Clock
@@ -68,34 +68,34 @@ class RunRetention:
                 `confirmation_needed` when it would remove a large part of what there is; `storage_unavailable`.
         """
         now = self.clock.now()
-        kept = await self.retention.kept_plan(digest, now)
-        if kept is None:
+        kept_plan = await self.retention.kept_plan(digest, now)
+        if kept_plan is None:
             raise no_such_plan()
-        if kept.plan.job in REMOVING:
-            check_still(kept.plan, *await self._still(kept))
-            check_share(kept.plan, (await self.plan.live(kept.plan.scope)).bytes, confirm=confirm)
+        if kept_plan.plan.job in REMOVING:
+            check_still(kept_plan.plan, *await self._still(kept_plan))
+            check_share(kept_plan.plan, (await self.plan.live(kept_plan.plan.scope)).bytes, confirm=confirm)
         run = RetentionRun(
             id=f"run_{self.new_id()}",
-            job=kept.plan.job.value,
-            scope=kept.plan.scope,
+            job=kept_plan.plan.job.value,
+            scope=kept_plan.plan.scope,
             actor=by.actor,
             key_id=by.key_id,
             started_at=now,
             updated_at=now,
             outcome=Outcome.RUNNING,
-            plan_id=kept.id,
+            plan_id=kept_plan.id,
             plan_digest=digest,
-            planned=kept.plan.artifacts,
-            parts=kept.parts,
+            planned=kept_plan.plan.artifacts,
+            parts=kept_plan.parts,
         )
-        lease = _LEASE if kept.plan.job in REMOVING else _CHORE_LEASE
+        lease = _LEASE if kept_plan.plan.job in REMOVING else _CHORE_LEASE
         begun = await self.retention.begin_run(BeginRun(run=run, worker=self.me, lease_until=now + lease))
         if begun.id == run.id:
             self._start(begun)
         return await self._ended(begun, wait)
 
     async def resume(self) -> int:
-        """Take up runs that were left; answers how many. They go on beside the caller.
+        """Resumes interrupted runs; returns how many. They continue in the background.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -206,15 +206,15 @@ class RunRetention:
             await asyncio.wait([task], timeout=wait)
         return await self.retention.run(run.id) or run
 
-    async def _still(self, kept: KeptPlan) -> tuple[int, int]:
+    async def _still(self, kept_plan: KeptPlan) -> tuple[int, int]:
         """How many of a plan's artifacts meet its criteria now, and their bytes."""
         artifacts = size = 0
-        async for parts in self._groups(kept):
+        async for parts in self._groups(kept_plan):
             members = {number for part in parts for number in unpack_numbers(part.numbers)}
             after, last = parts[0].first_seq - 1, parts[-1].last_seq
             while after < last:
                 page = await self.retention.candidates(
-                    parts[0].namespace, kept.criteria, self.clock.now(), after=after, limit=_PAGE
+                    parts[0].namespace, kept_plan.criteria, self.clock.now(), after=after, limit=_PAGE
                 )
                 there = [each for each in page if each.seq <= last and each.number in members]
                 artifacts += len(there)
@@ -224,11 +224,11 @@ class RunRetention:
                 after = page[-1].seq
         return artifacts, size
 
-    async def _groups(self, kept: KeptPlan) -> AsyncGenerator[list[PlanPart]]:
+    async def _groups(self, kept_plan: KeptPlan) -> AsyncGenerator[list[PlanPart]]:
         """The parts of a plan, some of one namespace at a time."""
         first = 0
-        while first < kept.parts:
-            found = await self.retention.plan_parts(kept.id, first=first, limit=_PARTS)
+        while first < kept_plan.parts:
+            found = await self.retention.plan_parts(kept_plan.id, first=first, limit=_PARTS)
             if not found:
                 return
             group = [part for part in found if part.namespace == found[0].namespace]
@@ -237,9 +237,9 @@ class RunRetention:
 
 
 def no_such_plan() -> CoatcheckError:
-    """The same for a plan that never was, is too old, or is not the caller's to apply."""
+    """The error for a plan that does not exist, is too old, or is not the caller's to apply."""
     return CoatcheckError(
         Code.PLAN_CHANGED,
-        "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, look at it, "
-        "and apply that.",
+        "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, review it, and apply "
+        "that one.",
     )

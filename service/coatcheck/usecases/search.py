@@ -130,7 +130,7 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Search(Reader):
-    """The verb."""
+    """Searches an artifact for lines that match a pattern."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Search(Reader):
         return answer
 
     async def of(self, reading: ViewReading, ask: PatternSearchRequest) -> SearchAnswer:
-        """The same of a view that is open; those that `ask` names are not looked at.
+        """Searches an open view; the view and section that `ask` names are ignored.
 
         Raises:
             CoatcheckError: as when calling.
@@ -246,7 +246,7 @@ def _check(ask: PatternSearchRequest) -> None:
     if not 0 <= ask.offset < 2**53:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            "offset is how many matching lines to skip: 0 or the `next` of the last answer.",
+            "offset is the number of matching lines to skip: 0 or the `next` of the last answer.",
             parameter="offset",
         )
 

@@ -14,7 +14,7 @@ MAX_PAGE = 200
 
 
 class NamespaceUsage(NamedTuple):
-    """One namespace."""
+    """What one namespace holds, and its limits."""
 
     usage: Usage
     room: QuotaLimits
@@ -29,7 +29,7 @@ class UsagePage(NamedTuple):
 
 
 class ShowUsage:
-    """The verb."""
+    """Lists how much each namespace holds."""
 
     def __init__(self, decisions: Decisions, policies: Policies) -> None:
         self._decisions = decisions

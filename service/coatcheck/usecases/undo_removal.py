@@ -56,7 +56,7 @@ class UndoFailure(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class UndoRemoval:
-    """The verb."""
+    """Restores removed artifacts while their bytes still exist."""
 
     retention: Retention
     deps: IngestDeps
@@ -81,7 +81,7 @@ class UndoRemoval:
         return await self._all(namespace, found, ttl, by)
 
     async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
-        """Bring back what a run removed, LIMIT at a time; answers also where to go on.
+        """Restores what a run removed, LIMIT at a time; also returns where to continue.
 
         Raises:
             CoatcheckError: as for artifacts.
@@ -137,7 +137,7 @@ class UndoRemoval:
         if over and ttl is None:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                f'{artifact.id} has expired: say how long it shall live now, with ttl (seconds, or text like "7d").',
+                f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d").',
                 parameter="ttl",
             )
         async with AsyncExitStack() as stack:
@@ -194,13 +194,13 @@ class UndoRemoval:
         await reception.end(ended)
         await reception.durable()
         if intake.sha256 != blob.sha256:
-            raise CoatcheckError(Code.INTEGRITY, "The bytes that are there are not those that were stored.")
+            raise CoatcheckError(Code.INTEGRITY, "The remaining bytes are not the ones that were stored.")
         return reception
 
     def _too_late(self) -> CoatcheckError:
         seconds = f"{self.grace.total_seconds():,.0f} s"
         return CoatcheckError(
             Code.ARTIFACT_GONE,
-            f"It cannot be brought back: nothing of this ID was removed within the last {seconds}, or its bytes have "
-            "been swept. That time is the grace of the sweep, COATCHECK_GRACE_SECONDS.",
+            f"It cannot be brought back: no artifact with this ID was removed within the last {seconds} "
+            "(COATCHECK_GRACE_SECONDS), or its bytes have been swept already.",
         )

@@ -85,7 +85,7 @@ class _Source(Struct, frozen=True):
 
 
 class VerifyCitations:
-    """The verb."""
+    """Checks whether quotations stand in the artifacts that they cite."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class VerifyCitations:
         clock: Callable[[], float] = time.monotonic,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """Make the verb; `clock` is in seconds and never steps back."""
+        """`clock` returns seconds and never steps back."""
         self._view = open_view
         self._pool = pool
         self._clock = clock
@@ -121,16 +121,16 @@ class VerifyCitations:
                 out[place] = error
         return [out[place] for place in range(len(quotations))]
 
-    async def _checked(self, shelf: "_Shelf", asked: Quotation) -> Checked:
-        number, name = ids.parse_citation(asked.citation.strip())
+    async def _checked(self, shelf: "_Shelf", quotation: Quotation) -> Checked:
+        number, name = ids.parse_citation(quotation.citation.strip())
         reading = await shelf.reading(number)
         if reading.binary:
-            raise CoatcheckError(Code.NOT_TEXT, f"{reading.artifact.id} is not text: nothing can be quoted of it.")
-        cited = await _cited(reading, name, asked)
+            raise CoatcheckError(Code.NOT_TEXT, f"{reading.artifact.id} is not text: nothing can be quoted from it.")
+        cited = await _cited(reading, name, quotation)
         source = await shelf.source(reading, cited)
         within = None if cited is None else _within(source, cited)
-        found = await in_pool(self._pool, verify, asked.quote, source.text, within)
-        checked = _answer(reading, asked, source, found)
+        found = await in_pool(self._pool, verify, quotation.quote, source.text, within)
+        checked = _answer(reading, quotation, source, found)
         return checked if reading.mask is None else revealed_strings(checked, reading.mask)
 
 
@@ -167,7 +167,7 @@ class _Shelf:
         return self._source[2]
 
 
-async def _cited(reading: ViewReading, name: str | None, asked: Quotation) -> Extent | None:
+async def _cited(reading: ViewReading, name: str | None, quotation: Quotation) -> Extent | None:
     """Bytes of the view that are cited; None: all of it."""
     part: Section | None = None
     if name is not None:
@@ -175,10 +175,13 @@ async def _cited(reading: ViewReading, name: str | None, asked: Quotation) -> Ex
         if nth is None:
             raise no_section(reading.artifact.id, name, reading.sections)
         part = reading.sections[nth]
-    if asked.bytes is not None:
-        return asked.bytes
-    if asked.chars is not None:
-        ends = [await place_of(reading.content, Span("char", at, None)) for at in (asked.chars.start, asked.chars.end)]
+    if quotation.bytes is not None:
+        return quotation.bytes
+    if quotation.chars is not None:
+        ends = [
+            await place_of(reading.content, Span("char", at, None))
+            for at in (quotation.chars.start, quotation.chars.end)
+        ]
         return Extent(*(reading.content.size if place is None else place.byte for place in ends))
     return None if part is None else Extent(part.start, part.end)
 
@@ -205,11 +208,11 @@ def _within(source: _Source, cited: Extent) -> Extent:
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
 
 
-def _answer(reading: ViewReading, asked: Quotation, source: _Source, found: Verified) -> Checked:
+def _answer(reading: ViewReading, quotation: Quotation, source: _Source, found: Verified) -> Checked:
     where = _window(source, found.at) if found.at is not None and source.exact else None
     return Checked(
         verdict=found.verdict,
-        citation=asked.citation,
+        citation=quotation.citation,
         stands_in=None if found.at is None else _stands_in(reading, where),
         view=reading.view,
         window=where,

@@ -34,11 +34,11 @@ _LOSSES = frozenset({"missing", "corrupt"})
 
 
 class RepairCatalog(Catalog, TextIndex, Protocol):
-    """What takes changes of rows."""
+    """The ports that a repair of rows needs."""
 
 
 class Examination(Protocol):
-    """What one engine knows of its own health."""
+    """A check of one engine's own health."""
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
         """Examine it: thoroughly, and put right what can be when a moment is given to write down for that."""
@@ -68,7 +68,7 @@ class StoreVerification(Struct, frozen=True, kw_only=True):
 
 
 class VerifyStore:
-    """The verb."""
+    """Compares the stored bytes with the catalogue, and repairs what can be repaired."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class VerifyStore:
         repairs: RepairCatalog | None = None,
         texts: TextIndex | None = None,
     ) -> None:
-        """Make the verb; `repairs` takes the changes of rows, and without it none is made. `texts` is compared too."""
+        """`repairs` applies changes to rows; without it rows stay. `texts`, if given, is compared too."""
         self._texts = texts
         self._text_repairs: TextIndex | None = repairs
         self._upkeep = upkeep
@@ -214,7 +214,7 @@ class _Sieve:
         for name in batch:
             if (name.namespace, name.id) in known or name.modified_at > self._before:
                 continue
-            size = f"{name.size:,} bytes that no row knows"
+            size = f"{name.size:,} bytes that no row refers to"
             try:
                 done = self._apply and await store.remove(name.namespace, name.id)
                 detail = f"{size}; removed." if done else f"{size}."

@@ -85,7 +85,7 @@ def explained(where: Path) -> Generator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise CoatcheckError(
-                Code.STORAGE_FULL, f"The disk that holds {where} is full. Free space there, or name another place."
+                Code.STORAGE_FULL, f"The disk that holds {where} is full. Free space there, or choose another location."
             ) from error
         at = f" ({error.filename})" if error.filename is not None else ""
         raise CoatcheckError(

@@ -82,13 +82,15 @@ def _refuse(root: Path, target: Path) -> None:
     if not target.name or not target.parent.is_dir():
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"{target.parent} is no directory. Make it first, or mount the disk that should be there.",
+            f"{target.parent} is not a directory. Create it first, or mount the disk that belongs there.",
         )
     if target.resolve().is_relative_to((root / "blobs").resolve()):
-        raise CoatcheckError(Code.INVALID_REQUEST, f"{target} lies among the store's own files. Name another place.")
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, f"{target} is inside the store's own directory. Choose another location."
+        )
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise CoatcheckError(
-            Code.INVALID_REQUEST, f"{target} is there already. A backup is never written over: name a new directory."
+            Code.INVALID_REQUEST, f"{target} already exists. A backup never overwrites anything: name a new directory."
         )
 
 
@@ -181,7 +183,7 @@ class _Files:
                 elif not blob.condemned:
                     cut.append(blob.id)
         if cut:
-            raise _lost(cut, "have another size than their rows say")
+            raise _lost(cut, "do not have the recorded size")
         self._missed |= missing
         return missing
 

@@ -58,8 +58,8 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"{folder} is not a complete backup: it has no {MANIFEST} ({error.strerror}). Name a directory that "
-            "`coatcheck backup` has finished.",
+            f"{folder} is not a complete backup: it has no {MANIFEST} ({error.strerror}). Name a directory that a "
+            "finished `coatcheck backup` wrote.",
         ) from error
     try:
         form = msgspec.json.decode(raw, type=dict[str, object]).get("format")

@@ -80,7 +80,7 @@ def refuse_unfinished(root: Path) -> None:
     if (root / STAGE).exists() and not (root / DATABASE).exists():
         raise CoatcheckError(
             Code.STORAGE_UNAVAILABLE,
-            f"A restore into {root} was begun and not finished. Run `coatcheck restore` again; it starts over.",
+            f"An earlier restore into {root} did not finish. Run `coatcheck restore` again; it starts over.",
         )
 
 
@@ -90,8 +90,8 @@ def _refuse(root: Path) -> None:
     if DATABASE in names:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"{root} holds a store already. Nothing is restored over a store: name a directory that is empty or does "
-            "not exist, then serve that one.",
+            f"{root} already holds a store, which a restore never overwrites. Name a directory that is empty or does "
+            "not exist, then serve from it.",
         )
     if names and STAGE not in names:  # what is left of an interrupted restore may be there, and goes
         raise CoatcheckError(

@@ -12,12 +12,12 @@ def storage_error(error: OSError) -> CoatcheckError:
     if error.errno in _FULL:
         return CoatcheckError(
             Code.STORAGE_FULL,
-            "The disk or its quota is full, so that nothing was stored. Free space, then post it again.",
+            "The disk or its quota is full; nothing was stored. Free space, then send the payload again.",
         )
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE,
-        f"The blob store answered {name}, so that the call had no effect. Retry the same call.",
+        f"The blob store failed with {name}; the call had no effect. Retry the same call.",
     )
 
 

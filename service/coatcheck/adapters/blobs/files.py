@@ -65,12 +65,12 @@ class FileBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """`file`."""
+        """Always `file`: blobs are files."""
         return "file"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """None."""
+        """Empty: there is one store only."""
         return ()
 
     async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace

@@ -27,12 +27,12 @@ class MemoryBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """`file`."""
+        """Always `file`, as the store that it stands in for."""
         return "file"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """None."""
+        """Empty: there is one store only."""
         return ()
 
     async def create(self, namespace: str, blob_id: str) -> "MemoryWriter":  # noqa: ARG002 - names carry no namespace
@@ -87,7 +87,7 @@ class MemoryWriter:
         self._ended = False
 
     async def write(self, data: bytes) -> None:
-        """Append."""
+        """Append bytes to the blob."""
         if self._ended:
             raise ValueError("this writer has ended")
         blob = self._blobs[self._id]

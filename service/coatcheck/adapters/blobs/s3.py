@@ -52,12 +52,12 @@ class S3BlobStore:
 
     @property
     def placement(self) -> Placement:
-        """`s3`."""
+        """Always `s3`: blobs are objects."""
         return "s3"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """None."""
+        """Empty: there is one store only."""
         return ()
 
     async def create(self, namespace: str, blob_id: str) -> S3Writer:

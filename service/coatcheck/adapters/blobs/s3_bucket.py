@@ -185,7 +185,7 @@ class S3Bucket:
                     raise s3_error(error) from error
                 else:
                     return ObjectStat(result.meta["size"], result.attributes.get(_NONCE))
-        raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store contradicts itself. Retry the same call.")
+        raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store gave contradictory answers. Retry the same call.")
 
     async def get(self, name: str, start: int, length: int, *, fresh: bool = False) -> bytes | None:
         """Up to `length` bytes from `start`, in one request; None when the store says that there is no such object.

@@ -46,7 +46,7 @@ def s3_error(error: BaseException) -> CoatcheckError:
     if status == _FULL_STATUS or code in _FULL:
         return CoatcheckError(
             Code.STORAGE_FULL,
-            "The S3 store or its quota is full, so that nothing was stored. Free space, then post it again.",
+            "The S3 store or its quota is full; nothing was stored. Free space, then send the payload again.",
         )
     return CoatcheckError(Code.STORAGE_UNAVAILABLE, _sentence(error, status, code))
 

@@ -89,7 +89,7 @@ def parse_s3_url(url: str) -> S3Location:
         raise ValueError("The blob URL must begin with s3://.")
     if "@" in parts.netloc:
         raise ValueError(
-            "The blob URL must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead."
+            "The blob URL must not contain credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead."
         )
     if not _BUCKET.fullmatch(parts.netloc):
         raise ValueError("The blob URL must name a bucket: s3://bucket or s3://bucket/prefix.")
@@ -146,7 +146,7 @@ def _options(query: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in pairs:
         if name not in _OPTIONS:
-            raise ValueError(f"The blob URL has no option {name!r}. Known: {', '.join(_OPTIONS)}.")
+            raise ValueError(f"The blob URL does not take an option {name!r}. Known options: {', '.join(_OPTIONS)}.")
         if name in options:
             raise ValueError(f"The blob URL gives the option {name} twice.")
         if not value:
@@ -158,7 +158,7 @@ def _options(query: str) -> dict[str, str]:
 def _one_of(options: dict[str, str], name: str, allowed: tuple[str, ...], default: str | None) -> str | None:
     value = options.get(name, default)
     if value is not None and value not in allowed:
-        raise ValueError(f"The blob URL's option {name} is one of {', '.join(allowed)}.")
+        raise ValueError(f"The blob URL's option {name} must be one of {', '.join(allowed)}.")
     return value
 
 
@@ -166,7 +166,7 @@ def _endpoint(value: str | None) -> str | None:
     if value is None:
         return None
     wrong = ValueError(
-        "The blob URL's endpoint must be http:// or https:// with a host and perhaps a port, and nothing else."
+        "The blob URL's endpoint must be http:// or https:// with a host and an optional port, and nothing else."
     )
     parts = urlsplit(value)
     host, _, port = parts.netloc.rpartition(":") if re.search(r":\d+$", parts.netloc) else (parts.netloc, "", "")
@@ -182,6 +182,7 @@ def _prefix(path: str) -> str:
         return ""
     if len(trimmed) > _LONGEST_PREFIX or not all(_SEGMENT.fullmatch(segment) for segment in trimmed.split("/")):
         raise ValueError(
-            f"The blob URL's prefix has letters, digits, dots, - and _ between slashes, {_LONGEST_PREFIX} in all."
+            "The blob URL's prefix must consist of letters, digits, dots, - and _ between slashes, at most "
+            f"{_LONGEST_PREFIX} in all."
         )
     return f"{trimmed}/"

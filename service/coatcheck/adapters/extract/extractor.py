@@ -39,7 +39,7 @@ class TextExtractor:
     """Makes text views. `close` ends its workers."""
 
     def __init__(self, workers: int, *, seconds: int, memory: int) -> None:
-        """Make it; starts nothing. The arguments are those of Workers."""
+        """Starts nothing. The arguments are those of Workers."""
         self._seconds = seconds
         self._no_workers = workers == 0
         self.workers = Workers(workers, seconds=float(seconds), memory=memory)
@@ -90,7 +90,7 @@ class TextExtractor:
             return await self._here(work, job.payload)
         if self._no_workers:
             return None
-        raise CoatcheckError(Code.OVERLOADED, "All that make text views are busy.") from busy
+        raise CoatcheckError(Code.OVERLOADED, "All text-view workers are busy.") from busy
 
     async def _away(self, job: ExtractJob) -> ExtractedText | None:
         made: ExtractAnswer = await asyncio.wrap_future(self.workers.submit(job))

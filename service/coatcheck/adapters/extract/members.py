@@ -41,7 +41,7 @@ class MemberReader:
     """Reads files of one archive until SHOWN_BYTES or the time are used up."""
 
     def __init__(self, writer: ViewWriter, each: int = MEMBER_BYTES) -> None:
-        """Make it; `each` is the most bytes that are shown of one file."""
+        """`each` is the maximum number of bytes shown of one file."""
         self._writer = writer
         self._each = each
         self._left = SHOWN_BYTES

@@ -17,7 +17,7 @@ class ViewWriter:
     """Gathers lines under titles. Sections are named `p1`, `p2`, … in the order of `begin`."""
 
     def __init__(self, until: float) -> None:
-        """Make it; `until` is the processor time of this process, in seconds, after which nothing more is taken."""
+        """`until` is the processor time of this process, in seconds, after which nothing more is accepted."""
         self._until = until
         self._parts: list[bytes] = []
         self._starts: list[SectionStart] = []

@@ -30,7 +30,7 @@ class Workers:
     """The pool. Safe to use from several threads; `close` ends it."""
 
     def __init__(self, count: int, *, seconds: float, memory: int) -> None:
-        """Make the pool; nothing is started yet.
+        """No process is started yet.
 
         Args:
             count: processes at most; 0 has none, and everything is Busy.

@@ -37,7 +37,7 @@ def known_fault(error: BaseException) -> CoatcheckError | None:
     if primary == sqlite3.SQLITE_FULL or name == _NO_ROOM:
         return CoatcheckError(
             Code.STORAGE_FULL,
-            "The disk is full, so that nothing was stored. Free space, then send it again.",
+            "The disk is full; nothing was stored. Free space, then send it again.",
         )
     if primary in _DAMAGED:
         return CoatcheckError(
@@ -47,7 +47,7 @@ def known_fault(error: BaseException) -> CoatcheckError | None:
     if primary in _UNAVAILABLE:
         return CoatcheckError(
             Code.STORAGE_UNAVAILABLE,
-            f"The catalogue's database answered {name}, so that the call had no effect. Retry the same call.",
+            f"The catalogue's database failed with {name}; the call had no effect. Retry the same call.",
         )
     return None
 
@@ -55,5 +55,5 @@ def known_fault(error: BaseException) -> CoatcheckError | None:
 def closed() -> CoatcheckError:
     """The catalogue takes no more calls."""
     return CoatcheckError(
-        Code.STORAGE_UNAVAILABLE, "The service is stopping and takes no more calls. Retry the same call."
+        Code.STORAGE_UNAVAILABLE, "The service is stopping and accepts no more calls. Retry the same call."
     )

@@ -53,7 +53,7 @@ def known_postgres_fault(error: BaseException) -> CoatcheckError | None:
     if state in _ROOM:
         return CoatcheckError(
             Code.STORAGE_FULL,
-            "The database's disk is full, so that nothing was stored. Free space, then send it again.",
+            "The database's disk is full; nothing was stored. Free space, then send it again.",
         )
     if state in _DAMAGED:
         return CoatcheckError(
@@ -77,7 +77,7 @@ def unavailable(why: str) -> CoatcheckError:
 def overloaded() -> CoatcheckError:
     """The database answers, but others have kept every connection busy for too long."""
     return CoatcheckError(
-        Code.OVERLOADED, "Too many questions wait for the catalogue's database. Retry the same call in a moment."
+        Code.OVERLOADED, "Too many queries are waiting for the catalogue's database. Retry the same call in a moment."
     )
 
 

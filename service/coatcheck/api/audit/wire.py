@@ -68,6 +68,6 @@ def line_view(line: AuditLine) -> LineView:
     )
 
 
-def lines_view(found: list[AuditLine], limit: int) -> LinesView:
+def lines_view(lines: list[AuditLine], limit: int) -> LinesView:
     """A page of the audit log."""
-    return LinesView(items=tuple(map(line_view, found)), next=found[-1].seq if len(found) == limit else None)
+    return LinesView(items=tuple(map(line_view, lines)), next=lines[-1].seq if len(lines) == limit else None)

@@ -142,7 +142,7 @@ async def _whole(served: Representation) -> AsyncIterator[bytes]:
     if served.whole and hashed.digest() != served.digest:
         raise CoatcheckError(
             Code.INTEGRITY,
-            "The stored payload is not the one that was handed over: its SHA-256 differs. Run the tool again, or "
+            "The stored bytes are not the payload that was ingested: their SHA-256 differs. Run the tool again, or "
             "restore the payload from a backup.",
         )
     if held:
@@ -152,13 +152,13 @@ async def _whole(served: Representation) -> AsyncIterator[bytes]:
 def _failed() -> CoatcheckError:
     return CoatcheckError(
         Code.PRECONDITION_FAILED,
-        "If-Match or If-Unmodified-Since does not hold for this artifact. Fetch it without the condition.",
+        "The artifact does not meet the condition in If-Match or If-Unmodified-Since. Fetch it without the condition.",
     )
 
 
 def _unsatisfiable(size: int) -> CoatcheckError:
     return CoatcheckError(
         Code.RANGE_NOT_SATISFIABLE,
-        f"No range that was asked for exists: the payload has {size:,} bytes. Ask for bytes below that.",
+        f"None of the requested ranges exists: the payload has {size:,} bytes. Request bytes below that.",
         size=size,
     )

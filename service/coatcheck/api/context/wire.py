@@ -240,7 +240,8 @@ def _real(usage: dict[str, Any] | int | None) -> int | None:
     if found is None or not 0 < found <= _MOST:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            "'usage' names no input tokens. Give the provider's usage object as it came, their number, or nothing.",
+            "'usage' contains no input tokens. Give the provider's usage object unchanged or the number of input "
+            "tokens, or leave it out.",
             field="usage",
         )
     return found

@@ -40,7 +40,7 @@ class HoldsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class HoldView(Struct, frozen=True, kw_only=True):
-    """A hold."""
+    """A hold that protects artifacts from deletion."""
 
     id: Annotated[str, Meta(pattern="^hold_[0-9a-f]{16}$", examples=["hold_00ff12ab34cd56ef"])]
     namespace: str

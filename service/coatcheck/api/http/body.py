@@ -271,14 +271,14 @@ def truncated() -> CoatcheckError:
     """The error of a body that ended too early."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
-        "The body ended before its announced end. Nothing was stored; send it again.",
+        "The body ended before its declared length. Nothing was stored; send it again.",
     )
 
 
 def stalled(seconds: float) -> CoatcheckError:
     """The error of a body that stopped arriving."""
     return CoatcheckError(
-        Code.TRUNCATED_BODY, f"No byte of the body came for {seconds:g} seconds. Nothing was stored; send it again."
+        Code.TRUNCATED_BODY, f"No byte of the body arrived for {seconds:g} seconds. Nothing was stored; send it again."
     )
 
 
@@ -286,7 +286,7 @@ def too_slow(rate: int) -> CoatcheckError:
     """The error of a body that arrives so slowly that it would hold its place for ever."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
-        f"The body came at less than {rate:,} bytes a second. Nothing was stored; send it again, faster.",
+        f"The body arrived at less than {rate:,} bytes per second. Nothing was stored; send it again, faster.",
     )
 
 

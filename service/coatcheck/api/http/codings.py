@@ -50,7 +50,7 @@ class Member(Protocol):
 
 
 class GzipMember:
-    """RFC 1952."""
+    """Decodes one member of a gzip stream (RFC 1952)."""
 
     content = True
 
@@ -68,7 +68,7 @@ class GzipMember:
         try:
             piece = self._inflate.decompress(data, most)
         except zlib.error as e:
-            raise _corrupt("gzip", "a damaged member" if self._started else "bytes that are no member") from e
+            raise _corrupt("gzip", "a damaged member" if self._started else "bytes that are not a member") from e
         self._started = self._started or bool(data)
         left = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
         return piece, len(data) - len(left)
@@ -106,7 +106,7 @@ class ZstdFrame:
             return self._decompressor.decompress(data, most)
         except zstd.ZstdError as e:
             if "too much memory" not in str(e):  # as libzstd says of a window over the limit
-                raise _corrupt("zstd", "a damaged frame" if self._first else "bytes that are no frame") from e
+                raise _corrupt("zstd", "a damaged frame" if self._first else "bytes that are not a frame") from e
             raise CoatcheckError(
                 Code.DECOMPRESSION_LIMIT,
                 f"The zstd frame needs a window over {self._max_window:,} bytes; no larger one is accepted "
@@ -179,8 +179,8 @@ class Decoder:
         if self._allowed < 0:
             raise CoatcheckError(
                 Code.DECOMPRESSION_LIMIT,
-                f"The {self._coding} stream has too many {self._members} for what they hold. Compress the body in one "
-                "piece, or send it without Content-Encoding.",
+                f"The {self._coding} stream has too many {self._members} for the data in them. Compress the body in "
+                "one piece, or send it without Content-Encoding.",
                 coding=self._coding,
             )
 
@@ -190,7 +190,7 @@ class Decoder:
 
 
 def gzip_decoder() -> Decoder:
-    """Decodes gzip."""
+    """Returns a decoder of gzip streams."""
     return Decoder("gzip", "members", GzipMember)
 
 

@@ -18,7 +18,7 @@ class MemoryBudget:
 
     @property
     def left(self) -> int:
-        """Free bytes."""
+        """Bytes of memory that are free now."""
         return self._left
 
     @contextmanager

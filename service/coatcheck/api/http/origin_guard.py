@@ -40,7 +40,9 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
         CoatcheckError: `forbidden_host`, `invalid_request`.
     """
     if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
-        raise CoatcheckError(Code.INVALID_REQUEST, "A request of HTTP/1.1 must have one Host field.", field="Host")
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "An HTTP/1.1 request must have exactly one Host field.", field="Host"
+        )
     transfer = field(scope, b"transfer-encoding")
     if transfer is not None and transfer.strip().lower() != "chunked":  # the server undoes the chunks, and nothing else
         raise CoatcheckError(
@@ -62,7 +64,8 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
     cross = field(scope, b"sec-fetch-site") == "cross-site"
     if cross or (origin is not None and _origin_host(origin) != host):
         raise CoatcheckError(
-            Code.FORBIDDEN_HOST, "The request comes from another site. This service answers to its own origin only."
+            Code.FORBIDDEN_HOST,
+            "The request comes from another site. This service accepts requests from its own origin only.",
         )
 
 

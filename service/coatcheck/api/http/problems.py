@@ -92,7 +92,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.NAMESPACE_DELETING: StatusRow(
         409, "Namespace is being deleted", "Use another namespace, or wait until it is empty."
     ),
-    Code.PLAN_CHANGED: StatusRow(409, "Plan changed", "Make a new plan, look at it, and apply that."),
+    Code.PLAN_CHANGED: StatusRow(409, "Plan changed", "Make a new plan, review it, and apply that one."),
     Code.CONFIRMATION_NEEDED: StatusRow(
         409, "Confirmation needed", "If that much is meant to go, apply with confirm=true."
     ),
@@ -179,5 +179,5 @@ def _challenge(error: CoatcheckError) -> str:
 def internal() -> CoatcheckError:
     """What a caller learns of a bug."""
     return CoatcheckError(
-        Code.INTERNAL, "Something went wrong here; it was logged under the request ID. Retrying may not help."
+        Code.INTERNAL, "Something went wrong in the service; it was logged under the request ID. Retrying may not help."
     )

@@ -40,19 +40,19 @@ class BoundedProtocol(HttpToolsProtocol):
         self._lingering: LingeringTransport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
-        """See asyncio."""
+        """See asyncio.BufferedProtocol."""
         super().connection_made(transport)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
+        """See asyncio.BufferedProtocol."""
         self._stop_waiting()
         if self._lingering is not None:
             self._lingering.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """See asyncio.BufferedProtocol."""
         pieces = self._pieces
         self._unseen += len(data)
         super().data_received(data)

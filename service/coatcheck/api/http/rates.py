@@ -54,8 +54,8 @@ class RateAllowance:
         if announced > self._bytes.quota:
             raise CoatcheckError(
                 Code.PAYLOAD_TOO_LARGE,
-                f"This caller may send {self._bytes.quota:,} bytes a minute, and the body has {announced:,}. Send "
-                "less at once, or ask the administrator for more.",
+                f"This caller may send {self._bytes.quota:,} bytes per minute, and this body has {announced:,}. "
+                "Send less at once, or ask the administrator for a higher limit.",
                 limit=self._bytes.quota,
             )
         if announced > self._bytes.left(now):
@@ -101,8 +101,8 @@ class RateAllowance:
         wait = max(1, math.ceil(bucket.seconds_until(wanted, now)))
         return CoatcheckError(
             Code.RATE_LIMITED,
-            f"This caller may use {bucket.quota:,} {what} a minute, and has. Nothing was stored; retry the same call "
-            f"in {wait} seconds.",
+            f"This caller may use {bucket.quota:,} {what} per minute, and too few are left now. Nothing was stored; "
+            f"retry the same call in {wait} seconds.",
             limit=bucket.quota,
             of=what,
             retry_after=wait,
@@ -113,7 +113,7 @@ class Allowances:
     """The buckets of all callers."""
 
     def __init__(self, requests: int, size: int, meter: Meter, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make them.
+        """Both buckets are full at first.
 
         Args:
             requests: what a caller may make in a minute of whom nothing else is said; 0: as many as it likes.

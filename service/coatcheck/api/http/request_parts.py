@@ -55,7 +55,7 @@ def idempotency_key(scope: Scope) -> str | None:
         return value
     raise CoatcheckError(
         Code.INVALID_IDEMPOTENCY_KEY,
-        f"Idempotency-Key must be 1 to {KEY_LENGTH} printable ASCII characters, in quotes or without.",
+        f"Idempotency-Key must be 1 to {KEY_LENGTH} printable ASCII characters, with or without quotes.",
     )
 
 

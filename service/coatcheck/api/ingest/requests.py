@@ -54,7 +54,7 @@ def to_declared(
     `failed`: a provider's result says that the tool failed.
 
     Raises:
-        CoatcheckError: `invalid_request`, naming the field that holds a control character or is no media type.
+        CoatcheckError: `invalid_request`, naming the field that contains a control character or is no media type.
     """
     return copy_fields(
         DeclaredMetadata,

@@ -80,7 +80,7 @@ class StoreForm(DeclaredParameters, kw_only=True, forbid_unknown_fields=False, o
 
 
 class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Many payloads."""
+    """Payloads to store in one request."""
 
     EXAMPLES: ClassVar = [{"items": [STORE_EXAMPLE]}]
     WRITTEN: ClassVar = {

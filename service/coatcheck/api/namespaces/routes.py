@@ -36,7 +36,7 @@ class NamespacePatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NamespaceView(Struct, frozen=True):
-    """A namespace."""
+    """A namespace and its state."""
 
     name: str
     created_at: datetime

@@ -219,11 +219,11 @@ def run_view(run: RetentionRun) -> RunView:
     )
 
 
-def runs_view(found: list[RetentionRun], limit: int) -> RunsView:
+def runs_view(runs: list[RetentionRun], limit: int) -> RunsView:
     """A page of runs."""
-    last = found[-1] if len(found) == limit else None
+    last = runs[-1] if len(runs) == limit else None
     cursor = None if last is None else _cursor(last.started_at, last.id)
-    return RunsView(items=tuple(map(run_view, found)), next=cursor)
+    return RunsView(items=tuple(map(run_view, runs)), next=cursor)
 
 
 def _cursor(moment: datetime, run_id: str) -> str:

@@ -29,7 +29,7 @@ class SessionUsageView(Struct, frozen=True, kw_only=True):
     since: Annotated[datetime | None, Meta(description="Null: nothing was counted yet.")]
     at: Annotated[datetime | None, Meta(description="When something was counted last.")]
     artifacts: Annotated[_Count, Meta(description="Payloads ingested; each counts once, however often it is sent.")]
-    raw_tokens: Annotated[_Count, Meta(description="Tokens of those payloads.")]
+    raw_tokens: Annotated[_Count, Meta(description="Tokens of the payloads that were answered with a card.")]
     given_tokens: Annotated[
         int,
         Meta(
@@ -117,14 +117,16 @@ def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
     if not found:
         encoded = routed.removeprefix("/").encode()
     if not encoded.endswith(suffix.encode()):
-        raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"Of a session there is only {suffix[1:]} to get.")
+        raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"A session itself cannot be read; only its {suffix[1:]} can.")
     try:
         name = unquote_to_bytes(encoded.removesuffix(suffix.encode())).decode()
     except UnicodeDecodeError:
         name = ""
     if not 1 <= len(name) <= _SESSION_LENGTH:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, f"A session is 1 to {_SESSION_LENGTH} characters of UTF-8.", field="session"
+            Code.INVALID_REQUEST,
+            f"A session's name must be 1 to {_SESSION_LENGTH} characters of UTF-8.",
+            field="session",
         )
     plain(name, "session")
     return name

@@ -42,7 +42,7 @@ class Rest(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The same in words; empty where there is nothing to say."""
+        """The failures in words; empty if there is nothing to say."""
         parts = [f"{count} more {word}" for word, count in self.failures]
         if self.like is not None:
             parts.append(f"{self.like[1]} like “{self.like[0]}”")

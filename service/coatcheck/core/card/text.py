@@ -36,7 +36,7 @@ class CardSource(Struct, frozen=True):
         )
 
     def sizes(self) -> Measure:
-        """The same as a payload's sizes, of which nothing was dropped."""
+        """Returns the view's sizes in the form of a payload's, of which nothing was dropped."""
         m = self.measure
         return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
 

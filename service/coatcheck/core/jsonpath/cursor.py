@@ -48,7 +48,7 @@ def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
     if found is None:
         raise CoatcheckError(
             Code.INVALID_CURSOR,
-            "This cursor is not one of this artifact's with this path. Use the `next` of the last answer as it is, "
+            "This cursor does not belong to this artifact and path. Use the `next` of the last answer unchanged, "
             "with the same path and fields, or leave it out.",
         )
     return found

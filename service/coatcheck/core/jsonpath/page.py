@@ -180,7 +180,7 @@ class PageBuilder:
             out.append(f"$[{self.line}] is not valid JSON: its line ends before its JSON does. What is whole counts.")
         elif self.damaged is not None:
             where = normalized(self.damaged)[:300]
-            out.append(f"{where} is not valid JSON; what is found in it is given as it is written.")
+            out.append(f"{where} is not valid JSON; what is found in it is shown as it is written.")
         if self.broken:
             ending = "s" if self.broken > 1 else ""
             out.append(f"Left out as invalid JSON or nested too deeply: {self.broken:,} element{ending}.")

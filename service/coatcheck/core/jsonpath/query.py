@@ -107,19 +107,19 @@ class Test(Struct, frozen=True):
 
 
 class Not(Struct, frozen=True):
-    """Negation."""
+    """True if the inner expression is false."""
 
     of: "Expression"
 
 
 class All(Struct, frozen=True):
-    """Conjunction."""
+    """True if every inner expression is true."""
 
     of: tuple["Expression", ...]
 
 
 class Some(Struct, frozen=True):
-    """Disjunction."""
+    """True if at least one inner expression is true."""
 
     of: tuple["Expression", ...]
 

@@ -80,15 +80,15 @@ def check_scope(job: Job, scope: JobScope) -> None:
         raise _wrong(f"A plan to {_VERBS[job]} {said}.", "session")
     limits = (scope.max_bytes, scope.max_artifacts)
     if job is Job.EVICT and limits == (None, None):
-        raise _wrong("A plan to evict needs max_bytes or max_artifacts: down to where?", "max_bytes")
+        raise _wrong("A plan to evict needs a target: max_bytes or max_artifacts.", "max_bytes")
     if job is not Job.EVICT and limits != (None, None):
         raise _wrong(
             f"A plan to {_VERBS[job]} takes no limits; max_bytes and max_artifacts are for evict.", "max_bytes"
         )
     if any(limit is not None and limit < 0 for limit in limits):
-        raise _wrong("A limit is not below 0.", "max_bytes")
+        raise _wrong("A limit must not be below 0.", "max_bytes")
     if job not in REMOVING and scope.namespace is not None:
-        raise _wrong(f"A plan to {_VERBS[job]} is about the whole store; leave the namespace out.", "namespace")
+        raise _wrong(f"A plan to {_VERBS[job]} covers the whole store; leave the namespace out.", "namespace")
 
 
 _VERBS: Final = {

@@ -261,9 +261,9 @@ def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
         return
     raise CoatcheckError(
         Code.PLAN_CHANGED,
-        f"Of the {plan.artifacts:,} artifacts ({plan.bytes:,} bytes) of the plan {artifacts:,} ({size:,} bytes) are "
-        f"left to be removed; more than {TOLERANCE:.0%} have been removed, pinned, held or changed since. Nothing was "
-        "done. Make a new plan, look at it, and apply that.",
+        f"The plan was made for {plan.artifacts:,} artifacts ({plan.bytes:,} bytes), of which {artifacts:,} ({size:,} "
+        f"bytes) can still be removed; more than {TOLERANCE:.0%} have been removed, pinned, held or changed since. "
+        "Nothing was done. Make a new plan, review it, and apply that one.",
         planned=plan.artifacts,
         left=artifacts,
     )
@@ -280,7 +280,7 @@ def check_share(plan: RetentionPlan, live_bytes: int, *, confirm: bool) -> None:
     share = plan.bytes / live_bytes if live_bytes else 1.0
     raise CoatcheckError(
         Code.CONFIRMATION_NEEDED,
-        f"The plan removes {share:.0%} of the live bytes ({plan.bytes:,} of {live_bytes:,}). Nothing was done. If that "
-        "is meant, apply it with confirm=true (on the command line: --confirm).",
+        f"The plan removes {share:.0%} of the live bytes ({plan.bytes:,} of {live_bytes:,}). Nothing was done. If "
+        "that is intended, apply it with confirm=true (on the command line: --confirm).",
         share=round(share, 4),
     )

@@ -68,15 +68,15 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
         """The tool's result, with a card in place of what is bulky."""
-        return self._kept(handler(request), request)
+        return self._replaced(handler(request), request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ResultPart]]
     ) -> ResultPart:
-        """The same; the service is asked from a thread, because event loops come and go and a client stays."""
-        return await asyncio.to_thread(self._kept, await handler(request), request)
+        """As `wrap_tool_call`. Calls the service from a thread, because the client outlives event loops."""
+        return await asyncio.to_thread(self._replaced, await handler(request), request)
 
-    def _kept(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
+    def _replaced(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
         name = request.tool_call["name"]
         if name in self._exempt or results.is_own(name):
             return result
@@ -107,7 +107,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """The same; the service is asked from a thread."""
+        """As `wrap_model_call`. Calls the service from a thread."""
         return await handler(await asyncio.to_thread(self._compacted, request))
 
     def _compacted(self, request: ModelRequest[Any]) -> ModelRequest[Any]:

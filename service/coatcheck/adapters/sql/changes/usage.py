@@ -166,7 +166,7 @@ def closing(namespace: str) -> CoatcheckError:
     """The refusal to store in a namespace that is being deleted."""
     return CoatcheckError(
         Code.NAMESPACE_DELETING,
-        f"The namespace {namespace} is being deleted, so that nothing is stored in it. Use another one.",
+        f"The namespace {namespace} is being deleted and accepts no payloads. Use another one.",
     )
 
 
