@@ -22,6 +22,7 @@ from coatcheck.core.context.shape import Value, as_list, as_object, is_utf8, ser
 
 MARKER_TOKENS: Final = 32
 """Tokens of a marker or a placeholder, at most."""
+_HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
 
@@ -42,24 +43,30 @@ class ReplacementSite(Struct, frozen=True, gc=False):
     """False for another copy of a call's arguments, which no provider is sent."""
 
 
-class ReplacementCandidate(Struct, frozen=True, kw_only=True, gc=False):
-    """One possible replacement."""
+class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
+    """A payload in a body, and the places of which it can be taken out."""
 
     kind: Kind
     why: Why
-    item: int
-    ready: int
-    """The number of items after which all that belongs to it is there: the item's own, or its last output's."""
+    message: int
+    """The number of its message in the body's list."""
     places: tuple[ReplacementSite, ...]
     content: Value
-    """The payload, as ingest takes it: text, one part, or a list of parts."""
+    """As ingest takes it: text, one part, or a list of parts."""
     tool: str | None
     call_id: str | None
     command: str | None = None
     """The arguments of its call in short, where it is a call's output."""
-    failed: bool
+    failed: bool = False
     media: Media | None = None
     tokens: int
+
+
+class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
+    """One possible replacement."""
+
+    ready: int
+    """The number of messages after which all that belongs to it is there: up to its own, or its last output's."""
     saves: int
     """Tokens that the replacement saves at least."""
 
@@ -153,7 +160,7 @@ class _Search:
         if signs.is_ours(piece.text):
             return "is a card or a marker already"
         if not is_utf8(piece.text):
-            return "holds halves of surrogate pairs, which cannot be stored"
+            return _HALVES
         return "was read back from an artifact" if signs.is_read(piece.text, tool) else None
 
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
@@ -194,7 +201,7 @@ class _Search:
             ReplacementCandidate(
                 kind="output",
                 why=why,
-                item=number,
+                message=number,
                 ready=number + 1,
                 places=places,
                 content=content,
@@ -221,7 +228,7 @@ class _Search:
             ReplacementCandidate(
                 kind="media",
                 why="media",
-                item=number,
+                message=number,
                 ready=number + 1,
                 places=(ReplacementSite(media.at, shows="marker"),),
                 content=[media.part],
@@ -259,15 +266,14 @@ class _Search:
         tokens = self._counter.text(text)
         if tokens <= self._policy.argument_tokens or signs.is_marker(text):
             return
-        stays = None
         if done is None:
-            stays = "the call has no output yet"
-        elif call.server and not self._policy.server_tools:
-            stays = "the provider made this call"
-        elif not is_utf8(text):
-            stays = "holds halves of surrogate pairs, which cannot be stored"
-        if done is None or stays is not None:
-            self._leave(places[0].at, tokens, str(stays))
+            self._leave(places[0].at, tokens, "the call has no output yet")
+            return
+        if call.server and not self._policy.server_tools:
+            self._leave(places[0].at, tokens, "the provider made this call")
+            return
+        if not is_utf8(text):
+            self._leave(places[0].at, tokens, _HALVES)
             return
         weighed = self._written(text, places[0]) if places[0].inside else tokens
         counted = any(place.counted for place in places)
@@ -275,13 +281,12 @@ class _Search:
             ReplacementCandidate(
                 kind="arguments",
                 why="completed call",
-                item=number,
+                message=number,
                 ready=done,
                 places=places,
                 content=text,
                 tool=call.name,
                 call_id=call.call_id,
-                failed=False,
                 tokens=weighed,
                 saves=weighed - MARKER_TOKENS if counted else 0,
             )

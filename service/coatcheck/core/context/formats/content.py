@@ -7,7 +7,7 @@ to decode anything: of base64 it says how many bytes it is.
 from collections.abc import Iterator
 from typing import Final
 
-from coatcheck.core.context.model import Item, Media, Opaque, Output, Piece
+from coatcheck.core.context.model import Item, Media, Opaque, Output, Piece, Role
 from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
@@ -80,6 +80,13 @@ def read_message(item: Item, at: Pointer, content: Value) -> None:
     """Sort what somebody said into an item."""
     for place, part in parts(at, content):
         read_said(item, place, part)
+
+
+def tell_prompt(item: Item) -> None:
+    """Note whether a user speaks in a user's message, or only tools do."""
+    item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
+    if not item.prompt:
+        item.role = Role.TOOL
 
 
 def read_said(item: Item, at: Pointer, part: Value) -> None:

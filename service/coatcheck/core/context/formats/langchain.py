@@ -10,7 +10,7 @@ from coatcheck.core.context.formats import anthropic
 from coatcheck.core.context.formats.content import keys_of, parts, read_message, read_output, read_reasoning, read_said
 from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
 _KINDS: Final = {
     "human": Role.USER,
@@ -94,8 +94,7 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
         copies.add(place, as_object(call), (("function.arguments", "json"), ("custom.input", "text")))
     for place, part in parts((*at, "content"), message.get("content")):
         block = as_object(part)
-        kind = block.get("type")
-        if isinstance(kind, str) and kind in _FORMS:
+        if (kind := kind_of(block)) in _FORMS:
             copies.add(place, block, _FORMS[kind])
         else:
             _block(item, place, part, block)
@@ -106,8 +105,7 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
 
 
 def _block(item: Item, at: Pointer, part: Value, block: Object) -> None:
-    kind = block.get("type")
-    kind = kind if isinstance(kind, str) else ""
+    kind = kind_of(block) or ""
     if kind == "reasoning":
         item.opaque.append(read_reasoning(at, block, "reasoning"))
     elif kind in _ANTHROPIC or kind.endswith("tool_result"):
