@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Final, Literal, final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.command import command_of
@@ -82,27 +82,23 @@ class Left(Struct, frozen=True):
     """The number of its message."""
 
 
-class Candidates(Struct, frozen=True):
-    """All candidates of a body in order, and what is none."""
-
-    candidates: list[ReplacementCandidate] = field(default_factory=list[ReplacementCandidate])
-    left: list[Left] = field(default_factory=list[Left])
-    copied: list[str] = field(default_factory=list[str])
-    """Pointers to arguments of calls without an output in which the model repeats a marker of ours."""
-
-
-def find(body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter) -> Candidates:
-    """Everything in a body that the policy could replace."""
-    return _Search(body, index, pairs, policy, counter).run()
-
-
 @final
-class _Search:
+class Candidates:
+    """Everything in a body that a policy could replace.
+
+    Attributes:
+        candidates: in the order of the body.
+        left: what is large and no candidate.
+        copied: pointers to arguments of calls without an output in which the model repeats a marker of ours.
+    """
+
     def __init__(
         self, body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter
     ) -> None:
+        self.candidates: list[ReplacementCandidate] = []
+        self.left: list[Left] = []
+        self.copied: list[str] = []
         self._body = body
-        self._index = index
         self._policy = policy
         self._counter = counter
         self._calls = {id(one.output): one.call for one in pairs.pairs}
@@ -113,18 +109,12 @@ class _Search:
         self._shaped = {
             str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
         }
-        self._found = Candidates()
-        self._number = 0
-
-    def run(self) -> Candidates:
-        """Look at every item in order."""
-        for number, item in enumerate(self._index.items):
+        for number, item in enumerate(index.items):
             self._number = number
             for call in item.calls:
                 self._call(number, call)
             for output in item.outputs:
                 self._output(number, output)
-        return self._found
 
     # ------------------------------------------------------------------------------------------------ outputs
 
@@ -197,7 +187,7 @@ class _Search:
         why: Why,
         saves: int | None = None,
     ) -> None:
-        self._found.candidates.append(
+        self.candidates.append(
             ReplacementCandidate(
                 kind="output",
                 why=why,
@@ -224,7 +214,7 @@ class _Search:
         if not media.size or media.text_type is None:
             self._leave(media.at, MEDIA, "no bytes to store" if not media.size else "no text can stand here")
             return
-        self._found.candidates.append(
+        self.candidates.append(
             ReplacementCandidate(
                 kind="media",
                 why="media",
@@ -248,7 +238,7 @@ class _Search:
         done = self._done.get(id(call))
         texts = list(self._texts(call))
         if done is None:
-            self._found.copied.extend(render(place.at) for place, text in texts if signs.marker_in(text))
+            self.copied.extend(render(place.at) for place, text in texts if signs.marker_in(text))
         fields = [name for rule in self._policy.arguments if same_tool(call.name, rule.tools) for name in rule.fields]
         if not fields or self._spared(call.name, server=call.server) == "the tool is exempt":
             return
@@ -277,7 +267,7 @@ class _Search:
             return
         weighed = self._written(text, places[0]) if places[0].inside else tokens
         counted = any(place.counted for place in places)
-        self._found.candidates.append(
+        self.candidates.append(
             ReplacementCandidate(
                 kind="arguments",
                 why="completed call",
@@ -315,7 +305,7 @@ class _Search:
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
         if tokens > self._policy.inline_tokens and why != "is a card or a marker already":
-            self._found.left.append(Left(render(at), tokens, why, self._number))
+            self.left.append(Left(render(at), tokens, why, self._number))
 
 
 def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.context.apply import CompactedBody
-from coatcheck.core.context.candidates import ReplacementCandidate, find
+from coatcheck.core.context.candidates import Candidates, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.model import Format, HistoryIndex
@@ -189,7 +189,7 @@ def _count(
     pairs = pair(index)
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
-    found = [] if ask.outputs_stay else find(body, index, pairs, policy, counter).candidates
+    found = [] if ask.outputs_stay else Candidates(body, index, pairs, policy, counter).candidates
     start = line.turn(line.size)
     flying = [at for at, one in enumerate(found) if one.kind != "arguments" and one.message >= start]
     return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))

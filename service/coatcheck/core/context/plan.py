@@ -10,7 +10,7 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import Candidates, Left, ReplaceablePayload, ReplacementCandidate, find
+from coatcheck.core.context.candidates import Candidates, Left, ReplaceablePayload, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.model import Format, HistoryIndex
@@ -96,7 +96,7 @@ def _planned(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
     fixed = counter.fixed(index)
-    found = find(body, index, pairs, policy, counter)
+    found = Candidates(body, index, pairs, policy, counter)
     decisions = Replay(line, found.candidates, [size.total for size in sizes], fixed.total, policy).run()
     return CompactionPlan(
         format=index.format,

@@ -7,8 +7,17 @@ message's `artifact` never goes to a model and is left alone.
 from typing import Final
 
 from coatcheck.core.context.formats import anthropic
-from coatcheck.core.context.formats.content import keys_of, parts, read_message, read_output, read_reasoning, read_said
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Role, Site
+from coatcheck.core.context.formats.content import (
+    indexed,
+    item_of,
+    keys_of,
+    parts,
+    read_message,
+    read_reasoning,
+    read_said,
+    tool_message,
+)
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
@@ -34,10 +43,7 @@ _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "s
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
-    found = HistoryIndex(format=Format.LANGCHAIN, list_at=list_at, tools=as_list(as_object(body).get("tools")))
-    for number, raw in enumerate(as_list(get(body, list_at))):
-        found.items.append(_item((*list_at, number), as_object(raw)))
-    return found
+    return indexed(Format.LANGCHAIN, body, list_at, _item)
 
 
 def is_message(raw: Value) -> bool:
@@ -52,10 +58,10 @@ def _item(at: Pointer, raw: Object) -> Item:
     at = (*at, "kwargs" if constructed else "data")
     message = as_object(raw.get(str(at[-1])))
     role = _KINDS.get(_kind(raw, message), Role.OTHER)
-    item = Item(at=at[:-1], role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER)
-    item.pinned = role is Role.SYSTEM
+    item = item_of(at[:-1], role)
     if role is Role.TOOL:
-        item.outputs.append(_output(at, message))
+        legacy = None if as_text(message.get("tool_call_id")) else f"#function:{as_text(message.get('name'))}"
+        item.outputs.append(tool_message(at, message, legacy, failed=message.get("status") == "error"))
     elif role is Role.ASSISTANT:
         _assistant(item, at, message)
     elif role is Role.OTHER:
@@ -71,15 +77,6 @@ def _kind(raw: Object, message: Object) -> str:
     if not isinstance(kind, str) and named:
         kind = str(named[-1])
     return str(kind).removesuffix("Chunk").removesuffix("Message").lower()
-
-
-def _output(at: Pointer, message: Object) -> Output:
-    call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-    legacy = None if call_id else f"#function:{name}"
-    failed = message.get("status") == "error"
-    output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
-    read_output(output, (*at, "content"), message.get("content"))
-    return output
 
 
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
