@@ -153,11 +153,7 @@ class _Budgeting:
         after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
         room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
         lines = self._with_snippets(listed, lines, room)
-        return self._joined([*before, *answers], shown, [*lines, *after], listed, counts)
-
-    def _joined(
-        self, before: list[str], shown: list[ShownResult], after: list[str], listed: list[NamedResult], counts: Counts
-    ) -> Budgeted:
+        before, after = [*before, *answers], [*lines, *after]
         text = "\n".join([*before, *(each.block for each in shown), *after])
         return Budgeted(
             text=text,
