@@ -117,6 +117,8 @@ def test_one_part_of_bytes_is_those_bytes_with_their_media_type(part: dict[str, 
         [{"type": "resource_link", "uri": "artifact://art_1", "name": "x"}],
         [{"type": "text", "text": "cited", "citations": [{"url": "https://example.org"}]}],
         [{"text": "a thought", "thought": True}],
+        [{"type": ["text"], "text": "no type that is known"}],
+        [{"type": {}, "data": B64}],
         [1, None, 1.5, True],
     ],
 )
@@ -249,6 +251,7 @@ def test_an_object_in_no_known_shape_is_itself_and_not_a_list_of_it(value: dict[
         {"role": "tool", "tool_call_id": "c", "content": "one", "status": "error"},
         {"jsonrpc": "2.0", "id": 1, "result": {"content": [TEXT], "isError": True, "tool_call_id": "c"}},
         {"functionResponse": {"id": "c", "response": {"error": "one"}}},
+        {"type": ["tool"], "tool_call_id": "c", "content": "one", "isError": True},
     ],
 )
 def test_a_result_that_says_that_the_tool_failed_keeps_saying_it_alone_and_in_a_list(result: dict[str, Any]) -> None:

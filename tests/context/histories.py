@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from coatcheck.core import ids
-from coatcheck.core.context import CompactionPlan, CompactionPolicy, Counter, Report, StoredPayload, apply, plan
+from coatcheck.core.context import CompactionPlan, CompactionPolicy, Counter, Report, StoredPayload, carry_out, plan
 from coatcheck.core.context.shape import as_list, as_object
 
 Body = Any
@@ -76,6 +76,14 @@ def stored(planned: CompactionPlan) -> dict[str, StoredPayload]:
         card += f"{len(str(payload.content)):,} characters"
         kept[payload.key] = StoredPayload(name, card if payload.needs_card else None)
     return kept
+
+
+def apply(
+    body: Body, planned: CompactionPlan, kept: dict[str, StoredPayload], counting: Counter
+) -> tuple[Body, Report]:
+    """The new body and the report."""
+    done = carry_out(body, planned, kept, counting)
+    return done.body, done.report
 
 
 def compact(body: Body, policy: CompactionPolicy, named: str | None = None) -> tuple[Body, Report]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, Counter, apply, plan
+from coatcheck.core.context import CompactionPolicy, Counter, plan
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.notice import NOTICE_TOKENS, Omitted, notice_in, read, written
 from coatcheck.core.context.pairs import pair
@@ -16,6 +16,7 @@ from context.histories import (
     Call,
     Step,
     Turn,
+    apply,
     artifact_id,
     chat,
     compact,

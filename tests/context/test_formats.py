@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, apply, detect, plan
+from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, detect, plan
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.inner import spliced
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.shape import serialised
 from coatcheck.core.errors import CoatcheckError, Code
-from context.histories import FORMATS, LISTS, artifact_id, compact, conversation, counter, stored
+from context.histories import FORMATS, LISTS, apply, artifact_id, compact, conversation, counter, stored
 
 LONG = "An output that is long enough to become a card. " * 20
 ALL = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none")

@@ -6,8 +6,8 @@ from time import process_time
 import pytest
 
 from coatcheck.adapters.tokenizer import load_tokenizer
-from coatcheck.core.context import CompactionPolicy, Counter, apply, plan
-from context.histories import FORMATS, Call, Step, Turn, stored
+from coatcheck.core.context import CompactionPolicy, Counter, plan
+from context.histories import FORMATS, Call, Step, Turn, apply, stored
 
 WINDOW = 262_144
 

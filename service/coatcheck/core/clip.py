@@ -101,18 +101,14 @@ def clip(
     elif len(within) == len(text):
         return Clip(settled, text, len(ids), None) if whole else None
     while keep > 0:
-        end, shown = shown_whole.cut(_choose(text, keep, by_line=by_line))
+        line = text.rfind("\n", 0, keep) + 1 if by_line else 0
+        end, shown = shown_whole.cut(line or _grapheme_end(text, keep))
         tokens = tokenizer.count(shown)
         if end and tokens <= budget.tokens:
             return Clip(end, shown, tokens, cut)
         keep = min(keep, len(shown)) - max(1, tokens - budget.tokens)
     shown = decode(data[:1])
     return Clip(1, shown, tokenizer.count(shown), cut)
-
-
-def _choose(text: str, keep: int, *, by_line: bool) -> int:
-    line = text.rfind("\n", 0, keep) + 1 if by_line else 0
-    return line or _grapheme_end(text, keep)
 
 
 def _grapheme_end(text: str, keep: int) -> int:

@@ -43,7 +43,8 @@ class Cursor(Struct, frozen=True):
 def write(cursor: Cursor, artifact: int) -> str:
     """The cursor as at most 64 characters of `A-Z a-z 0-9 - _`, valid for the artifact with this number alone."""
     body = bytes([_VERSION, _VIEWS.index(cursor.view) << 4 | UNITS.index(cursor.unit)])
-    body += b"".join(_varint(n) for n in _numbers(cursor))
+    numbers = cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)
+    body += b"".join(map(_varint, numbers))
     return base64.urlsafe_b64encode(body + _check(body, artifact)).rstrip(b"=").decode()
 
 
@@ -71,10 +72,6 @@ def read(text: str, artifact: int) -> Cursor:
     if write(cursor, artifact) != text:  # one spelling only: no spare bits, no padding, no long varints
         _refuse()
     return cursor
-
-
-def _numbers(cursor: Cursor) -> tuple[int, ...]:
-    return cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)
 
 
 def _check(body: bytes, artifact: int) -> bytes:

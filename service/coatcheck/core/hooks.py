@@ -6,14 +6,13 @@ exchanged and everything else as it was. Left alone is what the host must have a
 images, and output that it has cut itself and keeps in a file of its own, of which this service saw the beginning only.
 """
 
-from typing import Any, Final, cast
+from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.context.command import command_of
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.signs import is_ours, is_own_tool
-
-Object = dict[str, Any]
 
 EVENT: Final = "PostToolUse"
 _MCP: Final = "mcp__"
@@ -35,7 +34,7 @@ class Event(Struct, frozen=True, kw_only=True):
     """A tool call that a host reports to its hook."""
 
     tool_name: str
-    response: Any
+    response: Value
     session: str | None = None
     call_id: str | None = None
     url: str | None = None
@@ -48,7 +47,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
     member: str | None
     """The member of the response that holds it; None where the response itself does."""
-    content: str | list[Any]
+    content: str | list[Value]
     """What to store: a text, or blocks of text."""
     size: int
     """Bytes of its texts."""
@@ -56,52 +55,49 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 def event_of(said: object) -> Event | None:
     """The event that a hook's input tells; None for an event that no card goes back for."""
-    if not isinstance(said, dict):
+    event = as_object(said)
+    name = event.get("tool_name")
+    if event.get("hook_event_name") != EVENT or not isinstance(name, str) or "tool_response" not in event:
         return None
-    told = cast("Object", said)
-    name = told.get("tool_name")
-    if told.get("hook_event_name") != EVENT or not isinstance(name, str) or "tool_response" not in told:
-        return None
-    response = told["tool_response"]
     return Event(
         tool_name=name,
-        response=response,
-        session=_text(told.get("session_id")),
-        call_id=_text(told.get("tool_use_id")),
-        url=_text(_member(told.get("tool_input"), "url")),
-        command=command_of(told.get("tool_input")),
+        response=event["tool_response"],
+        session=as_text(event.get("session_id")),
+        call_id=as_text(event.get("tool_use_id")),
+        url=as_text(as_object(event.get("tool_input")).get("url")),
+        command=command_of(event.get("tool_input")),
     )
 
 
 def slots(event: Event) -> list[Slot]:
     """What of a response may become cards; nothing of what must stay as it is."""
     name, response = event.tool_name, event.response
+    members = as_object(response)
     if is_own_tool(name):
         return []
     if name.startswith(_MCP):
-        found = [_slot("content" if isinstance(response, dict) else None, _member(response, "content") or response)]
+        found = [_slot("content" if isinstance(response, dict) else None, members.get("content") or response)]
     elif name in _BLOCKS:
-        found = [_slot("content", _member(response, "content"))]
-    elif _whole(response):
-        found = [_slot(member, _member(response, member)) for member in _TEXTS.get(name, ())]
+        found = [_slot("content", members.get("content"))]
+    elif members.get("isImage") is not True and all(members.get(mark) is None for mark in _SPILLED):
+        found = [_slot(member, members.get(member)) for member in _TEXTS.get(name, ())]
     else:
         found = []
     return [slot for slot in found if slot is not None]
 
 
-def replaced(response: Any, cards: list[tuple[Slot, str]]) -> Any:  # noqa: ANN401 - the host's own shapes
+def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
     """The response with cards in their slots; the very response where there are none."""
     for slot, card in cards:
         if slot.member is None:
             response = _carded(response, card)
         else:
-            around = cast("Object", response)
-            response = {**around, slot.member: _carded(around[slot.member], card)}
+            response = {**response, slot.member: _carded(response[slot.member], card)}
             response.pop("structuredContent", None)  # the same once more, which the model would be shown instead
     return response
 
 
-def answer(event: Event, response: Any) -> Object:  # noqa: ANN401 - the host's own shapes
+def answer(event: Event, response: Value) -> Object:
     """The hook's output for a response that was changed."""
     output: Object = {"hookEventName": EVENT, "updatedToolOutput": response}
     if event.tool_name.startswith(_MCP):
@@ -109,21 +105,21 @@ def answer(event: Event, response: Any) -> Object:  # noqa: ANN401 - the host's 
     return {"hookSpecificOutput": output}
 
 
-def _slot(member: str | None, value: Any) -> Slot | None:  # noqa: ANN401 - the host's own shapes
-    texts = [value] if isinstance(value, str) else [block["text"] for block in _texts(value)]
+def _slot(member: str | None, value: Value) -> Slot | None:
+    content: str | list[Value] = value if isinstance(value, str) else list(filter(_is_text, as_list(value)))
+    texts: list[str] = [content] if isinstance(content, str) else [block["text"] for block in content]
     if not texts or any(is_ours(text) for text in texts):
         return None
-    content = value if isinstance(value, str) else list[Any](_texts(value))
     return Slot(member=member, content=content, size=sum(len(text.encode("utf-8", "replace")) for text in texts))
 
 
-def _carded(value: Any, card: str) -> Any:  # noqa: ANN401 - the host's own shapes
+def _carded(value: Value, card: str) -> Value:
     """A text becomes the card; of blocks the first text does, the other texts go, and what is no text stays."""
     if isinstance(value, str):
         return card
-    blocks: list[Any] = []
+    blocks: list[Value] = []
     placed = False
-    for block in cast("list[Any]", value):
+    for block in value:
         if not _is_text(block):
             blocks.append(block)
         elif not placed:
@@ -132,23 +128,6 @@ def _carded(value: Any, card: str) -> Any:  # noqa: ANN401 - the host's own shap
     return blocks
 
 
-def _texts(value: Any) -> list[Object]:  # noqa: ANN401 - the host's own shapes
-    return [block for block in cast("list[Any]", value) if _is_text(block)] if isinstance(value, list) else []
-
-
-def _is_text(block: Any) -> bool:  # noqa: ANN401 - the host's own shapes
-    return _member(block, "type") == "text" and isinstance(_member(block, "text"), str)
-
-
-def _whole(response: Any) -> bool:  # noqa: ANN401 - the host's own shapes
-    """Whether this is all of an output, as text."""
-    cut = any(_member(response, name) is not None for name in _SPILLED)
-    return isinstance(response, dict) and not cut and _member(response, "isImage") is not True
-
-
-def _member(value: Any, name: str) -> Any:  # noqa: ANN401 - the host's own shapes
-    return cast("Object", value).get(name) if isinstance(value, dict) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+def _is_text(block: Value) -> bool:
+    members = as_object(block)
+    return members.get("type") == "text" and isinstance(members.get("text"), str)

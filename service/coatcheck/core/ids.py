@@ -74,6 +74,11 @@ def parse_citation(text: str) -> tuple[int, str | None]:
     return parse(artifact_id), section or None
 
 
+def is_id(text: str) -> bool:
+    """Returns whether a text is an artifact ID whose check digits are right."""
+    return _SHAPE.fullmatch(text) is not None and int(text[len(PREFIX) :]) % 97 == 1
+
+
 def parse(text: str) -> int:
     """Read an artifact ID back into its number.
 

@@ -157,9 +157,7 @@ def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
     if info.expires_at is not None and info.expires_at <= now:
         raise unauthenticated("The key has expired. Ask the administrator for a new one.")
     if row.disabled_at is not None:
-        raise CoatcheckError(
-            Code.FORBIDDEN, "The key's namespace is disabled. Only the administrator of the service can enable it."
-        )
+        raise _forbidden("The key's namespace is disabled. Only the administrator of the service can enable it.")
     return Caller(
         namespace=info.namespace,
         name=info.name,
@@ -177,8 +175,7 @@ def allow(caller: Caller, scope: str) -> None:
         CoatcheckError: `forbidden`, naming the scope.
     """
     if scope not in caller.scopes:
-        raise CoatcheckError(
-            Code.FORBIDDEN,
+        raise _forbidden(
             f"This operation needs the scope '{scope}', which the key does not have. Use another key, or ask the "
             "administrator.",
             scope=scope,
@@ -197,9 +194,8 @@ def require_everywhere(caller: Caller) -> None:
         CoatcheckError: `forbidden`.
     """
     if not is_everywhere(caller):
-        raise CoatcheckError(
-            Code.FORBIDDEN,
-            "This operation concerns the whole service: it needs an administrator's key of the namespace '*'.",
+        raise _forbidden(
+            "This operation concerns the whole service: it needs an administrator's key of the namespace '*'."
         )
 
 
@@ -217,9 +213,7 @@ def administered(caller: Caller, named: str | None) -> str:
             raise _invalid("With a key of the namespace '*', name the namespace to administer.", "namespace")
         return caller.namespace
     if named != caller.namespace and not is_everywhere(caller):
-        raise CoatcheckError(
-            Code.FORBIDDEN, "The key can administer only its own namespace. Leave `namespace` out, or use a key of '*'."
-        )
+        raise _forbidden("The key can administer only its own namespace. Leave `namespace` out, or use a key of '*'.")
     return named
 
 
@@ -230,8 +224,7 @@ def require_session(caller: Caller, session: str | None) -> None:
         CoatcheckError: `forbidden`.
     """
     if not caller.sees(session):
-        raise CoatcheckError(
-            Code.FORBIDDEN,
+        raise _forbidden(
             f"The key is bound to sessions whose names begin with {caller.session_prefix!r}: name one of these.",
             field="session",
         )
@@ -295,6 +288,10 @@ def check_namespace(name: str) -> None:
 def not_a_cursor() -> CoatcheckError:
     """The refusal of a word that no list of keys, namespaces or what belongs to them has given."""
     return CoatcheckError(Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor.")
+
+
+def _forbidden(detail: str, **extra: str) -> CoatcheckError:
+    return CoatcheckError(Code.FORBIDDEN, detail, **extra)
 
 
 def _invalid(detail: str, field: str) -> CoatcheckError:

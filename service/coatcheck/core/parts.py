@@ -109,21 +109,13 @@ def _decide(result: _Result) -> PartsPayload:
             f"The content has {len(parts):,} parts; at most {MAX_PARTS:,} are accepted. Send it as text.",
             limit=MAX_PARTS,
         )
-    found = _one(parts[0]) if len(parts) == 1 else _joined(parts)
+    found = opened(parts[0]) if len(parts) == 1 else _joined(parts)
     if found is None or not _covers(found, result.structured):
         whole: Value = parts[0] if result.bare else [_still(part) for part in parts]
         if result.structured is not None:
             whole = {"content": whole, "structuredContent": result.structured} if parts else result.structured
         found = PartsPayload(data=_json(whole), media_type=JSON)
-    return PartsPayload(
-        data=found.data,
-        media_type=found.media_type,
-        tool_call_id=result.tool_call_id,
-        tool_name=result.tool_name,
-        url=found.url,
-        title=found.title,
-        failed=result.failed,
-    )
+    return structs.replace(found, tool_call_id=result.tool_call_id, tool_name=result.tool_name, failed=result.failed)
 
 
 def _covers(found: PartsPayload, structured: Value) -> bool:
@@ -175,25 +167,20 @@ def _text(part: Value) -> str | None:
     text = block.get("text")
     if not isinstance(text, str) or block.get("citations"):
         return None
-    kind = block.get("type")
+    kind = _kind(block)
     if kind in _TEXT_TYPES:
         return text
     alone = kind is None and not (block.keys() - {"text", "thought", "thoughtSignature", "thought_signature"})
     return text if alone and not block.get("thought") else None
 
 
-def _one(part: Value) -> PartsPayload | None:
-    """A single part as the payload itself; None when it is more than text or bytes."""
+def opened(part: Value) -> PartsPayload | None:
+    """Returns what a part holds; None when it is more than text or bytes."""
     block = _object(part)
     text = _text(part)
     if text is not None:
         return PartsPayload(data=text.encode(), media_type=_mime(block) if block else None)
     return None if block is None else _embedded(block) or _image(block)
-
-
-def opened(part: Value) -> PartsPayload | None:
-    """What one part of several holds, when it is nothing but text or bytes; None when it is more than that."""
-    return _one(part)
 
 
 def _embedded(block: Object) -> PartsPayload | None:
@@ -214,8 +201,9 @@ def _image(block: Object) -> PartsPayload | None:
     at = block.get("image_url", block.get("file_data"))
     url = _str((_object(at) or {"url": at}).get("url"))
     if url is not None:
-        return _data_url(url)
-    if block.get("type") in {"image", "audio", "file", "video"}:
+        head = _DATA_URL.match(url)
+        return _bytes(url[head.end() :], head[1].lower()) if head else None
+    if _kind(block) in {"image", "audio", "file", "video"}:
         return _bytes(block.get("data", block.get("base64")), _mime(block))
     return None
 
@@ -236,11 +224,6 @@ def _source(source: Object, *, title: str | None) -> PartsPayload | None:
             return _bytes(data, _mime(source), title=title)
         case _:
             return None
-
-
-def _data_url(url: str) -> PartsPayload | None:
-    head = _DATA_URL.match(url)
-    return _bytes(url[head.end() :], head[1].lower()) if head else None
 
 
 def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str | None = None) -> PartsPayload | None:
@@ -274,12 +257,18 @@ def _object(value: Value) -> Object | None:
     return cast("Object", value) if isinstance(value, dict) else None
 
 
+def _kind(block: Object) -> str | None:
+    """The type of a part; None when it has none, and empty when that is no string."""
+    kind = block.get("type")
+    return kind if kind is None or isinstance(kind, str) else ""
+
+
 def _mime(block: Object) -> str | None:
-    for name in ("mimeType", "mime_type", "media_type"):
-        value = _str(block.get(name))
-        if value is not None:
-            return value
-    return None
+    return _first(block, ("mimeType", "mime_type", "media_type"))
+
+
+def _first(block: Object, names: tuple[str, ...]) -> str | None:
+    return next((value for name in names if (value := _str(block.get(name))) is not None), None)
 
 
 def _str(value: Value) -> str | None:
@@ -310,7 +299,7 @@ def _unwrap(block: Object, depth: int) -> _Result | None:
             )
     if "structuredContent" in block:
         return _Result([], structured=block["structuredContent"], failed=_failed(block))
-    return _Result([block]) if _one(block) is not None else None
+    return _Result([block]) if opened(block) is not None else None
 
 
 def _failed(block: Object) -> bool:
@@ -386,14 +375,9 @@ def _gemini(response: Object) -> _Result:
 
 
 def _call_id(block: Object) -> str | None:
-    for key in _CALL_IDS:
-        value = _str(block.get(key))
-        if value is not None:
-            return value
-    kind = block.get("type")
-    own = kind in {"local_shell_call_output", "mcp_call"} or "response" in block
-    return _str(block.get("id")) if own else None
+    own = _kind(block) in {"local_shell_call_output", "mcp_call"} or "response" in block
+    return _first(block, (*_CALL_IDS, "id") if own else _CALL_IDS)
 
 
 def _name(block: Object) -> str | None:
-    return _str(block.get("name")) or _str(block.get("tool_name"))
+    return _first(block, ("name", "tool_name"))

@@ -41,19 +41,6 @@ class PayloadEncoder:
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; answers the stored bytes that became complete, perhaps none."""
-        return self._take(data)
-
-    def end(self, last: bytes) -> bytes:
-        """Take the last bytes and end the payload; answers the last stored bytes, the seek table included."""
-        stored = self._take(last)
-        self._validate(b"", final=True)
-        return stored + self._encoder.finish()
-
-    def count(self) -> None:
-        """Count the tokens; after `end`. Payloads of up to EXACT_BYTES cost about 15 ms a megabyte, others 1 ms."""
-        self._tokens = self._meter.finish()
-
-    def _take(self, data: bytes) -> bytes:
         if not data:
             return b""
         self._sha.update(data)
@@ -64,6 +51,16 @@ class PayloadEncoder:
         self._validate(data, final=False)
         self._ends_line = data[-1] == LF
         return self._encoder.feed(data)
+
+    def end(self, last: bytes) -> bytes:
+        """Take the last bytes and end the payload; answers the last stored bytes, the seek table included."""
+        stored = self.feed(last)
+        self._validate(b"", final=True)
+        return stored + self._encoder.finish()
+
+    def count(self) -> None:
+        """Count the tokens; after `end`. Payloads of up to EXACT_BYTES cost about 15 ms a megabyte, others 1 ms."""
+        self._tokens = self._meter.finish()
 
     def _survey(self, data: bytes) -> None:
         """Surveys a payload from the moment on when it is too large to be held in a sample."""

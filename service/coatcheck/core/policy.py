@@ -5,7 +5,7 @@ back. It refuses fields where nothing could keep them: what is counted by the na
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -136,12 +136,9 @@ class Rules:
         """
         if not self._policies:
             return NOTHING
-        merged: dict[str, object] = {}
-        for scope in self._scopes(namespace, session, kind, tool_name, labels):
-            policy = self._policies.get(scope)
-            if policy is not None:
-                merged.update(decisions(policy))
-        return Policy(**merged) if merged else NOTHING  # pyright: ignore[reportArgumentType] - fields of policies
+        sources = self.explain(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
+        fields: dict[str, Any] = {field: source.value for field, source in sources.items()}
+        return Policy(**fields) if fields else NOTHING
 
     def explain(
         self,

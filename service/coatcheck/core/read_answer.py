@@ -9,8 +9,7 @@ purpose: what it gains is to be taken as it is, and only up to the size of an an
 import re
 from typing import Final
 
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.ids import parse
+from coatcheck.core.ids import is_id
 from coatcheck.core.text.inert import one_line
 
 MAX_CHARS: Final = 30_000
@@ -45,17 +44,9 @@ def is_read_answer(text: str) -> bool:
         return False
     found = _FIRST.match(text)
     if found is not None:
-        return _is_id(found[1])
+        return is_id(found[1])
     body, _, last = text.rstrip("\n").rpartition("\n")
     if _LIST_END.match(last) is None:
         return False
     rows = [_LISTED.match(row) for row in body.split("\n")]
-    return all(row is not None and _is_id(row[1]) for row in rows)
-
-
-def _is_id(written: str) -> bool:
-    try:
-        parse(written)
-    except CoatcheckError:
-        return False
-    return True
+    return all(row is not None and is_id(row[1]) for row in rows)

@@ -1,10 +1,10 @@
 """Compaction and accounting of model-bound histories, in every common wire format. Pure: storing is the caller's.
 
-`plan` names what shall be stored, `apply` puts cards and markers in its place and reports, `spliced` makes the same
+`plan` names what shall be stored, `carry_out` puts cards and markers in its place and reports, `spliced` makes the same
 changes in the body's bytes, `measure` says how full a context is. See docs/decisions/0027-compaction.md.
 """
 
-from coatcheck.core.context.apply import CompactedBody, apply, carry_out
+from coatcheck.core.context.apply import CompactedBody, carry_out
 from coatcheck.core.context.counting import CountCache, Counter, Sizes
 from coatcheck.core.context.detect import detect
 from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, ModelWindow, measure, measure_both
@@ -34,7 +34,6 @@ __all__ = [
     "Sizes",
     "Splice",
     "StoredPayload",
-    "apply",
     "carry_out",
     "detect",
     "input_tokens",

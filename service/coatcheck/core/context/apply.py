@@ -60,14 +60,6 @@ class CompactedBody(Struct, frozen=True, kw_only=True):
     """Of its messages."""
 
 
-def apply(
-    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
-) -> tuple[Value, Report]:
-    """Carry a plan out; the new body and the report. As `carry_out`."""
-    done = carry_out(body, plan, stored, counter)
-    return done.body, done.report
-
-
 def carry_out(
     body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
 ) -> CompactedBody:
@@ -84,17 +76,17 @@ def carry_out(
         CoatcheckError: `invalid_request` when the plan is of another body.
     """
     _same(body, plan)
-    made: list[tuple[PlannedPayload, StoredPayload | None, list[Swap]]] = []
+    made: list[tuple[PlannedPayload, StoredPayload | None, Swap]] = []
     left = list(plan.left)
     for payload in plan.payloads:
         if payload.left_out:
             continue
         kept = stored.get(payload.key)
-        found = swaps(body, payload, kept, plan.policy.card_tokens, counter.tokenizer)
-        made.append((payload, kept, found))
-        if not found:
+        replacements = swaps(body, payload, kept, plan.policy.card_tokens, counter.tokenizer)
+        made += [(payload, kept, swap) for swap in replacements]
+        if not replacements:
             left.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
-    set_ = edits(body, [swap for _, _, found in made for swap in found])
+    set_ = edits(body, [swap for _, _, swap in made])
     new = edited(body, set_)
     omitted, note, shifts = None, None, list(range(len(plan.index.items)))
     if plan.dropped:
@@ -106,8 +98,13 @@ def carry_out(
     if new is not body:
         index = index_of(new, plan.format)
         sizes = [counter.item(new, item) for item in index.items]
-    changes = [_change(plan, shifts, payload, kept, swap, counter) for payload, kept, found in made for swap in found]
-    positions = [_position(plan, payload) for payload, _, found in made if found]
+    changes = [_change(plan, shifts, payload, kept, swap, counter) for payload, kept, swap in made]
+    items = plan.index.items
+    positions = [
+        thinking.position(payload.message, items[payload.message].at, place.at)
+        for payload, _, _ in made
+        for place in payload.places
+    ]
     after = Sizes.sum([plan.fixed, *sizes])
     gone = tuple(sorted({*plan.dropped, *plan.notices})) if plan.dropped else ()
     # An edit inside a message that goes all the same changes nothing.
@@ -141,7 +138,7 @@ def _omitted(body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPaylo
     ]
     items = plan.index.items
     gone = [(items[number], get(body, items[number].at)) for number in plan.dropped]
-    older = [said for number in plan.notices if (said := notice.notice_in(items[number])) is not None]
+    older = [before for number in plan.notices if (before := notice.notice_in(items[number])) is not None]
     return notice.joined(older, notice.omitted(gone, ids, counter.tokenizer))
 
 
@@ -228,11 +225,6 @@ def _report(
         cache=_cache(plan, first, after),
         notes=_notes(plan, changes, invalid, fits),
     )
-
-
-def _position(plan: CompactionPlan, payload: PlannedPayload) -> thinking.Position:
-    at = plan.index.items[payload.message].at
-    return min(thinking.position(payload.message, at, place.at) for place in payload.places)
 
 
 def _cache(plan: CompactionPlan, first: thinking.Position | None, after: Sizes) -> Cache:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Final, Literal, final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.command import command_of
@@ -22,6 +22,7 @@ from coatcheck.core.context.shape import Value, as_list, as_object, is_utf8, ser
 
 MARKER_TOKENS: Final = 32
 """Tokens of a marker or a placeholder, at most."""
+_HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
 
@@ -42,24 +43,30 @@ class ReplacementSite(Struct, frozen=True, gc=False):
     """False for another copy of a call's arguments, which no provider is sent."""
 
 
-class ReplacementCandidate(Struct, frozen=True, kw_only=True, gc=False):
-    """One possible replacement."""
+class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
+    """A payload in a body, and the places of which it can be taken out."""
 
     kind: Kind
     why: Why
-    item: int
-    ready: int
-    """The number of items after which all that belongs to it is there: the item's own, or its last output's."""
+    message: int
+    """The number of its message in the body's list."""
     places: tuple[ReplacementSite, ...]
     content: Value
-    """The payload, as ingest takes it: text, one part, or a list of parts."""
+    """As ingest takes it: text, one part, or a list of parts."""
     tool: str | None
     call_id: str | None
     command: str | None = None
     """The arguments of its call in short, where it is a call's output."""
-    failed: bool
+    failed: bool = False
     media: Media | None = None
     tokens: int
+
+
+class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
+    """One possible replacement."""
+
+    ready: int
+    """The number of messages after which all that belongs to it is there: up to its own, or its last output's."""
     saves: int
     """Tokens that the replacement saves at least."""
 
@@ -75,27 +82,23 @@ class Left(Struct, frozen=True):
     """The number of its message."""
 
 
-class Candidates(Struct, frozen=True):
-    """All candidates of a body in order, and what is none."""
-
-    candidates: list[ReplacementCandidate] = field(default_factory=list[ReplacementCandidate])
-    left: list[Left] = field(default_factory=list[Left])
-    copied: list[str] = field(default_factory=list[str])
-    """Pointers to arguments of calls without an output in which the model repeats a marker of ours."""
-
-
-def find(body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter) -> Candidates:
-    """Everything in a body that the policy could replace."""
-    return _Search(body, index, pairs, policy, counter).run()
-
-
 @final
-class _Search:
+class Candidates:
+    """Everything in a body that a policy could replace.
+
+    Attributes:
+        candidates: in the order of the body.
+        left: what is large and no candidate.
+        copied: pointers to arguments of calls without an output in which the model repeats a marker of ours.
+    """
+
     def __init__(
         self, body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter
     ) -> None:
+        self.candidates: list[ReplacementCandidate] = []
+        self.left: list[Left] = []
+        self.copied: list[str] = []
         self._body = body
-        self._index = index
         self._policy = policy
         self._counter = counter
         self._calls = {id(one.output): one.call for one in pairs.pairs}
@@ -106,18 +109,12 @@ class _Search:
         self._shaped = {
             str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
         }
-        self._found = Candidates()
-        self._number = 0
-
-    def run(self) -> Candidates:
-        """Look at every item in order."""
-        for number, item in enumerate(self._index.items):
+        for number, item in enumerate(index.items):
             self._number = number
             for call in item.calls:
                 self._call(number, call)
             for output in item.outputs:
                 self._output(number, output)
-        return self._found
 
     # ------------------------------------------------------------------------------------------------ outputs
 
@@ -153,7 +150,7 @@ class _Search:
         if signs.is_ours(piece.text):
             return "is a card or a marker already"
         if not is_utf8(piece.text):
-            return "holds halves of surrogate pairs, which cannot be stored"
+            return _HALVES
         return "was read back from an artifact" if signs.is_read(piece.text, tool) else None
 
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
@@ -190,11 +187,11 @@ class _Search:
         why: Why,
         saves: int | None = None,
     ) -> None:
-        self._found.candidates.append(
+        self.candidates.append(
             ReplacementCandidate(
                 kind="output",
                 why=why,
-                item=number,
+                message=number,
                 ready=number + 1,
                 places=places,
                 content=content,
@@ -217,11 +214,11 @@ class _Search:
         if not media.size or media.text_type is None:
             self._leave(media.at, MEDIA, "no bytes to store" if not media.size else "no text can stand here")
             return
-        self._found.candidates.append(
+        self.candidates.append(
             ReplacementCandidate(
                 kind="media",
                 why="media",
-                item=number,
+                message=number,
                 ready=number + 1,
                 places=(ReplacementSite(media.at, shows="marker"),),
                 content=[media.part],
@@ -241,7 +238,7 @@ class _Search:
         done = self._done.get(id(call))
         texts = list(self._texts(call))
         if done is None:
-            self._found.copied.extend(render(place.at) for place, text in texts if signs.marker_in(text))
+            self.copied.extend(render(place.at) for place, text in texts if signs.marker_in(text))
         fields = [name for rule in self._policy.arguments if same_tool(call.name, rule.tools) for name in rule.fields]
         if not fields or self._spared(call.name, server=call.server) == "the tool is exempt":
             return
@@ -259,29 +256,27 @@ class _Search:
         tokens = self._counter.text(text)
         if tokens <= self._policy.argument_tokens or signs.is_marker(text):
             return
-        stays = None
         if done is None:
-            stays = "the call has no output yet"
-        elif call.server and not self._policy.server_tools:
-            stays = "the provider made this call"
-        elif not is_utf8(text):
-            stays = "holds halves of surrogate pairs, which cannot be stored"
-        if done is None or stays is not None:
-            self._leave(places[0].at, tokens, str(stays))
+            self._leave(places[0].at, tokens, "the call has no output yet")
+            return
+        if call.server and not self._policy.server_tools:
+            self._leave(places[0].at, tokens, "the provider made this call")
+            return
+        if not is_utf8(text):
+            self._leave(places[0].at, tokens, _HALVES)
             return
         weighed = self._written(text, places[0]) if places[0].inside else tokens
         counted = any(place.counted for place in places)
-        self._found.candidates.append(
+        self.candidates.append(
             ReplacementCandidate(
                 kind="arguments",
                 why="completed call",
-                item=number,
+                message=number,
                 ready=done,
                 places=places,
                 content=text,
                 tool=call.name,
                 call_id=call.call_id,
-                failed=False,
                 tokens=weighed,
                 saves=weighed - MARKER_TOKENS if counted else 0,
             )
@@ -310,7 +305,7 @@ class _Search:
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
         if tokens > self._policy.inline_tokens and why != "is a card or a marker already":
-            self._found.left.append(Left(render(at), tokens, why, self._number))
+            self.left.append(Left(render(at), tokens, why, self._number))
 
 
 def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:

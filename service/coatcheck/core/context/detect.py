@@ -11,7 +11,7 @@ from typing import Final
 from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
 from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, too_deep
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, kind_of, too_deep
 from coatcheck.core.errors import CoatcheckError, Code
 
 MAX_ITEMS: Final = 100_000
@@ -59,19 +59,18 @@ def _index(body: Value, format_: Format) -> HistoryIndex:
     key = _LISTS[format_]
     list_at: Pointer = () if isinstance(body, list) else (key,)
     text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one
-    if not isinstance(get(body, list_at), str | list if text else list):
-        raise _no_list(format_, key)
-    _bound(get(body, list_at))
-    return _INDEX[format_](body, list_at)
-
-
-def _bound(items: Value) -> None:
-    if isinstance(items, list) and len(as_list(items)) > MAX_ITEMS:
+    history = get(body, list_at)
+    if not isinstance(history, str | list if text else list):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, f"A body of {format_} has its history in `{key}`; this one has none.", field=key
+        )
+    if (count := len(as_list(history))) > MAX_ITEMS:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"The body has {len(as_list(items)):,} messages; at most {MAX_ITEMS:,} are taken.",
+            f"The body has {count:,} messages; at most {MAX_ITEMS:,} are taken.",
             limit=MAX_ITEMS,
         )
+    return _INDEX[format_](body, list_at)
 
 
 def _named(named: str) -> Format:
@@ -82,12 +81,6 @@ def _named(named: str) -> Format:
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"{named[:40]!a} is no format of a request body. Use one of: {names}.", field="format"
         ) from e
-
-
-def _no_list(format_: Format, key: str) -> CoatcheckError:
-    return CoatcheckError(
-        Code.INVALID_REQUEST, f"A body of {format_} has its history in `{key}`; this one has none.", field=key
-    )
 
 
 def detect(body: Value) -> Format:
@@ -132,8 +125,7 @@ def _is_item(item: Object) -> bool:
 
 
 def _flat(items: list[Value]) -> Format:
-    types = {kind for one in items[:_SEEN] if isinstance(kind := as_object(one).get("type"), str)}
-    if types & _STEPS:
+    if any(kind_of(as_object(one)) in _STEPS for one in items[:_SEEN]):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             "Bodies of Gemini's Interactions API cannot be compacted yet. Send it as generateContent takes it.",
@@ -153,8 +145,4 @@ def _says_anthropic(around: Object) -> bool:
 
 
 def _is_anthropic(message: Object) -> bool:
-    return any(as_object(block).get("type") in _BLOCKS for block in as_list(message.get("content")) if _typed(block))
-
-
-def _typed(block: Value) -> bool:
-    return isinstance(as_object(block).get("type"), str)
+    return any(kind_of(as_object(block)) in _BLOCKS for block in as_list(message.get("content")))

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.context.apply import CompactedBody
-from coatcheck.core.context.candidates import ReplacementCandidate, find
+from coatcheck.core.context.candidates import Candidates, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.model import Format, HistoryIndex
@@ -155,8 +155,8 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     """
     room = _room(ask.window) if ask.window is not None else None
     start = plan.line.turn(plan.line.size)
-    flying = {at for at, one in enumerate(plan.replaceable) if one.kind != "arguments" and one.item >= start}
-    staying = [at for at in flying - plan.replaced if plan.replaceable[at].item not in plan.dropped]
+    flying = {at for at, one in enumerate(plan.replaceable) if one.kind != "arguments" and one.message >= start}
+    staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
     before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
     after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask))
@@ -189,9 +189,9 @@ def _count(
     pairs = pair(index)
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
-    found = [] if ask.outputs_stay else find(body, index, pairs, policy, counter).candidates
+    found = [] if ask.outputs_stay else Candidates(body, index, pairs, policy, counter).candidates
     start = line.turn(line.size)
-    flying = [at for at, one in enumerate(found) if one.kind != "arguments" and one.item >= start]
+    flying = [at for at, one in enumerate(found) if one.kind != "arguments" and one.message >= start]
     return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))
 
 
@@ -204,7 +204,10 @@ def _measured(
     transient = scaled(of.flight + ask.transient_tokens, ratio, PERCENT)
     usable = None if room is None else room.usable
     following, current = baseline + persisted, baseline + persisted + transient
-    because = _because(following, current, usable, ask.compact_percent)
+    because = None
+    if usable is not None:
+        full = usable * ask.compact_percent
+        because = "next_turn" if following * 100 >= full else "this_turn" if current * 100 >= full else None
     return Measured(
         format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
@@ -221,14 +224,6 @@ def _measured(
         because=because,
         notes=notes,
     )
-
-
-def _because(following: int, current: int, usable: int | None, advised: int) -> str | None:
-    if usable is None:
-        return None
-    if following * 100 >= usable * advised:
-        return "next_turn"
-    return "this_turn" if current * 100 >= usable * advised else None
 
 
 def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare:

@@ -52,7 +52,8 @@ class Omitted(Struct, frozen=True):
 def omitted(items: list[tuple[Item, Value]], stored: list[str], tokenizer: Tokenizer) -> Omitted:
     """What leaving these messages out leaves out, with the IDs of what was stored of them just now."""
     prompts = [item for item, _ in items if item.prompt]
-    quotes = [_quote(text, tokenizer) for item in prompts if (text := "\n".join(item.texts)[:_QUOTE_CHARS])]
+    beginnings = [text for item in prompts if (text := "\n".join(item.texts)[:_QUOTE_CHARS])]
+    quotes = tuple(fit_text(one_line(text), _QUOTE_TOKENS, tokenizer) for text in beginnings)
     size = 0
     ids: dict[str, None] = {}
     for item, raw in items:
@@ -61,26 +62,19 @@ def omitted(items: list[tuple[Item, Value]], stored: list[str], tokenizer: Token
             for piece in output.pieces:
                 ids |= dict.fromkeys(ids_in(piece.text[:_LONGEST])[:1])
     ids |= dict.fromkeys(stored)
-    return joined([], Omitted(len(items), len(prompts), size, tuple(quotes), tuple(ids)))
-
-
-def _few(quotes: list[str]) -> tuple[str, ...]:
-    return tuple(quotes if len(quotes) <= _QUOTES else [quotes[0], *quotes[1 - _QUOTES :]])
-
-
-def _quote(text: str, tokenizer: Tokenizer) -> str:
-    return fit_text(one_line(text), _QUOTE_TOKENS, tokenizer)
+    return joined([], Omitted(len(items), len(prompts), size, quotes, tuple(ids)))
 
 
 def joined(older: list[Omitted], newer: Omitted) -> Omitted:
     """The sum of notices that stood in a history and of what is left out now."""
     parts = [*older, newer]
     ids = tuple(dict.fromkeys(ref for one in parts for ref in one.artifacts))
+    quotes = tuple(quote for one in parts for quote in one.quotes)
     return Omitted(
         sum(one.messages for one in parts),
         sum(one.prompts for one in parts),
         sum(one.bytes for one in parts),
-        _few([quote for one in parts for quote in one.quotes]),
+        quotes if len(quotes) <= _QUOTES else (quotes[0], *quotes[1 - _QUOTES :]),
         ids[-_SHOWN_IDS:],
         sum(one.older for one in parts) + max(len(ids) - _SHOWN_IDS, 0),
     )
@@ -130,10 +124,10 @@ def message(format_: Format, text: str, like: Value) -> Object:
         case Format.GEMINI:
             return {"role": "user", "parts": [{"text": text}]}
         case Format.LANGCHAIN:
-            said: Object = {"content": text, "additional_kwargs": {}, "response_metadata": {}, "type": "human"}
+            message: Object = {"content": text, "additional_kwargs": {}, "response_metadata": {}, "type": "human"}
             if "lc" in as_object(like):
                 kind = ["langchain", "schema", "messages", "HumanMessage"]
-                return {"lc": 1, "type": "constructor", "id": kind, "kwargs": said}
-            return {"type": "human", "data": {**said, "name": None, "id": None}}
+                return {"lc": 1, "type": "constructor", "id": kind, "kwargs": message}
+            return {"type": "human", "data": {**message, "name": None, "id": None}}
         case _:
             return {"role": "user", "content": text}

@@ -2,7 +2,7 @@
 
     plan = plan(body, policy, counter)
     stored = {payload.key: ... for payload in plan.payloads}     the caller stores them
-    body, report = apply(body, plan, stored, counter)
+    done = carry_out(body, plan, stored, counter)
 
 The caller stores each payload as ingest would, with its tool name and call ID, and asks for a card of the policy's
 `card_tokens`. The plan belongs to the body it was made of.
@@ -10,10 +10,10 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import Candidates, Kind, Left, ReplacementCandidate, ReplacementSite, Why, find
+from coatcheck.core.context.candidates import Candidates, Left, ReplaceablePayload, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, HistoryIndex, Media
+from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.pointer import render
 from coatcheck.core.context.policy import CompactionPolicy, checked
@@ -22,26 +22,12 @@ from coatcheck.core.context.shape import Value, is_utf8, too_deep
 from coatcheck.core.context.timeline import Timeline
 
 
-class PlannedPayload(Struct, frozen=True, kw_only=True):
-    """Something to be stored."""
+class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
+    """A payload to be stored."""
 
     key: str
-    """Names it in what the caller hands to `apply`; the same in every plan of the same body."""
-    kind: Kind
-    why: Why
-    message: int
-    """The number of its message in the body's list."""
+    """Names it in what the caller hands to `carry_out`; the same in every plan of the same body."""
     role: str
-    content: Value
-    """As ingest takes it: text or a list of parts."""
-    tool: str | None
-    call_id: str | None
-    command: str | None
-    """The arguments of its call in short."""
-    failed: bool
-    places: tuple[ReplacementSite, ...]
-    tokens: int
-    media: Media | None = None
     left_out: bool = False
     """Its message is left out of the history: it is stored so that the notice can name it; nothing takes its place."""
 
@@ -90,7 +76,7 @@ def plan(body: Value, policy: CompactionPolicy, counter: Counter, named: str | N
     Args:
         body: a decoded request body in any format, or its list of messages alone.
         policy: what is wanted.
-        counter: counts tokens; hand the same one to `apply`, and no text is counted twice.
+        counter: counts tokens; hand the same one to `carry_out`, and no text is counted twice.
         named: the body's format where it is known; otherwise it is detected.
 
     Raises:
@@ -110,14 +96,14 @@ def _planned(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
     fixed = counter.fixed(index)
-    found = find(body, index, pairs, policy, counter)
+    found = Candidates(body, index, pairs, policy, counter)
     decisions = Replay(line, found.candidates, [size.total for size in sizes], fixed.total, policy).run()
     return CompactionPlan(
         format=index.format,
         policy=policy,
         index=index,
         payloads=[
-            _payload(index, one, number, one.item in decisions.dropped)
+            _payload(index, one, number, one.message in decisions.dropped)
             for number, one in enumerate(found.candidates)
             if number in decisions.replaced
         ],
@@ -136,29 +122,16 @@ def _planned(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter
 
 
 def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, left_out: bool) -> PlannedPayload:
-    return PlannedPayload(
-        key=f"p{number}",
-        kind=one.kind,
-        why=one.why,
-        message=one.item,
-        role=index.items[one.item].role.value,
-        content=one.content,
-        tool=one.tool if one.tool is None or is_utf8(one.tool) else None,
-        call_id=one.call_id if one.call_id is None or is_utf8(one.call_id) else None,
-        command=one.command,
-        failed=one.failed,
-        places=one.places,
-        tokens=one.tokens,
-        media=one.media,
-        left_out=left_out,
-    )
+    fields = {name: getattr(one, name) for name in ReplaceablePayload.__struct_fields__}
+    fields |= {name: None for name in ("tool", "call_id") if not is_utf8(fields[name] or "")}
+    return PlannedPayload(**fields, key=f"p{number}", role=index.items[one.message].role.value, left_out=left_out)
 
 
 def _left(found: Candidates, decisions: ReplayDecisions) -> list[Left]:
     """What is large and stays."""
     left = [one for one in found.left if one.message not in decisions.dropped]
     for number, one in enumerate(found.candidates):
-        if number not in decisions.replaced and one.item not in decisions.dropped:
+        if number not in decisions.replaced and one.message not in decisions.dropped:
             why = "waits for a batch" if number in decisions.waiting else "protected: the model still works with it"
-            left.append(Left(render(one.places[0].at), one.tokens, why, one.item))
+            left.append(Left(render(one.places[0].at), one.tokens, why, one.message))
     return left

@@ -23,17 +23,14 @@ def get(body: Value, pointer: Pointer, default: Value = None) -> Value:
     """The value at a pointer; `default` where there is none."""
     value = body
     for step in pointer:
-        value = _step(value, step)
+        if isinstance(step, str):
+            value = as_object(value).get(step, _MISSING)
+        else:
+            items = as_list(value)
+            value = items[step] if 0 <= step < len(items) else _MISSING
         if value is _MISSING:
             return default
     return value
-
-
-def _step(value: Value, step: str | int) -> Value:
-    if isinstance(step, str):
-        return as_object(value).get(step, _MISSING)
-    listed = as_list(value)
-    return listed[step] if 0 <= step < len(listed) else _MISSING
 
 
 def edited(body: Value, edits: Mapping[Pointer, Value]) -> Value:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from coatcheck.core.context import signs
 from coatcheck.core.context.candidates import ReplacementSite
 from coatcheck.core.context.inner import parsed, spliced
+from coatcheck.core.context.model import Media
 from coatcheck.core.context.plan import PlannedPayload
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Value, as_object, as_text
@@ -47,7 +48,7 @@ def swaps(
     """What changes for one payload; nothing when it could not be stored and must stay."""
     kept = stored.artifact_id if stored is not None and stored.stored else None
     if payload.kind == "media":
-        return [] if kept is None or payload.media is None else [_media(payload, kept)]
+        return [] if kept is None or payload.media is None else [_placeholder(payload.places[0], payload.media, kept)]
     if payload.kind == "arguments":
         return [] if kept is None else [_marked(place, kept) for place in payload.places]
     card = stored.card if stored is not None else None
@@ -77,10 +78,7 @@ def _carded(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
     return Swap(place, {"error" if failed else "output": text}, text, to)
 
 
-def _media(payload: PlannedPayload, artifact_id: str) -> Swap:
-    media, place = payload.media, payload.places[0]
-    if media is None:  # pragma: no cover - a media payload has its media
-        raise TypeError
+def _placeholder(place: ReplacementSite, media: Media, artifact_id: str) -> Swap:
     text = signs.placeholder(media.type, media.size, artifact_id)
     part = as_object(media.part)
     marks = {key: part[key] for key in _MARKS if key in part}

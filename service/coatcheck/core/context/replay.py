@@ -53,7 +53,7 @@ class Replay:
     ) -> None:
         self._line = timeline
         self._all = candidates
-        self._order = sorted(range(len(candidates)), key=lambda number: candidates[number].item)
+        self._order = sorted(range(len(candidates)), key=lambda number: candidates[number].message)
         self._policy = policy
         self._now = list(sizes)
         """Tokens of each item after what was decided so far."""
@@ -102,7 +102,7 @@ class Replay:
 
     def _first_sight(self, moment: int) -> None:
         limit = self._policy.latest_tokens
-        while self._seen < len(self._order) and self._all[self._order[self._seen]].item < moment:
+        while self._seen < len(self._order) and self._all[self._order[self._seen]].message < moment:
             number = self._order[self._seen]
             one = self._all[number]
             if limit is not None and one.kind == "output" and one.tokens > limit:
@@ -112,7 +112,7 @@ class Replay:
     def _release(self, moment: int) -> None:
         """Take what is out of protection now among what can be replaced."""
         border = min(self._protected(moment), moment)
-        while self._freed < len(self._order) and self._all[self._order[self._freed]].item < border:
+        while self._freed < len(self._order) and self._all[self._order[self._freed]].message < border:
             self._late.append(self._order[self._freed])
             self._freed += 1
         self._pending += [number for number in self._late if self._all[number].ready <= moment]
@@ -121,7 +121,7 @@ class Replay:
         self._pending = [number for number in self._pending if number not in gone and self._alive(number)]
 
     def _alive(self, number: int) -> bool:
-        return self._all[number].item not in self._dropped
+        return self._all[number].message not in self._dropped
 
     def _saved(self, numbers: list[int]) -> int:
         return sum(max(self._all[number].saves, 1) for number in numbers)
@@ -131,7 +131,7 @@ class Replay:
             if number not in self._replaced and self._alive(number):
                 one = self._all[number]
                 self._replaced.add(number)
-                self._now[one.item] -= one.saves
+                self._now[one.message] -= one.saves
                 self._total -= one.saves
         self._pending = [number for number in self._pending if number not in self._replaced]
 
@@ -150,8 +150,8 @@ class Replay:
         self._raw = max(self._raw, self._freed)
         while self._raw < self._seen and self._order[self._raw] in self._replaced:
             self._raw += 1
-        chosen = [number for number in self._late if start <= self._all[number].item < end]
-        chosen += [number for number in self._order[self._raw : self._seen] if start <= self._all[number].item < end]
+        chosen = [number for number in self._late if start <= self._all[number].message < end]
+        chosen += [number for number in self._order[self._raw : self._seen] if start <= self._all[number].message < end]
         return [number for number in chosen if self._all[number].ready <= moment]
 
     def _kept(self, moment: int, step: int) -> int:

@@ -9,8 +9,7 @@ import re
 from typing import Final
 
 from coatcheck.core.card.recognition import is_card
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.ids import parse
+from coatcheck.core.ids import is_id
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
 
 _MARKER: Final = re.compile(
@@ -38,13 +37,13 @@ def is_marker(text: str) -> bool:
     if len(text) > _LONGEST_MARKER:
         return False
     found = _MARKER.fullmatch(text)
-    return found is not None and _is_id(found[1])
+    return found is not None and is_id(found[1])
 
 
 def marker_in(text: str) -> str | None:
     """The first marker inside a text, for telling a model that it copied one into a new call; None without any."""
     found = _MARKER.search(text) if "omitted from history, do not copy]" in text else None
-    return found[0] if found is not None and _is_id(found[1]) else None
+    return found[0] if found is not None and is_id(found[1]) else None
 
 
 def is_ours(text: str) -> bool:
@@ -64,12 +63,4 @@ def is_own_tool(name: str | None) -> bool:
 
 def ids_in(text: str) -> list[str]:
     """The artifact IDs in a text, each once, in order; only those whose check digits are right."""
-    return [found for found in dict.fromkeys(_IDS.findall(text)) if _is_id(found)]
-
-
-def _is_id(written: str) -> bool:
-    try:
-        _ = parse(written)
-    except CoatcheckError:
-        return False
-    return True
+    return [found for found in dict.fromkeys(_IDS.findall(text)) if is_id(found)]

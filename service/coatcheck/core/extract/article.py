@@ -153,20 +153,14 @@ def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tup
             break
         if around.prose > best.prose * _MORE:
             best = around
-    main = _declared(best)
+    main: Element | None = best
+    while main is not None and main.name != "main":
+        main = main.parent
     if main is not None and main.prose > _PART * best.prose and main.link_density < _LISTS:
         best = main
     siblings = [each for each in reader.elements if each.parent is best.parent and each.parent is not None]
     chosen = [each for each in siblings or [best] if each is best or _is_akin(each, best)]
     return chosen, sum(each.prose for each in chosen)
-
-
-def _declared(element: Element) -> Element | None:
-    """Returns the `main` that an element stands in."""
-    around: Element | None = element
-    while around is not None and around.name != "main":
-        around = around.parent
-    return around
 
 
 def _is_akin(element: Element, best: Element) -> bool:

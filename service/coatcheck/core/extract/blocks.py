@@ -45,26 +45,17 @@ class Blocks:
 
     def paragraph(self, text: str) -> None:
         """A paragraph; line feeds in it are kept, other blanks are folded."""
-        flat = _folded(text)
-        if flat:
-            self._gap()
-            self._put(f"{flat}\n")
+        self._add(_folded(text))
 
     def quote(self, text: str) -> None:
         """A quotation."""
-        flat = _folded(text)
-        if flat:
-            self._gap()
-            self._put("> " + flat.replace("\n", "\n> ") + "\n")
+        self._add(_folded(text), mark="> ", indent="> ")
 
     def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:
         """An item of a list, `depth` lists inside another; with `number` of one that counts."""
-        flat = _folded(text)
-        if flat:
-            self._gap(tight=True)
-            indent = "  " * min(depth, _DEEPEST)
-            mark = "-" if number is None else f"{number}."
-            self._put(f"{indent}{mark} " + flat.replace("\n", f"\n{indent}  ") + "\n")
+        indent = "  " * min(depth, _DEEPEST)
+        mark = "-" if number is None else f"{number}."
+        self._add(_folded(text), mark=f"{indent}{mark} ", indent=f"{indent}  ", tight=True)
 
     def row(self, cells: list[str]) -> None:
         """A row of a table, on one line. A table of one column is no table to a reader."""
@@ -108,6 +99,12 @@ class Blocks:
         data = "".join(self._parts).encode()
         found = sections(placed(self._heads, data), prefix="s", size=len(data), lines=count_lines(data))
         return data, found
+
+    def _add(self, text: str, *, mark: str = "", indent: str = "", tight: bool = False) -> None:
+        """Add a block of some lines, the first behind `mark`, the others behind `indent`; none of an empty text."""
+        if text:
+            self._gap(tight=tight)
+            self._put(f"{mark}{text.replace(chr(10), chr(10) + indent)}\n")
 
     def _gap(self, *, tight: bool = False) -> None:
         """An empty line between blocks, but none between two items or two rows."""

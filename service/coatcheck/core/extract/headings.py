@@ -148,12 +148,13 @@ def _underlined(data: bytes, at: int, rule: bytes) -> int | None:
 def _alone(data: bytes, span: tuple[int, int]) -> bool:
     """Whether empty lines are around a line."""
     start, end = span
-    before = (
-        start == 0
-        or data[max(0, start - 2) : start] == b"\n\n"
-        or data[max(0, start - 4) : start].endswith(b"\r\n\r\n")
-    )
-    return before and data[end : end + 2] in {b"\n\n", b"\n\r", b"\n", b""}
+    before = data[max(0, start - 4) : start]
+    return (not before or before.endswith((b"\n\n", b"\r\n\r\n"))) and data[end : end + 2] in {
+        b"\n\n",
+        b"\n\r",
+        b"\n",
+        b"",
+    }
 
 
 def _text(words: bytes) -> str:

@@ -61,31 +61,17 @@ def indented(text: str) -> tuple[str, bool]:
     last = ""
     for match in islice(_TOKEN.finditer(text), _TOKENS):
         mark = match.group()
-        if mark in "{[":
-            if last and last in "{[,":
-                _line(out, len(stack))
-            out.append(mark)
-            stack.append("}" if mark == "{" else "]")
-        elif mark in "}]":
+        begins = mark not in "}],:"
+        if not begins and mark in "}]":
             whole = whole and bool(stack) and stack[-1] == mark
-            if stack:
-                stack.pop()
-            if last not in {"{", "["}:
-                _line(out, len(stack))
-            out.append(mark)
-        elif mark == ",":
-            out.append(mark)
-        elif mark == ":":
-            out.append(": ")
-        else:
-            if last and last in "{[,":
-                _line(out, len(stack))
+            del stack[-1:]
+        if (begins and last and last in "{[,") or (mark in "}]" and last not in {"{", "["}):
+            out.append("\n" + "  " * min(len(stack), _DEEPEST))
+        out.append(": " if mark == ":" else mark)
+        if mark in "{[":
+            stack.append("}" if mark == "{" else "]")
+        elif begins:
             whole = whole and (mark[0] != '"' or (len(mark) > 1 and mark[-1] == '"'))
-            out.append(mark)
         last = mark
     out.append("\n")
     return "".join(out), whole and not stack
-
-
-def _line(out: list[str], depth: int) -> None:
-    out.append("\n" + "  " * min(depth, _DEEPEST))

@@ -7,6 +7,8 @@ is one near. Decides nothing about which text matters.
 import html
 from typing import Final
 
+from msgspec import Struct
+
 from coatcheck.core.extract.boilerplate import judge
 from coatcheck.core.extract.tags import href, pieces, without_broken, words
 
@@ -25,27 +27,25 @@ _CLOSES: Final = 64
 """Open elements among which a closing tag looks for its own."""
 
 
-class Element:
+class Element(Struct, eq=False):
     """An element that is or was open, and what it holds."""
 
-    __slots__ = ("chars", "first", "last", "linked", "name", "parent", "prose", "score", "verdict", "weight")
-
-    def __init__(self, name: str, parent: "Element | None", first: int, verdict: int, weight: float) -> None:
-        self.name = name
-        self.parent = parent
-        self.first = first
-        """The number of its first block, and of the one after its last."""
-        self.last = first
-        self.verdict = verdict
-        """See `boilerplate.py`."""
-        self.weight = weight
-        """What its tag name and attributes add to its score."""
-        self.score = 0.0
-        self.chars = 0
-        self.prose = 0
-        """Of its characters, those in blocks that read as prose."""
-        self.linked = 0
-        """Of its characters, those in links."""
+    name: str
+    parent: "Element | None"
+    first: int
+    """The number of its first block."""
+    verdict: int
+    """See `boilerplate.py`."""
+    weight: float
+    """What its tag name and attributes add to its score."""
+    last: int = 0
+    """The number of the block after its last."""
+    score: float = 0.0
+    chars: int = 0
+    prose: int = 0
+    """Of its characters, those in blocks that read as prose."""
+    linked: int = 0
+    """Of its characters, those in links."""
 
     @property
     def link_density(self) -> float:

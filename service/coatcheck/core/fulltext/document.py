@@ -43,8 +43,8 @@ def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
             seen.add(chunk)
             keys.update(chunk_keys(chunk))
             if len(keys) >= MAX_KEYS:
-                return _sorted(list(keys)[:MAX_KEYS])
-    return _sorted(list(keys))
+                return np.sort(np.array(list(keys)[:MAX_KEYS], dtype=np.uint64))
+    return np.sort(np.array(list(keys), dtype=np.uint64))
 
 
 def fingerprint(
@@ -64,9 +64,3 @@ def fingerprint(
 
 def _moment(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def _sorted(keys: list[int]) -> NDArray[np.uint64]:
-    found = np.array(keys, dtype=np.uint64)
-    found.sort()
-    return found

@@ -5,18 +5,16 @@ what is longer than a query can be: leaving part of it out would answer another 
 """
 
 import itertools
-import re
 from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext.words import MAX_WORD, Chunk, gram_key, pair_key, read, runs, word_key
 from coatcheck.core.passages.stopwords import ASKING, PARTICLES, STOPWORDS
+from coatcheck.core.passages.terms import KANA
 
 MAX_QUERY_CHARS: Final = 1_000
 MAX_QUERY_TERMS: Final = 64
 """Different keys of one query."""
-_ASKING: Final = re.compile("|".join(map(re.escape, ASKING)))
-_KANA: Final = re.compile("[\u3040-\u309f]+")
 
 
 Term = tuple[int, ...]
@@ -45,11 +43,8 @@ def query_keys(query: str) -> tuple[Term, ...]:
 
 
 def _keys(query: str, *, stop: bool) -> list[Term]:
-    found: dict[Term, None] = {}
-    text = _ASKING.sub(" ", query) if stop else query
-    for run in runs(text):
-        found.update(dict.fromkeys(_of_chunk(read(run), stop=stop)))
-    return list(found)
+    text = ASKING.sub(" ", query) if stop else query
+    return list(dict.fromkeys(term for run in runs(text) for term in _of_chunk(read(run), stop=stop)))
 
 
 def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
@@ -68,9 +63,7 @@ def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
 def _telling(grams: tuple[str, ...], *, stop: bool) -> list[str]:
     """The longest grams of a run; of those that merely tie words together none, unless there are no others."""
     longest = [gram for gram in grams if len(gram) == max(map(len, grams))]
-    if not stop:
-        return longest
-    return [gram for gram in longest if not _KANA.fullmatch(gram) and PARTICLES.isdisjoint(gram)]
+    return [g for g in longest if not stop or (not KANA.fullmatch(g) and PARTICLES.isdisjoint(g))]
 
 
 def _too_long(why: str) -> CoatcheckError:

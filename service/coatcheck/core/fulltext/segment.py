@@ -58,7 +58,7 @@ class PackedSegment(Struct, frozen=True):
 
 def built(documents: Sequence[IndexedDocument]) -> PackedSegment:
     """A segment of 1 to MAX_DOCUMENTS documents."""
-    order = sorted(documents, key=_row)
+    order = sorted(documents, key=lambda document: document.row)
     postings = np.concatenate(
         [(document.keys << np.uint64(_DOC_BITS)) | np.uint64(at) for at, document in enumerate(order)]
     )
@@ -247,7 +247,3 @@ def _damaged() -> CoatcheckError:
         Code.INTEGRITY,
         "The full-text index is damaged. No artifact is: lists without a query answer as ever. Run `coatcheck check`.",
     )
-
-
-def _row(document: IndexedDocument) -> int:
-    return document.row

@@ -17,6 +17,7 @@ import regex
 from msgspec import Struct
 
 from coatcheck.core.passages.fold import fold
+from coatcheck.core.passages.terms import PAIRS, PARTS, SUFFIX, TRIPLES, WORD
 
 KEY_BITS: Final = 40
 MAX_WORD: Final = 128
@@ -27,21 +28,14 @@ _CACHED: Final = 32_768
 """Chunks, words and pairs whose keys are kept: most of a text's were in the text before."""
 _CACHED_CHARS: Final = 64
 
-_PAIRS: Final = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-    "\U00020000-\U000323af"
-)
-_TRIPLES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-"""Thai, Lao, Burmese, Khmer: letters and their marks, no blanks between words."""
+_PAIRS: Final = f"{PAIRS}\uff66-\uff9f"
 _JOINT: Final = r"(?:://|::|->|[._/\\:@+~#%'\u2019-])"
 """What may stand between two parts of one identifier, path, address or number, or inside a word."""
 _ASCII_RUN: Final = re.compile(f"[A-Za-z0-9]+(?:{_JOINT}[A-Za-z0-9]+)*")
-_LETTERS: Final = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_PAIRS}{_TRIPLES}]]+"
-_RUN: Final = regex.compile(rf"(?V1)[{_PAIRS}]+|[{_TRIPLES}]+|{_LETTERS}(?:{_JOINT}{_LETTERS})*")
-_UNSPACED: Final = re.compile(f"[{_PAIRS}{_TRIPLES}]")
-_WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_LETTERS: Final = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_PAIRS}{TRIPLES}]]+"
+_RUN: Final = regex.compile(rf"(?V1)[{_PAIRS}]+|[{TRIPLES}]+|{_LETTERS}(?:{_JOINT}{_LETTERS})*")
+_UNSPACED: Final = re.compile(f"[{_PAIRS}{TRIPLES}]")
 _APOSTROPHES: Final = re.compile("(?<=[^\\W\\d_])['\u2019](?=[^\\W\\d_])")
-_PARTS: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}+")
 
 _ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
 _ASCII_PARTS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -51,7 +45,6 @@ _LEAST_STEM: Final = 4
 _SLAVIC_STEM: Final = 5
 _LATIN: Final = re.compile("[a-z]+")
 _INFLECTED: Final = re.compile("[\u0370-\u052f]+")
-_SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
 _ARTICLE: Final = "\u0627\u0644"
 """The Arabic article, which is written together with its word."""
 
@@ -82,7 +75,7 @@ def read(chunk: str) -> Chunk:
     before: str | None = None
     ascii_only = chunk.isascii()
     chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
-    for written in (_ASCII_WORD if ascii_only else _WORD).findall(chunk):
+    for written in (_ASCII_WORD if ascii_only else WORD).findall(chunk):
         word = written.lower() if ascii_only else fold(written)
         if not word or len(word) > MAX_WORD:
             before = None
@@ -103,13 +96,13 @@ def _parts(written: str) -> tuple[str, ...]:
     if written.isascii():
         found = [part.lower() for part in _ASCII_PARTS.findall(written)]
     else:
-        found = [folded for part in _PARTS.findall(written) if (folded := fold(part))]
+        found = [folded for part in PARTS.findall(written) if (folded := fold(part))]
     return tuple(found) if 1 < len(found) <= _MAX_PARTS else ()
 
 
 def _grams(run: str) -> tuple[str, ...]:
     folded = fold(run)
-    if re.match(f"[{_TRIPLES}]", run):
+    if re.match(f"[{TRIPLES}]", run):
         return tuple(folded[at : at + 3] for at in range(max(1, len(folded) - 2)))
     return (*folded, *(folded[at : at + 2] for at in range(len(folded) - 1)))
 
@@ -121,7 +114,7 @@ def stem(word: str) -> str:
     if len(word) <= _LEAST_STEM:
         return word
     if _LATIN.fullmatch(word):
-        cut = _SUFFIX.sub("", word)
+        cut = SUFFIX.sub("", word)
         return cut if len(cut) >= _LEAST_STEM else word[:_LEAST_STEM]
     return word[:_SLAVIC_STEM] if _INFLECTED.fullmatch(word) else word
 
@@ -133,7 +126,7 @@ def word_key(word: str) -> int:
 
 
 def gram_key(gram: str) -> int:
-    """The key of characters of a run without blanks."""
+    """Returns the key of characters of a run without blanks."""
     return _key(f"\1{gram}")
 
 

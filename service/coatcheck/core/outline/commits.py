@@ -3,16 +3,14 @@
 import re
 from typing import Final, final
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
+from coatcheck.core.outline.line_scanner import LineScanner
+from coatcheck.core.outline.model import What, titled
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.window import Position
 
 _LOG: Final = re.compile(
     rb"(?:[*|/\\ ]{0,40}commit [0-9a-f]{40,64}\b[^\n]{0,400}\r?\n(?:\S[^\n]{0,400}\r?\n){0,8}"
     rb"[*|/\\ ]{0,40}(?:Author|Merge|Date|commit|AuthorDate):? )"
 )
-_GRAPH: Final = r"^[*|/\\_. -]{0,40}"
-_ONELINE: Final = BlockPattern(_GRAPH + r"[0-9a-f]{7,40}(?: |$)")
 _LINE: Final = re.compile(rb"[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |\r?$)")
 _JOINT: Final = re.compile(rb"[*|/\\_. -]{0,40}$")
 _FIRST: Final = 20
@@ -37,26 +35,11 @@ def is_oneline(head: bytes) -> bool:
 
 
 @final
-class Oneline:
-    """A Scanner."""
+class Oneline(LineScanner):
+    """Finds the commits of `git log --oneline`."""
 
-    def __init__(self) -> None:
-        self._starts: list[EntryStart] = []
+    marks = BlockPattern(r"^[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |$)")
 
-    @property
-    def full(self) -> bool:
-        """See Scanner."""
-        return len(self._starts) >= MAX_ENTRIES
-
-    def feed(self, data: bytes, place: Position) -> None:
-        """See Scanner."""
-        counted, here = 0, place
-        for start, end, *_ in _ONELINE.lines(data):
-            if self.full:
-                return
-            here, counted = here.after(data[counted:start]), start
-            self._starts.append(EntryStart("commit", titled(data[start:end].lstrip(b"*|/\\_. -")), 1, here))
-
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
-        """See Scanner."""
-        return reaching(self._starts, end, ends_line=ends_line)
+    def entry(self, line: bytes) -> tuple[What, str, int]:
+        """Returns a commit, titled by its line without the graph."""
+        return "commit", titled(line.lstrip(b"*|/\\_. -")), 1

@@ -8,7 +8,8 @@ from typing import Final, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
+from coatcheck.core.outline.line_scanner import StartScanner
+from coatcheck.core.outline.model import Entry, EntryStart, What, titled
 from coatcheck.core.text.plural import plural
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.window import Position
@@ -36,11 +37,11 @@ _ESCAPED: Final = dict(zip(b'"\\abfnrtv', b'"\\\a\b\f\n\r\t\v', strict=True))
 
 
 @final
-class Diff:
-    """A Scanner. A line inside a hunk, by the hunk's own counts, names no file and begins nothing."""
+class Diff(StartScanner):
+    """Finds files, hunks and commits. A line inside a hunk, by the hunk's own counts, names no file."""
 
     def __init__(self) -> None:
-        self._starts: list[EntryStart] = []
+        super().__init__()
         self._counts: list[list[int] | None] = []
         self._wanted = (0, 0)
         """Lines that the open hunk has of the old file and of the new."""
@@ -56,13 +57,8 @@ class Diff:
         self._sides = True
         """Whether the names of the open file have `a/` and `b/` before them, as far as is known."""
 
-    @property
-    def full(self) -> bool:
-        """See Scanner."""
-        return len(self._starts) >= MAX_ENTRIES
-
     def feed(self, data: bytes, place: Position) -> None:
-        """See Scanner."""
+        """Look at whole lines, of which the first begins at this place."""
         counted, here = 0, place
         if self._untitled:
             self._title(data, 0)
@@ -77,8 +73,8 @@ class Diff:
         self._count(data, counted, len(data))
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
-        """See Scanner."""
-        entries = reaching(self._starts, end, ends_line=ends_line)
+        """Returns the entries; `detail` counts a file's hunks and the lines that it adds and removes."""
+        entries = super().finish(end, ends_line=ends_line)
         hunks = [0] * len(entries)
         file = 0
         for number, entry in enumerate(entries):
@@ -95,8 +91,8 @@ class Diff:
     def _counted(entry: Entry, counts: list[int] | None, hunks: int) -> Entry:
         if counts is None:
             return entry
-        said = f"+{counts[0]} -{counts[1]}"
-        detail = f"{plural(hunks, 'hunk')}, {said}" if entry.what == "file" else said
+        lines = f"+{counts[0]} -{counts[1]}"
+        detail = f"{plural(hunks, 'hunk')}, {lines}" if entry.what == "file" else lines
         return replace(entry, detail=detail, added=counts[0], removed=counts[1])
 
     def _count(self, data: bytes, start: int, end: int) -> None:
@@ -131,14 +127,14 @@ class Diff:
             self._wanted = int(hunk[1] or 1), int(hunk[2] or 1)
             self._open, self._named = True, False
         elif commit is not None:
-            self._begin("commit", commit[:_HASH].decode(), here)
+            self._begin("commit", commit[:_HASH].decode(), here, counted=False)
             self._untitled, self._named = True, False
         elif line.startswith((b"--- ", b"+++ ")):
             self._path(line, here)
         elif (renamed := _RENAMED.match(line)) is not None:
             self._rename(_unquoted(renamed[1]))
         elif (combined := _COMBINED.match(line)) is not None:
-            self._begin("file", titled(_unquoted(combined[1])), here, "combined")
+            self._begin("file", titled(_unquoted(combined[1])), here, counted=False)
             self._named = True
         elif line.startswith((b"diff ", b"Index: ")):
             named = _GIT.match(line)
@@ -175,8 +171,8 @@ class Diff:
             self._rename(raw[2:] if sided else raw)
 
     def _rename(self, name: bytes) -> None:
-        if self._starts and self._starts[-1].what == "file":
-            self._starts[-1] = replace(self._starts[-1], title=titled(name))
+        if self.starts and self.starts[-1].what == "file":
+            self.starts[-1] = replace(self.starts[-1], title=titled(name))
 
     def _title(self, data: bytes, at: int) -> None:
         """Complete a commit's title by its subject; a commit without one keeps its hash."""
@@ -186,19 +182,15 @@ class Diff:
         if found is not None or at + _HEADER < len(data):
             self._untitled = False
         if found is not None:
-            hash_ = self._starts[-1].title.encode()
-            self._starts[-1] = replace(self._starts[-1], title=titled(hash_ + b" " + found[1]))
+            hash_ = self.starts[-1].title.encode()
+            self.starts[-1] = replace(self.starts[-1], title=titled(hash_ + b" " + found[1]))
 
-    def _begin(self, what: str, title: str, here: Position, how: str = "") -> None:
-        deep = 1 if any(start.what == "commit" for start in self._starts[:1]) else 0
+    def _begin(self, what: What, title: str, here: Position, *, counted: bool = True) -> None:
+        deep = any(start.what == "commit" for start in self.starts[:1])
+        level = 1 if what == "commit" else 1 + (what == "hunk") + deep
         self._untitled = False
-        if what == "hunk":
-            self._starts.append(EntryStart("hunk", title, 2 + deep, here))
-        elif what == "commit":
-            self._starts.append(EntryStart("commit", title, 1, here))
-        else:
-            self._starts.append(EntryStart("file", title, 1 + deep, here))
-        self._counts.append(None if what == "commit" or how else [0, 0, 0, 0])
+        self.starts.append(EntryStart(what, title, level, here))
+        self._counts.append([0, 0, 0, 0] if counted else None)
 
 
 def _now(names: bytes) -> tuple[bytes, bool]:

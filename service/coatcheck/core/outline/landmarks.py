@@ -44,25 +44,14 @@ def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> l
     return scanner.finish(_BEGINNING.after(data), ends_line=data.endswith(b"\n"))
 
 
-def _json(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
+def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
     """Returns the cells of a notebook that is whole, or the places of a document that begins with `head`."""
-    del lines
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
 
 
 def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
     del whole
     return of_table(head, lines)
-
-
-def _nothing(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    del names, head
-    return None
-
-
-def _diff(names: tuple[str | None, ...], head: bytes) -> OutlineScanner:
-    del names, head
-    return Diff()
 
 
 def _commits(head: bytes) -> OutlineScanner | None:
@@ -75,30 +64,18 @@ def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | Non
     return Symbols(language_of(names, head)) if _is_printed_source(head) else None
 
 
-def _prose(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    return _commits(head) or _printed(names, head)
-
-
-def _output(names: tuple[str | None, ...], head: bytes) -> OutlineScanner:
-    return _commits(head) or _printed(names, head) or Phases()
-
-
-def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner:
-    return _commits(head) or Symbols(language_of(names, head))
-
-
-JSON: Final = Landmarks(scanner=_nothing, structure=_json, whole_bytes=8 * 1024 * 1024, beside_sections=True)
+JSON: Final = Landmarks(structure=_json, whole_bytes=8 * 1024 * 1024, beside_sections=True)
 """Cells of a notebook, otherwise paths with their types."""
-TABLE: Final = Landmarks(scanner=_nothing, structure=_table)
+TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
-DIFF: Final = Landmarks(scanner=_diff)
+DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks; commits, where it has them."""
-SOURCE: Final = Landmarks(scanner=_source)
+SOURCE: Final = Landmarks(scanner=lambda names, head: _commits(head) or Symbols(language_of(names, head)))
 """Symbols; commits of a Git log."""
-OUTPUT: Final = Landmarks(scanner=_output)
+OUTPUT: Final = Landmarks(scanner=lambda names, head: _commits(head) or _printed(names, head) or Phases())
 """Phases; commits of a Git log; symbols of source that was printed with numbers or file names before its lines."""
-PROSE: Final = Landmarks(scanner=_prose)
-"""The same without phases."""
+PROSE: Final = Landmarks(scanner=lambda names, head: _commits(head) or _printed(names, head))
+"""Commits of a Git log; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)
 """Symbols of printed source alone: for what is told by its sections, and has none."""
 

@@ -70,7 +70,7 @@ class OutlineScanner(Protocol):
 class OutlineReader(Protocol):
     """Reads the entries of a payload that is one structure off its beginning."""
 
-    def __call__(self, head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
+    def __call__(self, head: bytes, lines: int, /, *, whole: bool) -> OutlineEntries:
         """Returns the entries; none where `head` is not the beginning of such a structure.
 
         Args:
@@ -84,7 +84,7 @@ class OutlineReader(Protocol):
 class Landmarks(Struct, frozen=True, kw_only=True):
     """How the entries of one sort of payload are found. The row of a kind names one of these."""
 
-    scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None]
+    scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None] = lambda _names, _head: None
     """Given what the payload's file may be called and its first bytes: what finds entries line by line, if anything."""
     structure: OutlineReader | None = None
     """Used instead of a scanner."""
@@ -127,8 +127,10 @@ def reaching(starts: list[EntryStart], end: Position, *, ends_line: bool) -> lis
     return out
 
 
-def titled(line: bytes) -> str:
-    """A line as a title: trimmed, inert, not too long."""
+def titled(line: bytes | str) -> str:
+    """Returns a line as a title: trimmed, inert, of at most TITLE_CHARS characters."""
+    if isinstance(line, str):
+        line = line.encode("utf-8", "replace")
     text = one_line(line[: TITLE_CHARS * 4].decode("utf-8", "replace"))
     cut = len(text) > TITLE_CHARS or line[TITLE_CHARS * 4 :].strip()
     return text[: TITLE_CHARS - 1] + "…" if cut else text

@@ -82,8 +82,7 @@ def _described(number: int, raw: bytes) -> tuple[str, str | None]:
     source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
     first = next((line for line in source.splitlines() if line.strip()), "")
     name = f"cell {number} {cell.cell_type}".rstrip()
-    title = titled(f"{name}: {first}".encode("utf-8", "replace")) if first else titled(name.encode("utf-8", "replace"))
-    return title, _failed(cell.outputs)
+    return titled(f"{name}: {first}" if first else name), _failed(cell.outputs)
 
 
 def _failed(outputs: list[msgspec.Raw]) -> str | None:
@@ -93,6 +92,5 @@ def _failed(outputs: list[msgspec.Raw]) -> str | None:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         if output.output_type == "error":
-            said = f"failed: {output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION]
-            return titled(said.encode("utf-8", "replace"))
+            return titled(f"failed: {output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
     return None

@@ -1,11 +1,12 @@
 """The phases of a log or a command's output, where the program marks them: groups, steps, tasks, banners, commands."""
 
 import re
+from collections import deque
 from typing import Final, final
 
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
+from coatcheck.core.outline.line_scanner import LineScanner
+from coatcheck.core.outline.model import What, titled
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.window import Position
 
 _STAMP: Final = r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,18}(?:Z|[+-][0-9:]{4,6})?\]? +)?"
 _PHASES: Final = BlockPattern(
@@ -19,46 +20,27 @@ _TIME: Final = re.compile(
     rb"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}"
     rb"|(?m:^)\[?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
 )
-_LINE: Final = 1_000
 _LOOK: Final = 16 * 1024
 _FIRST: Final = re.compile(_STAMP.encode() + rb"(?:##\[(?:group|section|command)\]|::group::)?")
 
 
 @final
-class Phases:
-    """A Scanner. Phases are not nested: a program says where one begins, and seldom where it ends."""
+class Phases(LineScanner):
+    """Finds phases. They are not nested: a program says where one begins, and seldom where it ends."""
 
-    def __init__(self) -> None:
-        self._starts: list[EntryStart] = []
+    marks = _PHASES
+    longest = 1_000
 
-    @property
-    def full(self) -> bool:
-        """See Scanner."""
-        return len(self._starts) >= MAX_ENTRIES
-
-    def feed(self, data: bytes, place: Position) -> None:
-        """See Scanner."""
-        counted, here = 0, place
-        for start, end, *_ in _PHASES.lines(data):
-            if self.full:
-                return
-            if end - start <= _LINE:
-                here, counted = here.after(data[counted:start]), start
-                line = data[start:end]
-                mark = _FIRST.match(line)
-                self._starts.append(EntryStart("phase", titled(line[mark.end() if mark else 0 :]), 1, here))
-
-    def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
-        """See Scanner."""
-        return reaching(self._starts, end, ends_line=ends_line)
+    def entry(self, line: bytes) -> tuple[What, str, int]:
+        """Returns a phase, titled by its line without time and group mark."""
+        mark = _FIRST.match(line)
+        return "phase", titled(line[mark.end() if mark else 0 :]), 1
 
 
 def times(head: bytes, tail: bytes) -> str | None:
     """When it begins and ends, by the first and the last time that stands in it; None where there is none."""
     first = _TIME.search(head[:_LOOK])
-    last = None
-    for found in _TIME.finditer(tail[-_LOOK:]):
-        last = found
+    last = next(iter(deque(_TIME.finditer(tail[-_LOOK:]), maxlen=1)), None)
     if first is None:
         return None
     begin = first[0].decode("latin-1").lstrip("[")

@@ -16,7 +16,7 @@ def of_sections(sections: tuple[Section, ...]) -> list[Entry]:
         Entry(
             what=_KINDS.get(section.name[:1], "heading"),
             section=section.name,
-            title=titled(section.title.encode("utf-8", "replace")),
+            title=titled(section.title),
             level=section.level,
             lines=LineExtent(section.line, section.line + section.lines - 1),
             bytes=Extent(section.start, section.end),

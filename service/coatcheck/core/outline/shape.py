@@ -23,7 +23,9 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     reading = read_json(head, whole=whole)
     if reading is None:
         return OutlineEntries([])
-    complete = reading.complete or (whole and reading.lines > 0 and reading.lines == _documents(head))
+    complete = reading.complete or (
+        whole and reading.lines > 0 and reading.lines == sum(map(bool, map(bytes.strip, head.split(b"\n"))))
+    )
     root = Node()
     merge(root, reading.value if complete else _cut_short(reading))
     entries: list[Entry] = []
@@ -36,10 +38,10 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
         entries.append(
             Entry(
                 what="value",
-                title=titled(path.encode("utf-8", "replace")),
+                title=titled(path),
                 level=level,
                 path=path,
-                detail=titled(_described(node).encode("utf-8", "replace")),
+                detail=titled(_described(node)),
             )
         )
         if node.item is not None:
@@ -54,11 +56,6 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
     elif not complete:
         notices.append("Only its beginning was looked at.")
     return OutlineEntries(entries, complete and all_named and not queue, tuple(notices))
-
-
-def _documents(head: bytes) -> int:
-    """Lines that are not blank."""
-    return sum(1 for line in head.split(b"\n") if line.strip())
 
 
 def _cut_short(reading: JsonReading) -> object:
@@ -91,7 +88,7 @@ def _described(node: Node) -> str:
     if node.item is not None:
         parts.append(_array(node, node.item))
     if node.keys:
-        named = [f"{key} {_types(child)}" for key, child in list(node.keys.items())[:_MEMBERS]]
+        named = [f"{key} {'|'.join(child.types)}" for key, child in list(node.keys.items())[:_MEMBERS]]
         more = f", … {len(node.keys) - _MEMBERS} more" if len(node.keys) > _MEMBERS else ""
         parts.append(f"object: {', '.join(named)}{more}")
     elif "object" in node.types:
@@ -114,7 +111,3 @@ def _array(node: Node, item: Node) -> str:
 
 def _either(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _types(node: Node) -> str:
-    return "|".join(node.types)

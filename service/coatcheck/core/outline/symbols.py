@@ -6,12 +6,14 @@ lines define nothing.
 """
 
 import re
+from functools import cache
 from typing import Final, final
 
 from msgspec.structs import replace
 
 from coatcheck.core.outline.languages import PATTERNS, PREFIX, is_definition
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, reaching, titled
+from coatcheck.core.outline.line_scanner import StartScanner
+from coatcheck.core.outline.model import Entry, EntryStart, titled
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.window import Position
@@ -23,29 +25,26 @@ _DEEPEST: Final = 8
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAIL: Final = b" \t\r\n{:=("
-_SCANS: dict[str, BlockPattern] = {}
+
+
+@cache
+def _scan(language: str) -> BlockPattern:
+    return BlockPattern(PATTERNS[language])
 
 
 @final
-class Symbols:
-    """A Scanner."""
+class Symbols(StartScanner):
+    """Finds the definitions of one language."""
 
     def __init__(self, language: str) -> None:
-        if language not in _SCANS:
-            _SCANS[language] = BlockPattern(PATTERNS[language])
-        self._scan = _SCANS[language]
+        super().__init__()
+        self._scan = _scan(language)
         self._regions = Regions(language)
-        self._starts: list[EntryStart] = []
         self._details: list[str | None] = []
         self._indents: list[int] = []
 
-    @property
-    def full(self) -> bool:
-        """See Scanner."""
-        return len(self._starts) >= MAX_ENTRIES
-
     def feed(self, data: bytes, place: Position) -> None:
-        """See Scanner."""
+        """Look at whole lines, of which the first begins at this place."""
         counted, here = 0, place
         regions = iter(self._regions.of(data))
         region = next(regions, None)
@@ -65,16 +64,13 @@ class Symbols:
             here, counted = here.after(data[counted:start]), start
             indent = _INDENT.match(code)
             level = self._level(len(indent[0].expandtabs(_TAB)) if indent else 0)
-            self._starts.append(EntryStart("symbol", title, level, here))
+            self.starts.append(EntryStart("symbol", title, level, here))
             self._details.append(_origin(prefix, here.newlines + 1))
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
-        """See Scanner."""
-        entries = reaching(self._starts, end, ends_line=ends_line)
-        return [
-            entry if detail is None else replace(entry, detail=detail)
-            for entry, detail in zip(entries, self._details, strict=True)
-        ]
+        """Returns the definitions; `detail` says where in its file one stands, if not here."""
+        entries = super().finish(end, ends_line=ends_line)
+        return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
 
     def _level(self, indent: int) -> int:
         while self._indents and self._indents[-1] >= indent:

@@ -26,13 +26,8 @@ def of_table(head: bytes, lines: int) -> OutlineEntries:
     ]
     for at, name in enumerate(names[:_COLUMNS]):
         example = next((row[at] for row in body if at < len(row) and row[at].strip()), "")
-        detail = f"such as {_clipped(example)}" if example else None
-        entries.append(
-            Entry(what="column", title=titled(name.encode("utf-8", "replace")) or f"(column {at + 1})", detail=detail)
-        )
+        shown = example if len(example) <= _EXAMPLE else f"{example[: _EXAMPLE - 1]}…"
+        detail = f"such as {titled(shown)}" if example else None
+        entries.append(Entry(what="column", title=titled(name) or f"(column {at + 1})", detail=detail))
     more = len(names) - _COLUMNS
     return OutlineEntries(entries, more <= 0, (f"{plural(more, 'more column')}.",) if more > 0 else ())
-
-
-def _clipped(cell: str) -> str:
-    return titled((cell if len(cell) <= _EXAMPLE else f"{cell[: _EXAMPLE - 1]}…").encode("utf-8", "replace"))

@@ -193,12 +193,12 @@ class _Composing:
 
     def _render(self, made: list[tuple[int, Passage]], last: str) -> PassageText:
         passages = [passage for _, passage in made]
-        lines = self._with_gaps(passages) if self._layout == "marked" else self._with_places(made)
+        if self._layout == "marked":
+            lines = self._with_gaps(passages)
+        else:
+            lines = [line for part, each in made for line in (self._seam(part, each), each.text.removesuffix("\n"))]
         text = "\n".join([*lines, last] if last else lines)
         return PassageText(text, self._tokenizer.count(text), passages)
-
-    def _with_places(self, made: list[tuple[int, Passage]]) -> list[str]:
-        return [line for part, each in made for line in (self._seam(part, each), each.text.removesuffix("\n"))]
 
     def _with_gaps(self, passages: list[Passage]) -> list[str]:
         lines: list[str] = []

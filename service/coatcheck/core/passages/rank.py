@@ -9,7 +9,7 @@ before everything else.
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
-from typing import Final, final
+from typing import Final, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -154,13 +154,13 @@ class Ranking:
         ends: list[list[int]] = [[] for _ in parts]
         for unit in rated:
             ends[unit.part].append(unit.end - parts[unit.part].place.byte)
-        said = [self._phrase_places(part.data, each) for part, each in zip(parts, ends, strict=True)]
-        if not any(said):
+        phrases = [self._phrase_places(part.data, each) for part, each in zip(parts, ends, strict=True)]
+        if not any(phrases):
             return rated
         best = max((unit.score for unit in rated), default=0.0)
         out: list[RatedUnit] = []
         for unit in rated:
-            base, there = parts[unit.part].place.byte, said[unit.part]
+            base, there = parts[unit.part].place.byte, phrases[unit.part]
             nth = bisect_left(there, unit.start - base)
             if unit.score > 0 and nth < len(there) and there[nth] < unit.end - base:
                 unit = structs.replace(unit, score=unit.score + best, hit=base + there[nth])  # noqa: PLW2901
@@ -192,10 +192,8 @@ class Ranking:
             return []
         data = (b"\n" * _APART).join(pieces) + b"\n" * _APART
         columns = _Columns([data], [places])
-        scores: list[float] = _together(self._each(self._hits([data], [places], columns), columns))[
-            columns.of(0)
-        ].tolist()
-        return scores
+        scores = _together(self._each(self._hits([data], [places], columns), columns))
+        return cast("list[float]", scores[columns.of(0)].tolist())
 
     def _each(self, hits: _Hits, columns: _Columns) -> Floats:
         """What each term is worth in each unit: a row a term, a column a unit."""
@@ -220,12 +218,7 @@ class Ranking:
         ]
         if not found:
             return _Hits(NONE, NONE, NONE, np.zeros(0))
-        return _Hits(
-            np.concatenate([each.column for each in found]),
-            np.concatenate([each.at for each in found]),
-            np.concatenate([each.term for each in found]),
-            np.concatenate([each.worth for each in found]),
-        )
+        return _Hits(*map(np.concatenate, zip(*map(structs.astuple, found), strict=True)))
 
     def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
         """The hits in parts that are ASCII: set apart from each other, all of them are looked through together."""

@@ -79,9 +79,7 @@ class TermFinder:
     @cached_property
     def _find(self) -> Find:
         """Compiled when it is needed: where all is ASCII, `plain` may be enough."""
-        ordered = sorted(
-            self._live, key=lambda term: (-len(term.stem), term.stem)
-        )  # of two that begin alike, the longer
+        ordered = sorted(self._live, key=lambda term: (-len(term.stem), term.stem))  # the longer of two alike first
         pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
         return _compiled(pattern).find if ordered else _nowhere
 
@@ -203,7 +201,7 @@ class PassageScanner:
         keep = max(0, at - _BEHIND)
         self._carry = whole[keep:]
         self._base += keep
-        if last and self._words_end is not None and not self._phrase_hits():
+        if last and self._words_end is not None and self._phrases.isdisjoint(self._term):
             self.full, self._next = True, self._words_end
 
     def hits(self) -> Hits:
@@ -249,9 +247,6 @@ class PassageScanner:
     def _room(self, at: int) -> int:
         """Hits that may be kept of what comes before a place."""
         return self._most + (self._base + at) // DENSEST
-
-    def _phrase_hits(self) -> int:
-        return sum(self._term.count(number) for number in self._phrases)
 
     def _thin(self, room: int, end: int) -> None:
         """Give up the most frequent terms, until half the room is free or one term is left; or only the phrase."""

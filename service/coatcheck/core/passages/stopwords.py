@@ -6,6 +6,7 @@ words that are everywhere in a document weigh little in any case.
 
 # ruff: noqa: RUF001 - words of other scripts
 
+import re
 from typing import Final
 
 from coatcheck.core.passages.fold import fold
@@ -66,8 +67,8 @@ _ASKING: Final = """
 하였는가 하는가 인가
 อะไร เมื่อไร เมื่อใด ที่ไหน ที่ใด ทำไม อย่างไร ใคร กี่ เท่าไร เท่าใด หรือไม่ บ้าง ไหน
 """
-ASKING: Final = tuple(sorted(set(_ASKING.split()), key=lambda word: (-len(word), word)))
-"""The same for scripts without blanks, where they are cut out of runs; longest first."""
+ASKING: Final = re.compile("|".join(sorted(set(_ASKING.split()), key=lambda word: (-len(word), word))))
+"""Words that ask in scripts without blanks, where they are cut out of runs; the longest counts."""
 PARTICLES: Final = frozenset(
     "的了是在和与與或被把有之吗嗎呢哪个個这這那不也就都而及其所は가が을を를に에で의の은と는も이か도へ로"
 )

@@ -25,23 +25,22 @@ PHRASE_CHARS: Final = 200
 _LEAST_RUN: Final = 4
 """Characters of a phrase that has no blanks."""
 
-_PAIRS: Final = (
+PAIRS: Final = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
 )
-_TRIPLES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+TRIPLES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese, Khmer: letters and their marks, no blanks between words."""
-_RUN: Final = regex.compile(rf"[{_PAIRS}]+|[{_TRIPLES}]+|[^\s{_PAIRS}{_TRIPLES}]+")
-_KANA: Final = re.compile("[\u3040-\u309f]+")
-_TRIPLE: Final = re.compile(f"[{_TRIPLES}]")
-_PAIR: Final = re.compile(f"[{_PAIRS}]")
-_ASKING: Final = re.compile("|".join(map(re.escape, ASKING)))
-_WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_RUN: Final = regex.compile(rf"[{PAIRS}]+|[{TRIPLES}]+|[^\s{PAIRS}{TRIPLES}]+")
+KANA: Final = re.compile("[\u3040-\u309f]+")
+_TRIPLE: Final = re.compile(f"[{TRIPLES}]")
+_PAIR: Final = re.compile(f"[{PAIRS}]")
+WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _EDGES: Final = regex.compile(r"^[^\p{L}\p{N}]+|[^\p{L}\p{M}\p{N}]+$")
-_PARTS: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}+")
+PARTS: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}+")
 _INNER: Final = regex.compile(r"[\p{L}\p{N}][^\p{L}\p{M}\p{N}'\u2019]+[\p{L}\p{N}]|\p{Ll}\p{Lu}|\p{L}\p{N}|\p{N}\p{L}")
 """What makes an identifier of a chunk: signs, capitals or digits inside."""
 _INFLECTED: Final = re.compile("[a-z\u0370-\u052f]+")
-_SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
+SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
 _ENDING: Final = re.compile("(?:en|em|er|os|as|es|is|us|um|am|ar|ir|[aeinos])$")
 """Endings of other languages in Latin letters; taken off long words only."""
 _LEAST_STEM: Final = 4
@@ -97,7 +96,8 @@ class Terms(Struct, frozen=True):
 def terms_of(query: str) -> Terms:
     """The terms of a query, in its order; none when it is blank."""
     text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # lone surrogates are in no text
-    found = _distinct(_terms(text, stop=True)) or _distinct(_terms(text, stop=False)) or _distinct(_signs(text))
+    signs = [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]
+    found = _distinct(_terms(text, stop=True) or _terms(text, stop=False) or signs)
     terms = tuple(found[:MAX_TERMS])
     return Terms(terms, max(0, len(found) - MAX_TERMS), len(query) > MAX_CHARS, _phrase(text, terms))
 
@@ -141,9 +141,9 @@ def _chunk(run: str, *, stop: bool) -> list[Term]:
     if not folded or (stop and folded in STOPWORDS):
         return []
     if not _INNER.search(run):
-        return [_word(word, "word") for word in _WORD.findall(folded) if not (stop and word in STOPWORDS)]
+        return [_word(word, "word") for word in WORD.findall(folded) if not (stop and word in STOPWORDS)]
     out = [Term(folded, folded, _WEIGHTS["whole"], "whole")]
-    parts = [fold(part) for part in _PARTS.findall(run)]
+    parts = [fold(part) for part in PARTS.findall(run)]
     out += [_word(part, "part") for part in parts if len(part) > 1 and not (stop and part in STOPWORDS)]
     return out
 
@@ -159,7 +159,7 @@ def _stem(word: str) -> str:
     if not _INFLECTED.fullmatch(word) or len(word) <= _LEAST_STEM:
         return word
     if word.isascii():
-        stem = _SUFFIX.sub("", word)
+        stem = SUFFIX.sub("", word)
         stem = _ENDING.sub("", word) if stem == word and len(word) >= _LONG else stem
         return stem if len(stem) >= _LEAST_STEM else word[: max(_LEAST_STEM, len(stem))]
     return word[: max(_LEAST_STEM, len(word) - 2)]
@@ -168,15 +168,11 @@ def _stem(word: str) -> str:
 def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
     """Overlapping pieces of a run; those that tie words together rather than name something weigh less."""
     out: list[Term] = []
-    for piece in _ASKING.split(run) if stop else [run]:
+    for piece in ASKING.split(run) if stop else [run]:
         folded = fold(piece)
         for at in range(max(1, len(folded) - size + 1)):
             gram = folded[at : at + size]
-            light = len(gram) < size < len(run) or _KANA.fullmatch(gram) or not PARTICLES.isdisjoint(gram)
+            light = len(gram) < size < len(run) or KANA.fullmatch(gram) or not PARTICLES.isdisjoint(gram)
             if gram:
                 out.append(Term(gram, gram, _WEIGHTS["gram"] * (_LIGHT if light and stop else 1.0), "gram"))
     return out
-
-
-def _signs(text: str) -> list[Term]:
-    return [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]

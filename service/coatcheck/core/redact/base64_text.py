@@ -9,9 +9,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import SecretRange
-from coatcheck.core.redact.scan import runs
 
+_RUN: Final = Expression(r"[A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2}", groups=False)
+"""28 characters are 21 bytes: the shortest secrets that are known by their own letters have 20."""
+_LOWER: Final = b"abcdefghijklmnopqrstuvwxyz_-"
+_UPPER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-/"
+_DULL: Final = (b"0123456789abcdef-", b"0123456789ABCDEF-", _LOWER + b"/", _UPPER, _LOWER + _UPPER)
+"""Checksums, names and paths, of which no text comes."""
 LONGEST: Final = 64 * 1024
 """Bytes of a run that is looked into; a longer one is a file, not a secret."""
 _PRINTED: Final = 0.9
@@ -36,8 +42,9 @@ def decoded(data: bytes) -> DecodedSecrets:
     starts: list[int] = []
     extents: list[tuple[int, int]] = []
     at = 0
-    for start, end in runs(data):
-        piece = _decoded(data[start : min(end, start + LONGEST)])
+    for start, end in _RUN.each(data):
+        run = data[start:end]
+        piece = _decoded(run[:LONGEST]) if all(run.translate(None, dull) for dull in _DULL) else None
         if piece is not None:
             pieces.append(piece)
             starts.append(at)

@@ -6,9 +6,10 @@ secrets costs the passes. Says where secrets are, and never what they are.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, final
 
 from coatcheck.core.redact.base64_text import decoded, places
 from coatcheck.core.redact.engine import Expression, Spans
@@ -16,7 +17,6 @@ from coatcheck.core.redact.entities import plain, unescaped
 from coatcheck.core.redact.filler import SecretRange, merged
 from coatcheck.core.redact.keys import keys
 from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, AllowedMatch, RedactionRule, RuleSet, loosened, uncaptured
-from coatcheck.core.redact.words import RuleWords
 
 _NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
 """Between a name and its secret, as the set has it."""
@@ -38,6 +38,36 @@ MARGIN: Final = 8 * 1024
 """Bytes around a text in which what is cut by its ends is found; keys go on for longer and are found by their lines."""
 
 
+@final
+class RuleWords:
+    """Which of some rules may match a piece of text: those of which a word is in it, found in one pass."""
+
+    def __init__(self, rules: list[RedactionRule]) -> None:
+        self._rules = rules
+        self._always = tuple(rule for rule in rules if not rule.keywords)
+        words = sorted({word for rule in rules for word in rule.keywords}, key=lambda word: (-len(word), word))
+        # What is found at a place is its longest word, which speaks for those inside it as well.
+        self._by_word = {
+            word: tuple(rule for rule in rules if any(inner in word for inner in rule.keywords)) for word in words
+        }
+        source = "|".join(re.escape(word.decode("latin-1")) for word in words)
+        self._expression = Expression(f"(?i){source}", groups=False) if words else None
+
+    def rules(self, data: bytes) -> list[RedactionRule]:
+        """Those that may match in a short text, in order."""
+        if self._expression is None:
+            return list(self._always)
+        found: set[bytes] = set()
+        at = 0
+        while (match := self._expression.search(data, at)) is not None:
+            begin, end = match[0]
+            found.add(data[begin:end].lower())
+            at = begin + 1  # the next word may begin in this one
+        numbers = {rule.number for word in found for rule in self._by_word.get(word, ())}
+        numbers.update(rule.number for rule in self._always)
+        return [rule for rule in self._rules if rule.number in numbers] if numbers else []
+
+
 class SecretFinder:
     """Finds by one set of rules. Safe to use from several threads at once."""
 
@@ -54,11 +84,10 @@ class SecretFinder:
         self._own = [rule for rule in one if rule.own]
         self._plain = [rule for rule in one if not rule.own and (not rule.named or _ALONE in rule.source)]
         self._named = [rule for rule in one if rule.named and not rule.own]
-        together = [loosened(rule.source) for rule in (*self._plain, *self._own)]
-        self._together = (
-            Expression("|".join(f"(?:{source})" for source in together), groups=False) if together else None
-        )
-        self._names = Expression(_names_of(self._named), groups=False) if self._named else None
+        together = "|".join(f"(?:{loosened(rule.source)})" for rule in (*self._plain, *self._own))
+        self._together = Expression(together, groups=False) if together else None
+        names = "|".join(sorted({uncaptured(_name_of(rule)) for rule in self._named}))
+        self._names = Expression(f"(?i)(?:{names}){_NEXT}{_NAMED}", groups=False) if self._named else None
         self._nearby, self._announcing = RuleWords([*self._plain, *self._own]), RuleWords(self._named)
         self._words = Expression(_WORDS, groups=False) if self._spread else None
 
@@ -114,11 +143,7 @@ class SecretFinder:
 
     def _announced(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
         """Try the rules whose names announce something there."""
-        for rule in self._announcing.rules(data[begin : end + _FAR]):
-            match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
-            if match is not None and match[0][0] <= end:
-                secret = self._judged(rule, data, match)
-                found += [] if secret is None else [secret]
+        self._tried(self._announcing.rules(data[begin : end + _FAR]), data, begin, end, found)
         return end - 8 if end - 8 > begin else end
 
     def _over_lines(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
@@ -182,12 +207,6 @@ def _word_start(data: bytes, at: int) -> int:
     while at > low and (data[at - 1] in _REST or data[at - 1] == ord(".")):
         at -= 1
     return at
-
-
-def _names_of(rules: list[RedactionRule]) -> str:
-    """An expression for the names that announce secrets, with what follows them."""
-    names = sorted({uncaptured(_name_of(rule)) for rule in rules})
-    return f"(?i)(?:{'|'.join(names)}){_NEXT}{_NAMED}"
 
 
 def _name_of(rule: RedactionRule) -> str:

@@ -37,19 +37,16 @@ def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> l
         limit = begin.end() + LONGEST
         end = _END.search(data, begin.end(), limit)
         other = _BEGIN.search(data, begin.end(), limit)
-        whole = end is not None and (other is None or other.start() > end.start())
-        stop = end.end() if end is not None and whole else _body_end(data, begin.end(), limit)
+        if end is not None and (other is None or other.start() > end.start()):
+            body_end, stop = end.span()
+        else:  # cut off: as far as lines of a key go
+            body = _BODY.match(data, begin.end(), limit)
+            body_end = stop = begin.end() if body is None else body.end()
         at = max(begin.end(), stop)
-        body = (end.start() if end is not None and whole else stop) - begin.end()
-        if body >= _SHORTEST or (stop == len(data) and not ends):
+        if body_end - begin.end() >= _SHORTEST or (stop == len(data) and not ends):
             out.append(SecretRange(begin.start(), stop, rule))
     first = _END.search(data)
     if first is not None and not begins and (not out or first.start() < out[0].start):
         back = _BACK.match(data[max(0, first.start() - LONGEST) : first.start()][::-1])
         out.append(SecretRange(first.start() - (back.end() if back is not None else 0), first.end(), rule))
     return out
-
-
-def _body_end(data: bytes, at: int, limit: int) -> int:
-    found = _BODY.match(data, at, limit)
-    return at if found is None else found.end()

@@ -30,8 +30,13 @@ class MaskedSecrets(Struct, frozen=True):
     rules: tuple[str, ...]
     """Most frequent first."""
 
+    @classmethod
+    def of(cls, counts: "Counter[str]") -> "MaskedSecrets":
+        """Returns how often each rule found a secret, by the rules' names."""
+        return cls(sum(counts.values()), tuple(sorted(counts, key=lambda name: (-counts[name], name))))
+
     def sentence(self) -> str:
-        """The same in words, for a model."""
+        """Returns them in words, for a model: `3 secrets (github-pat, jwt)`."""
         more = f" and {len(self.rules) - _MOST_NAMED} more kinds" if len(self.rules) > _MOST_NAMED else ""
         named = f" ({', '.join(self.rules[:_MOST_NAMED])}{more})" if self.rules else ""
         return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{named}"
@@ -83,12 +88,11 @@ class Mask:
         if not texts:
             return texts
         whole = "\n".join(texts)
-        if not self.find(whole.encode("utf-8", "surrogatepass")) and not any(map(self._cut_short, texts)):
+        if not self.find(whole.encode("utf-8", "surrogatepass")) and all(
+            self._without_start(text) == text for text in texts
+        ):
             return texts
         return tuple(map(self.text, texts))
-
-    def _cut_short(self, text: str) -> bool:
-        return self._without_start(text) != text
 
     def reveal(self, text: str, *, brief: bool = False) -> str:
         """Markers in place of fillers."""
@@ -109,12 +113,9 @@ class Mask:
         )
         if (head, tail, parts) == (sample.head, sample.tail, fragments):
             return sample, NOTHING, fragments
-        counts = Counter([*rules_in(head), *rules_in(tail), *(rule for each in parts for rule in rules_in(each.data))])
-        return replace(sample, head=head, tail=tail, masked=self.names), self._masked(counts), parts
-
-    def _masked(self, counts: Counter[int]) -> MaskedSecrets:
-        named = Counter({self.names[n]: count for n, count in counts.items() if n < len(self.names)})
-        return MaskedSecrets(sum(named.values()), tuple(sorted(named, key=lambda name: (-named[name], name))))
+        rules = (rule for data in (head, tail, *(each.data for each in parts)) for rule in rules_in(data))
+        counts = Counter(self.names[rule] for rule in rules if rule < len(self.names))
+        return replace(sample, head=head, tail=tail, masked=self.names), MaskedSecrets.of(counts), parts
 
     def _part(self, data: bytes, *, begins: bool, ends: bool) -> bytes:
         secrets = self.find(data, begins=begins, ends=ends)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Marker, PayloadSample
 from coatcheck.core.kinds import recognise
-from coatcheck.core.redact.mask import NOTHING, Mask, MaskedSecrets
+from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.views import TITLE_CHARS, Section
 
@@ -50,10 +50,7 @@ def noted(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
 
 def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
     """An artifact with its names masked."""
-    said, facts = said_of(mask, artifact.said), facts_of(mask, artifact.facts)
-    if said is artifact.said and facts is artifact.facts:
-        return artifact
-    return replace(artifact, said=said, facts=facts)
+    return replace(artifact, said=said_of(mask, artifact.said), facts=facts_of(mask, artifact.facts))
 
 
 def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
@@ -95,16 +92,10 @@ def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> De
 def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...]:
     """The sections of a view with their titles and addresses masked; their names are ours."""
     texts = tuple(part for section in sections for part in (section.title, section.url or ""))
-    clean = mask.lines(tuple(part for section in sections for part in (_uncut(section.title), section.url or "")))
+    # A title is cut at a length, perhaps inside a secret: the last word of such a one goes.
+    uncut = (t if len(t) < TITLE_CHARS else f"{t[: t.rfind(' ') + 1]}…" for t in texts[::2])
+    clean = mask.lines(tuple(part for pair in zip(uncut, texts[1::2], strict=True) for part in pair))
     if clean == texts:
         return sections
     pairs = zip(sections, clean[::2], clean[1::2], strict=True)
     return tuple(replace(section, title=title, url=url or None) for section, title, url in pairs)
-
-
-def _uncut(title: str) -> str:
-    """A title without its last word, where that may be the half of a secret: titles are cut at a length."""
-    return title if len(title) < TITLE_CHARS else f"{title[: title.rfind(' ') + 1]}…"
-
-
-__all__ = ["NOTHING", "MaskedArtifact", "artifact_of", "facts_of", "noted", "said_of", "sections_of", "veiled"]

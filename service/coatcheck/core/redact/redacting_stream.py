@@ -35,8 +35,7 @@ class RedactingStream:
     @property
     def masked(self) -> MaskedSecrets:
         """What was masked so far."""
-        names = sorted(self._counts, key=lambda name: (-self._counts[name], name))
-        return MaskedSecrets(sum(self._counts.values()), tuple(names))
+        return MaskedSecrets.of(self._counts)
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; answers those that are ready to be stored, perhaps none.

@@ -7,7 +7,7 @@ one short line each, in the words that hosts show. It reads; it decides nothing.
 from typing import Final
 
 from coatcheck.core.search.shorten import ADDRESS, QUERY, short
-from coatcheck.core.search.values import found, record_of, text_of
+from coatcheck.core.search.values import found, record_of, text_at, text_of
 
 _CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")
 _MOST: Final = 8
@@ -26,14 +26,10 @@ def actions_of(value: object) -> tuple[str, ...]:
 
 def _line(action: object) -> str:
     queries = tuple(text for each in found(action, "queries[]") if (text := text_of(each)))
-    url, pattern, query = (_text(action, name) for name in ("url", "pattern", "query"))
+    url, pattern, query = (text_at(action, name) for name in ("url", "pattern", "query"))
     if not (url or query or queries):
         return ""
     return action_line(query, url=url, pattern=pattern, queries=queries)
-
-
-def _text(action: object, name: str) -> str:
-    return next((text for each in found(action, name) if (text := text_of(each))), "")
 
 
 def action_line(
@@ -43,8 +39,8 @@ def action_line(
     if url:
         address = short(url, ADDRESS)
         return f"'{short(pattern, QUERY)}' in {address}" if pattern else f"opened {address}"
-    asked = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
-    if not asked:
+    searches = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
+    if not searches:
         return "searched the web"
-    shown = ", ".join(f"'{short(each, QUERY)}'" for each in asked[:_SHOWN])
-    return f"searched {shown}{f' and {len(asked) - _SHOWN} more' if len(asked) > _SHOWN else ''}"
+    shown = ", ".join(f"'{short(each, QUERY)}'" for each in searches[:_SHOWN])
+    return f"searched {shown}{f' and {len(searches) - _SHOWN} more' if len(searches) > _SHOWN else ''}"

@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
@@ -100,13 +101,22 @@ class _Line(Struct, gc=False):
     drop: bool = False
 
 
+_START: Final = attrgetter("start")
+MayDrop = Callable[[_Line], bool]
+"""Whether a line has nothing that the query asks for."""
+
+
 def furniture(pages: list[ResultText], asked: Asked | None = None) -> list[Ranges]:
     """For each text the byte ranges of its furniture, in order, apart from each other."""
     texts = [_lines(page.data) for page in pages]
     for page, lines in zip(pages, texts, strict=True):
-        _menus(page.data, lines, asked)
-        _notices(page.data, lines, asked)
-        _tallies(page.data, lines, asked)
+
+        def may_drop(line: _Line, data: bytes = page.data) -> bool:
+            return asked is None or not asked(data, line.start, line.end)
+
+        _menus(lines, may_drop)
+        _notices(page.data, lines, may_drop)
+        _tallies(lines, may_drop)
         _repeats(lines)
     _shared(pages, texts)
     return [_ranges(lines) for lines in texts]
@@ -125,7 +135,7 @@ def _lines(data: bytes) -> list[_Line]:
     return out
 
 
-def _menus(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
     """Mark runs of links, and of short lines."""
     marked: list[_Line] = []
     for run, announced in _runs(lines):
@@ -136,7 +146,7 @@ def _menus(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
     if size >= _JUDGED and sum(len(line.flat) for line in marked) > _MOST * size:
         return
     for line in marked:
-        line.drop = asked is None or not asked(data, line.start, line.end)
+        line.drop = may_drop(line)
 
 
 def _runs(lines: list[_Line]) -> list[tuple[list[tuple[_Line, str]], bool]]:
@@ -173,14 +183,14 @@ def _alnum(text: str) -> int:
     return len(text.encode().translate(None, _SIGNS)) if text.isascii() else sum(map(str.isalnum, text))
 
 
-def _notices(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
     """Mark cookie notices, share buttons, copyright lines, links to places of the page itself."""
     for line in lines if b"](" in data else ():
         if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE and _JUMP.fullmatch(line.flat):
             line.drop = True
     for start, end in _told(data):
-        for line in lines[bisect_right(lines, start, key=_start) - 1 : bisect_right(lines, end, key=_start)]:
-            if not line.drop and _is_notice(line) and (asked is None or not asked(data, line.start, line.end)):
+        for line in lines[bisect_right(lines, start, key=_START) - 1 : bisect_right(lines, end, key=_START)]:
+            if not line.drop and _is_notice(line) and may_drop(line):
                 line.drop = True
 
 
@@ -193,25 +203,18 @@ def _told(data: bytes) -> Iterator[tuple[int, int]]:
         yield data.rfind(b"\n", 0, found[0]) + 1, at
 
 
-def _start(line: _Line) -> int:
-    return line.start
-
-
 def _is_notice(line: _Line) -> bool:
     flat = line.flat
     if line.code or len(flat) > _NOTICE:
         return False
     if _COOKIE.search(flat) is not None and _CONSENT.search(flat) is not None:
         return True
-    share = len(flat) <= _SHARED and _is_share(flat)
-    return share or (len(flat) <= _RIGHTS_LINE and _RIGHTS.search(flat) is not None)
+    if len(flat) <= _SHARED and len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)):
+        return True
+    return len(flat) <= _RIGHTS_LINE and _RIGHTS.search(flat) is not None
 
 
-def _is_share(flat: str) -> bool:
-    return len(_NETWORKS.findall(flat)) > 1 and _SHARE.fullmatch(_LINK.sub(r"\1", flat)) is not None
-
-
-def _tallies(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
+def _tallies(lines: list[_Line], may_drop: MayDrop) -> None:
     """Mark how many follow, watched and liked a video, where that stands one below the other."""
     run: list[_Line] = []
     for line in (*lines, None):
@@ -219,7 +222,7 @@ def _tallies(data: bytes, lines: list[_Line], asked: Asked | None) -> None:
             run.append(line)
             continue
         for each in run if len(run) > 1 else ():
-            each.drop = each.drop or asked is None or not asked(data, each.start, each.end)
+            each.drop = each.drop or may_drop(each)
         run = []
 
 

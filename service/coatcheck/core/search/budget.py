@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from coatcheck.core.passages import terms_of
 from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import frame
-from coatcheck.core.search.boilerplate import Ranges, ResultText, furniture
+from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, furniture
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
 from coatcheck.core.search.caching_tokenizer import CachingTokenizer
 from coatcheck.core.search.fold import DistinctResults, EarlierSource, unfold
@@ -28,6 +28,7 @@ from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.window import decode
 
 _ANSWER: Final = 400
 """Tokens of one of the provider's own answers at most, and a quarter of the total for all."""
@@ -85,8 +86,8 @@ def budget_search(
     Raises:
         CoatcheckError: `invalid_request` for limits out of bounds.
     """
-    asked = query if query.strip() else laid.response.query or ""
-    return _Budgeting(laid, tokenizer, asked, artifact_id, checked(limits), unfold(laid, earlier, prints)).run()
+    query = query if query.strip() else laid.response.query or ""
+    return _Budgeting(laid, tokenizer, query, artifact_id, checked(limits), unfold(laid, earlier, prints)).run()
 
 
 class _Draft(Struct):
@@ -116,9 +117,9 @@ class _Budgeting:
         self._id = artifact_id
         self._limits = limits
         self._left = left
-        asked = terms_of(words_of(query))
-        self._finder = TermFinder(asked.terms) if asked.terms else None
-        self._passages = PassageCutter(asked, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
+        terms = terms_of(words_of(query)).terms
+        self._finder = TermFinder(terms) if terms else None
+        self._passages = PassageCutter(terms, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
         self._order = ordered(laid, left.kept, query, self._finder)
         self._furniture = self._all_furniture()
 
@@ -152,11 +153,7 @@ class _Budgeting:
         after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
         room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
         lines = self._with_snippets(listed, lines, room)
-        return self._joined([*before, *answers], shown, [*lines, *after], listed, counts)
-
-    def _joined(
-        self, before: list[str], shown: list[ShownResult], after: list[str], listed: list[NamedResult], counts: Counts
-    ) -> Budgeted:
+        before, after = [*before, *answers], [*lines, *after]
         text = "\n".join([*before, *(each.block for each in shown), *after])
         return Budgeted(
             text=text,
@@ -207,14 +204,8 @@ class _Budgeting:
             if room < 0:
                 break
             lines.append(line)
-            out.append(
-                NamedResult(
-                    section=_section(place),
-                    citation=self._citation(place),
-                    result=self._result(place),
-                    fingerprint=self._left.fingerprints[place],
-                )
-            )
+            citation, fingerprint = self._citation(place), self._left.fingerprints[place]
+            out.append(NamedResult(section=_section(place), citation=citation, result=result, fingerprint=fingerprint))
         return out, [*([] if brief else [frame.list_line(len(lines))]), *lines] if lines else []
 
     def _with_snippets(self, listed: list[NamedResult], lines: list[str], room: int) -> list[str]:
@@ -281,7 +272,7 @@ class _Budgeting:
         body = self._body(draft.place)
         block = _block(draft)
         seen = sum(quote.chars.end - quote.chars.start for quote in draft.cut.quotes)
-        hidden = sum(_chars(body.data[start:end]) for start, end in self._furniture[draft.place])
+        hidden = sum(len(decode(body.data[start:end])) for start, end in self._furniture[draft.place])
         return ShownResult(
             section=_section(draft.place),
             citation=self._citation(draft.place),
@@ -322,10 +313,9 @@ class _Budgeting:
         """The call that reads what was cut, or a result that is only listed."""
         if self._id is None:
             return []
-        cut = next((each.section for each in shown if not each.whole), None)
-        places = [_section(place) for place in self._order[len(shown) :]]
-        section = cut or next(iter(places), None)
-        return [frame.next_line(self._id, section)] if section else []
+        sections = [each.section for each in shown if not each.whole]
+        sections += map(_section, self._order[len(shown) :])
+        return [frame.next_line(self._id, section) for section in sections[:1]]
 
     def _all_furniture(self) -> list[Ranges]:
         """Of the texts that are left, each at its place: of listed ones, of their beginnings; folded ones have none."""
@@ -336,11 +326,10 @@ class _Budgeting:
             )
             for place in self._left.kept
         ]
-        found = dict(zip(self._left.kept, furniture(pages, self._is_asked if self._finder else None), strict=True))
-        return [found.get(place, []) for place in range(len(self._laid.bodies))]
-
-    def _is_asked(self, data: bytes, start: int, end: int) -> bool:
-        return self._finder is not None and self._finder.next(data, start, end) is not None
+        finder = self._finder
+        asked: Asked | None = finder and (lambda data, start, end: finder.next(data, start, end) is not None)
+        ranges = dict(zip(self._left.kept, furniture(pages, asked), strict=True))
+        return [ranges.get(place, []) for place in range(len(self._laid.bodies))]
 
     def _result(self, place: int) -> SearchResult:
         return self._laid.response.results[place]
@@ -368,10 +357,6 @@ def _section(place: int) -> str:
 
 def _block(draft: _Draft) -> str:
     return f"{draft.head}\n{draft.cut.text}" if draft.cut.text else draft.head
-
-
-def _chars(data: bytes) -> int:
-    return len(data.decode("utf-8", "replace"))
 
 
 def _site(result: SearchResult) -> str:

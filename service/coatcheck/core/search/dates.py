@@ -5,7 +5,6 @@ without one. No clock is read.
 """
 
 import re
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -30,19 +29,23 @@ _MONTHS: Final = {
     )
     for name in names.split()
 }
-_CLOCK: Final = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?"
-_ZONE: Final = r"\s*(Z|UTC|GMT|[+-]\d{2}:?\d{2})?"
-_WORD: Final = r"([^\W\d_]{3,10})\.?"
-_NUMERIC: Final = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}})(?:[T ,]\s*{_CLOCK}{_ZONE})?")
-_CJK: Final = re.compile(rf"(\d{{4}})\s?[年년]\s?(\d{{1,2}})\s?[月월]\s?(\d{{1,2}})\s?[日일]?(?:\s*{_CLOCK}{_ZONE})?")
-_DAY_FIRST: Final = re.compile(
-    rf"(?:[^\W\d_]{{2,10}}\.?,\s*)?(\d{{1,2}})(?:st|nd|rd|th|\.|er)?(?:\s+de)?[\s-]+{_WORD}(?:\s+de)?[\s,-]+(\d{{4}})"
-    rf"(?:[ ,]\s*{_CLOCK}{_ZONE})?"
+_CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d{1,9})?)?"
+_ZONE: Final = r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2})?"
+_WORD: Final = r"(?P<month>[^\W\d_]{3,10})\.?"
+_YEAR: Final = r"(?P<year>\d{4})"
+_MONTH: Final = r"(?P<month>\d{1,2})"
+_DAY: Final = r"(?P<day>\d{1,2})"
+_WEEKDAY: Final = r"(?:[^\W\d_]{2,10}\.?,\s*)?"
+_FORMS: Final = (
+    re.compile(rf"{_YEAR}(?P<sign>[-/.]){_MONTH}(?P=sign){_DAY}(?:[T ,]\s*{_CLOCK}{_ZONE})?"),
+    re.compile(rf"{_YEAR}\s?[年년]\s?{_MONTH}\s?[月월]\s?{_DAY}\s?[日일]?(?:\s*{_CLOCK}{_ZONE})?"),
+    re.compile(
+        rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th|\.|er)?(?:\s+de)?[\s-]+{_WORD}(?:\s+de)?[\s,-]+{_YEAR}"
+        rf"(?:[ ,]\s*{_CLOCK}{_ZONE})?"
+    ),
+    re.compile(rf"{_WEEKDAY}{_WORD}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}(?:(?:[ ,]|\s+at)\s*{_CLOCK}{_ZONE})?"),
 )
-_MONTH_FIRST: Final = re.compile(
-    rf"(?:[^\W\d_]{{2,10}}\.?,\s*)?{_WORD}\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})"
-    rf"(?:(?:[ ,]|\s+at)\s*{_CLOCK}{_ZONE})?"
-)
+"""Forms that can mean only one day."""
 _SLASHED: Final = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})")
 _LONGEST: Final = 64
 _SECONDS: Final = (315_532_800.0, 4_102_444_800.0)
@@ -55,15 +58,17 @@ def iso(text: str) -> str | None:
     text = " ".join(text[: _LONGEST + 1].split())
     if not text or len(text) > _LONGEST:
         return None
-    for pattern, read in _READERS:
-        match = pattern.fullmatch(text)
-        if match is not None:
-            return read(match)
-    return None
+    for form in _FORMS:
+        if (match := form.fullmatch(text)) is not None:
+            month = match["month"]
+            day = _day(match["year"], int(month) if month.isdigit() else _MONTHS.get(month.lower(), 0), match["day"])
+            return day and day + _time(match)
+    match = _SLASHED.fullmatch(text)
+    return None if match is None else _slashed(*match.groups())
 
 
 def iso_of_number(number: float) -> str | None:
-    """The same for a moment in seconds or milliseconds since 1970."""
+    """Returns a moment in seconds or milliseconds since 1970 as ISO 8601; None for one before 1980 or after 2099."""
     least, most = _SECONDS
     seconds = number / 1000 if number >= least * 1000 else number
     if not least <= seconds <= most:
@@ -71,55 +76,27 @@ def iso_of_number(number: float) -> str | None:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _numeric(match: re.Match[str]) -> str | None:
-    year, _, month, day, *clock = match.groups()
-    return _put(year, int(month), day, clock)
-
-
-def _cjk(match: re.Match[str]) -> str | None:
-    year, month, day, *clock = match.groups()
-    return _put(year, int(month), day, clock)
-
-
-def _day_first(match: re.Match[str]) -> str | None:
-    day, month, year, *clock = match.groups()
-    return _put(year, _MONTHS.get(month.lower(), 0), day, clock)
-
-
-def _month_first(match: re.Match[str]) -> str | None:
-    month, day, year, *clock = match.groups()
-    return _put(year, _MONTHS.get(month.lower(), 0), day, clock)
-
-
-def _slashed(match: re.Match[str]) -> str | None:
+def _slashed(first: str, sign: str, second: str, year: str) -> str | None:
     """Only where one of two numbers can be no month, or both are the same, or dots say that the day comes first."""
-    first, sign, second, year = match.groups()
     one, two = int(first), int(second)
     if sign == "." or one > _MONTHS_OF_YEAR or one == two:
-        return _put(year, two, first, [])
-    return _put(year, one, second, []) if two > _MONTHS_OF_YEAR else None
+        return _day(year, two, first)
+    return _day(year, one, second) if two > _MONTHS_OF_YEAR else None
 
 
-_READERS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]], ...]] = (
-    (_NUMERIC, _numeric),
-    (_CJK, _cjk),
-    (_DAY_FIRST, _day_first),
-    (_MONTH_FIRST, _month_first),
-    (_SLASHED, _slashed),
-)
-
-
-def _put(year: str, month: int, day: str, clock: list[str | None]) -> str | None:
+def _day(year: str, month: int, day: str) -> str | None:
     try:
-        when = date(int(year), month, int(day)).isoformat()
+        return date(int(year), month, int(day)).isoformat()
     except ValueError:
         return None
-    hour, minute, second, zone = clock or [None] * 4
-    if hour is None or minute is None:
-        return when
-    if not (int(hour) < 24 and int(minute) < 60 and int(second or 0) < 60):  # noqa: PLR2004 - a clock's
-        return when
-    return f"{when}T{int(hour):02}:{minute}:{second or '00'}{_zone(zone)}"
+
+
+def _time(match: re.Match[str]) -> str:
+    """The time of day as ISO 8601 has it after a date; empty where there is none, or no clock shows it."""
+    hour, minute, second, zone = match.group("hour", "minute", "second", "zone")
+    if hour is None or not (int(hour) < 24 and int(minute) < 60 and int(second or 0) < 60):  # noqa: PLR2004 - a clock's
+        return ""
+    return f"T{int(hour):02}:{minute}:{second or '00'}{_zone(zone)}"
 
 
 def _zone(zone: str | None) -> str:

@@ -36,7 +36,7 @@ def elements(text: str) -> tuple[str, list[dict[str, object]]]:
     while len(out) < _MOST and (match := _OPEN.search(text, at)) is not None:
         name, attributes, closed = match.groups()
         record: dict[str, object] = {
-            key.lower(): html.unescape(one if one is not None else two) for key, one, two in _pairs(attributes)
+            pair[1].lower(): html.unescape(pair[2] or pair[3] or "") for pair in _ATTRIBUTE.finditer(attributes)
         }
         at = match.end()
         if not closed:
@@ -49,10 +49,6 @@ def elements(text: str) -> tuple[str, list[dict[str, object]]]:
             first = first if out else match.start()
             out.append(record)
     return text[:first], out
-
-
-def _pairs(attributes: str) -> list[tuple[str, str | None, str]]:
-    return [(m.group(1), m.group(2), m.group(3) or "") for m in _ATTRIBUTE.finditer(attributes)]
 
 
 def _read(inner: str, record: dict[str, object]) -> None:

@@ -8,8 +8,9 @@ stands before the first result and is not the tool's own heading is commentary. 
 
 import json
 import re
+from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -73,16 +74,11 @@ def read_listing(text: str) -> SearchResponse:
         before, results = read(text)
         if results:
             return SearchResponse(
-                query=_query_of(text),
+                query=" ".join(query.group(1).split()) if (query := _QUERY.search(text[:2_000])) else None,
                 answers=_commentary(before),
                 results=tuple(replace(result, rank=rank) for rank, result in enumerate(results[:MAX_RESULTS], 1)),
             )
     return SearchResponse(unknown=("text",) if text.strip() else ())
-
-
-def _query_of(text: str) -> str | None:
-    match = _QUERY.search(text[:2_000])
-    return " ".join(match.group(1).split()) if match else None
 
 
 def _commentary(before: str) -> tuple[ProviderAnswer, ...]:
@@ -100,10 +96,13 @@ Read = tuple[str, list[SearchResult]]
 """The text before the results, and the results."""
 
 
+def _results(records: Iterable[object]) -> list[SearchResult]:
+    return [result for record in records if (result := read_result(record, COMMON, 1, "")) is not None]
+
+
 def _xml(text: str) -> Read:
     before, records = elements(text)
-    results = [result for record in records if (result := read_result(record, COMMON, 1, "")) is not None]
-    return before, results
+    return before, _results(records)
 
 
 def _inside(text: str) -> Read:
@@ -113,9 +112,7 @@ def _inside(text: str) -> Read:
             value, end = _DECODER.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             continue
-        items = best_list(value)[1]
-        results = [result for item in items if (result := read_result(item, COMMON, 1, "")) is not None]
-        if results:
+        if results := _results(best_list(value)[1]):
             head = text[: match.start()].rstrip().rpartition("\n")
             return f"{head[0]}\n{text[end:]}", results
     return text, []
@@ -134,7 +131,7 @@ def _inline(text: str) -> Read:
         if name == first or not records:
             records.append({})
         records[-1].setdefault(name, text[match.end() : end].strip())
-    return "", [result for record in records if (result := read_result(record, COMMON, 1, "")) is not None]
+    return "", _results(records)
 
 
 def _label(line: str) -> tuple[str, str] | None:
@@ -148,11 +145,11 @@ def _address(line: str) -> str | None:
     """The URL of a line that is a label and a URL."""
     if "://" not in line:
         return None
-    found = _label(line)
-    if found is None or found[0] != "url":
+    label = _label(line)
+    if label is None or label[0] != "url":
         return None
-    linked = _LINKED.fullmatch(found[1])
-    text = linked.group(2) if linked else found[1].strip("<>` ")
+    linked = _LINKED.fullmatch(label[1])
+    text = linked.group(2) if linked else label[1].strip("<>` ")
     return text if is_url(text) else None
 
 
@@ -181,12 +178,12 @@ def _begins(lines: list[str], at: int, low: int) -> int | None:
     """The line above a URL where its result begins: a title's, or a numbered one; None where there is none."""
     for number in range(at - 1, max(low, at - _UP - 1) - 1, -1):
         line = lines[number]
-        found = _label(line)
-        if found is not None and found[0] == "title":
+        label = _label(line)
+        if label is not None and label[0] == "title":
             return number
-        if found is None and (_NUMBERED.fullmatch(line) or line.startswith("#") or _bold(line)):
+        if label is None and (_NUMBERED.fullmatch(line) or line.startswith("#") or _bold(line)):
             return number
-        if not line.strip() or (found is None and _RULE.fullmatch(line)):
+        if not line.strip() or (label is None and _RULE.fullmatch(line)):
             return None
     return None
 
@@ -201,27 +198,50 @@ def _block(lines: list[str], url: str) -> SearchResult:
     texts: dict[str, list[str]] = {}
     here = ""
     for number, line in enumerate(lines):
-        found = _label(line)
-        if found is not None and found[0] not in texts and (here not in _LONG or found[0] == "raw"):
-            here = found[0]
-            texts[here] = [found[1]]
-        elif number == 0 and found is None:
+        label = _label(line)
+        if label is not None and label[0] not in texts and (here not in _LONG or label[0] == "raw"):
+            here = label[0]
+            texts[here] = [label[1]]
+        elif number == 0 and label is None:
             match = _NUMBERED.fullmatch(line)
             texts["title"] = [match.group(3) if match else line.strip().lstrip("# ")]
         elif _RULE.fullmatch(line) and not any(rest.strip() for rest in lines[number + 1 :]):
             break
         else:
             texts.setdefault(here if here in {"snippet", *_LONG} else "rest", []).append(line)
-    said = {name: "\n".join(value).strip() for name, value in texts.items()}
-    long = [said[name] for name in ("raw", "content") if said.get(name)]
+    fields = {name: "\n".join(value).strip() for name, value in texts.items()}
+    long = [fields[name] for name in ("raw", "content") if fields.get(name)]
     return _result(
         url=url,
-        title=said.get("title", ""),
-        snippet=said.get("snippet") or (long[1] if len(long) > 1 else said.get("rest", "")),
+        title=fields.get("title", ""),
+        snippet=fields.get("snippet") or (long[1] if len(long) > 1 else fields.get("rest", "")),
         content=long[0] if long else "",
-        date=said.get("date", ""),
-        author=said.get("author", ""),
+        date=fields.get("date", ""),
+        author=fields.get("author", ""),
     )
+
+
+class _Entry(NamedTuple):
+    """One result of a list whose texts are what stands between its addresses."""
+
+    begin: int
+    """Number of its first line."""
+    rest: int
+    """Number of the first line that is nothing but text."""
+    url: str
+    title: str
+    text: str = ""
+    """Text on the address's own line."""
+
+
+def _cut(lines: list[str], entries: list[_Entry]) -> Read:
+    """The text before the first entry, and each entry with its text, up to the next."""
+    ends = [*(entry.begin for entry in entries[1:]), len(lines)]
+    results = [
+        _result(url=entry.url, title=entry.title, snippet="\n".join([entry.text, *lines[entry.rest : end]]))
+        for entry, end in zip(entries, ends, strict=True)
+    ]
+    return "\n".join(lines[: entries[0].begin]), results
 
 
 def _linked(text: str) -> Read:
@@ -231,38 +251,26 @@ def _linked(text: str) -> Read:
     links = list(islice(every, MAX_RESULTS + 1))
     if len(links) < _LEAST_LINKS and not (links and links[0][0] <= 2):  # noqa: PLR2004 - one result under a heading
         return text, []
-    starts = [number for number, _ in links]
-    ends = [*starts[1:], len(lines)]
-    between = sum(1 for line in lines[: starts[0]] if line.strip())
+    between = sum(1 for line in lines[: links[0][0]] if line.strip())
     if between > max(6, 3 * len(links)):  # a page that ends with a list of links
         return text, []
-    results = [
-        _result(url=match.group(2), title=match.group(1), snippet="\n".join([match.group(3), *lines[start + 1 : end]]))
-        for (start, match), end in zip(links, ends, strict=True)
-    ]
-    return "\n".join(lines[: starts[0]]), results
+    return _cut(lines, [_Entry(number, number + 1, match[2], match[1], match[3]) for number, match in links])
 
 
 def _numbered(text: str) -> Read:
     """A title, numbered or bold or after a blank line, and under it a bare URL."""
     lines = text.split("\n", _LINES)[:_LINES]
-    found: list[tuple[int, str, str]] = []
+    entries: list[_Entry] = []
     for number, line in enumerate(lines):
         match = _BARE.fullmatch(line) if "://" in line else None
         if match is None or number == 0 or not lines[number - 1].strip() or _BARE.fullmatch(lines[number - 1]):
             continue
         title = _NUMBERED.fullmatch(lines[number - 1])
         plain = number == 1 or not lines[number - 2].strip() or _RULE.fullmatch(lines[number - 2])
-        if len(found) <= MAX_RESULTS and (title is not None or plain or _bold(lines[number - 1])):
-            found.append((number, match.group(1), title.group(3) if title else lines[number - 1]))
-    if not found:
-        return text, []
-    ends = [number - 1 for number, _, _ in found[1:]] + [len(lines)]
-    results = [
-        _result(url=url, title=title, snippet="\n".join(lines[number + 1 : end]))
-        for (number, url, title), end in zip(found, ends, strict=True)
-    ]
-    return "\n".join(lines[: found[0][0] - 1]), results
+        if len(entries) <= MAX_RESULTS and (title is not None or plain or _bold(lines[number - 1])):
+            named = title.group(3) if title else lines[number - 1]
+            entries.append(_Entry(number - 1, number + 1, match.group(1), named))
+    return _cut(lines, entries) if entries else (text, [])
 
 
 def _result(*, url: str, title: str, snippet: str, content: str = "", date: str = "", author: str = "") -> SearchResult:

@@ -30,18 +30,18 @@ _BREAK: Final = re.compile(r"<(?:br|/?p|/?div|/?li)(?:\s[^<>]{0,400})?/?>", re.I
 
 _TAG: Final = re.compile(r"<(?:(/?[a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|[!?][^<>]*>)")
 _OPAQUE: Final = "script style svg noscript template iframe select textarea object canvas audio video datalist"
-_GONE: Final = frozenset(_OPAQUE.split())
 _ASIDE: Final = "head nav footer aside button menu dialog"
-_MENUS: Final = frozenset(_ASIDE.split())
 _SKIPPED: Final = re.compile(
-    rf"<(?:!--|({'|'.join((*_OPAQUE.split(), *_ASIDE.split()))})(?![a-zA-Z0-9:-])[^<>]*>)", re.IGNORECASE
+    rf"<(?:!--|({f'{_OPAQUE} {_ASIDE}'.replace(' ', '|')})(?![a-zA-Z0-9:-])[^<>]*>)", re.IGNORECASE
 )
+_CLOSINGS: Final = {name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE) for name in _OPAQUE.split()}
+_EITHERS: Final = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _ASIDE.split()}
 _REACH: Final = 200_000
 """Characters in which a menu is closed, or is none."""
-_BLOCKS: Final = "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
-_PARAGRAPH: Final = frozenset(_BLOCKS.split())
+_PARAGRAPHS: Final = (
+    "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
+)
 _LINES: Final = "div br tr dt dd option figcaption caption summary thead tbody body html"
-_LINE: Final = frozenset(_LINES.split())
 
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0\u200b]{2,}|[\t\r\f\v\xa0\u200b]")
 _EDGES: Final = re.compile(r" \n ?|\n ")
@@ -112,8 +112,9 @@ def _to_read(text: str) -> Iterator[str]:
         if not name:
             end = text.find("-->", at)
             end = end + 3 if end >= 0 else len(text)
-        elif name in _GONE:
-            end = _after(text, name, at)
+        elif name in _CLOSINGS:
+            closing = _CLOSINGS[name].search(text, at)
+            end = closing.end() if closing else len(text)
         elif name in unclosed or (end := _closed(text, name, at)) < 0:
             unclosed.add(name)
             continue
@@ -143,8 +144,8 @@ def _add_chunk(pieces: list[str], chunk: str, *, preformatted: bool) -> bool:
 _LAYOUT: Final[dict[str, str]] = {
     **{f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)},
     **{f"/h{level}": "\n\n" for level in range(1, 7)},
-    **{f"{slash}{name}": "\n\n" for name in _PARAGRAPH for slash in ("", "/")},
-    **{f"{slash}{name}": "\n" for name in _LINE for slash in ("", "/")},
+    **{f"{slash}{name}": "\n\n" for name in _PARAGRAPHS.split() for slash in ("", "/")},
+    **{f"{slash}{name}": "\n" for name in _LINES.split() for slash in ("", "/")},
     "li": "\n- ",
     "/td": " | ",
     "/th": " | ",
@@ -152,32 +153,14 @@ _LAYOUT: Final[dict[str, str]] = {
 """What stands in a text for a tag that opens, and for one that closes; nothing for all others."""
 
 
-def _after(text: str, name: str, at: int) -> int:
-    """Where an element that holds no text to read ends; at the end of the text, if it is never closed."""
-    end = _closing(name).search(text, at)
-    return end.end() if end else len(text)
-
-
 def _closed(text: str, name: str, at: int) -> int:
     """Where a menu ends, others of its kind inside it counted; -1 where it does not."""
     depth = 1
-    for match in _either(name).finditer(text, at, min(len(text), at + _REACH)):
+    for match in _EITHERS[name].finditer(text, at, min(len(text), at + _REACH)):
         depth += -1 if match.group(1) else 1
         if depth == 0:
             return match.end()
     return -1
-
-
-_CLOSINGS: Final = {name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE) for name in _GONE}
-_EITHERS: Final = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _MENUS}
-
-
-def _closing(name: str) -> re.Pattern[str]:
-    return _CLOSINGS[name]
-
-
-def _either(name: str) -> re.Pattern[str]:
-    return _EITHERS[name]
 
 
 def _tidy(text: str) -> str:

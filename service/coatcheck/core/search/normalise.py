@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from coatcheck.core.search.generic_results import best_list
 from coatcheck.core.search.listing import read_listing
 from coatcheck.core.search.markup import one_line
-from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, UNKNOWN, ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.model import (
+    MAX_LINE,
+    MAX_RESULTS,
+    UNKNOWN,
+    AnswerKind,
+    ProviderAnswer,
+    SearchResponse,
+    SearchResult,
+)
 from coatcheck.core.search.provider_extras import finished
 from coatcheck.core.search.providers import (
     ANSWER_TEXTS,
@@ -22,7 +30,6 @@ from coatcheck.core.search.providers import (
     FAILURES,
     HARMLESS,
     SHAPES,
-    AnswerPath,
     Fields,
     Shape,
 )
@@ -39,6 +46,7 @@ from coatcheck.core.search.values import (
     key,
     opened,
     record_of,
+    text_at,
     text_of,
 )
 from coatcheck.core.search.wrappers import unwrapped
@@ -65,8 +73,8 @@ def normalise(body: object) -> SearchResponse:
     value, broken = _decoded(body)
     response = _read(unwrapped(value))
     if broken:
-        said = "The response is not well-formed JSON: only its beginning could be read."
-        return replace(response, warnings=(said, *response.warnings))
+        warning = "The response is not well-formed JSON: only its beginning could be read."
+        return replace(response, warnings=(warning, *response.warnings))
     return response
 
 
@@ -86,36 +94,26 @@ def _decoded(text: str) -> tuple[object, bool]:
 def _read(value: object) -> SearchResponse:
     if isinstance(value, str):
         return read_listing(value)
-    names = _names(value)
+    record = record_of(value)
+    names = frozenset({""} if record is None else folded(record))
     for shape in SHAPES:
         if any(_has(value, mark, names) for mark in shape.marks):
             response = _by_shape(value, shape)
-            if response.results or response.answers or shape.note or not _anything(value):
+            if response.results or response.answers or shape.note or not best_list(value)[1]:
                 return response
     return _by_rule(value)
 
 
-def _names(value: object) -> frozenset[str]:
-    """The first steps that a path into a value may take."""
-    record = record_of(value)
-    return frozenset({""}) if record is None else frozenset(folded(record))
-
-
 def _has(value: object, mark: str, names: frozenset[str]) -> bool:
-    """Whether all conditions of a mark hold; what begins with a name that is not there is not looked at."""
+    """Whether all conditions of a mark hold. A path that begins with none of `names` is not looked at."""
     conditions = mark.split()
     return all(head(each) in names for each in conditions) and all(holds(value, each) for each in conditions)
-
-
-def _anything(value: object) -> bool:
-    """Whether there is a list of results somewhere that the shape does not know."""
-    return bool(best_list(value)[1])
 
 
 def _by_shape(value: object, shape: Shape) -> SearchResponse:
     results: list[SearchResult] = []
     left = 0
-    for path in shape.lists:
+    for path in shape.lists.split():
         named, _, plain = path.rpartition(":")
         items = [item for each in found(value, plain) for item in _listed(each)]
         taken, missed = _results(items, shape.fields, len(results), named)
@@ -125,7 +123,7 @@ def _by_shape(value: object, shape: Shape) -> SearchResponse:
         results = _distinct(results)
     response = SearchResponse(
         provider=shape.provider,
-        query=_query(value, shape.query),
+        query=_query(value, shape.query.split()),
         answers=tuple(_answers(value, shape.answers))[:_MOST_ANSWERS],
         results=tuple(results),
         warnings=_warnings(value, left, len(results), shape.note),
@@ -144,10 +142,10 @@ def _by_rule(value: object) -> SearchResponse:
     path, items = best_list(value)
     results, left = _results(items, COMMON, 0, "")
     head = path.split(".", 1)[0]
-    answers = _answers(value, (AnswerPath("answer", "answer"),)) if results else []
+    answers = _answers(value, {"answer": "answer"}) if results else []
     return SearchResponse(
         provider=UNKNOWN,
-        query=_query(value, ("query", "q", "search_query")),
+        query=_query(value, ["query", "q", "search_query"]),
         answers=tuple(answers),
         results=tuple(results),
         warnings=_warnings(value, left, len(results), ""),
@@ -182,47 +180,41 @@ def _distinct(results: list[SearchResult]) -> list[SearchResult]:
     for result in results:
         known = seen.get(result.url or "")
         if known is None or (not known.title and result.title):
-            seen[result.url or ""] = result if known is None else _renumbered(result, known.rank)
-    return [_renumbered(result, rank) for rank, result in enumerate(seen.values(), 1)]
+            seen[result.url or ""] = result
+    return [replace(result, rank=rank) for rank, result in enumerate(seen.values(), 1)]
 
 
-def _renumbered(result: SearchResult, rank: int) -> SearchResult:
-    return replace(result, rank=rank)
+def _query(value: object, paths: list[str]) -> str | None:
+    return " ".join(text_at(value, *paths).split())[:MAX_LINE] or None
 
 
-def _query(value: object, paths: tuple[str, ...]) -> str | None:
-    texts = (text_of(each) for path in paths for each in found(value, path))
-    return next((" ".join(text.split())[:MAX_LINE] for text in texts if text), None)
-
-
-def _answers(value: object, places: tuple[AnswerPath, ...]) -> list[ProviderAnswer]:
+def _answers(value: object, kinds: dict[str, AnswerKind]) -> list[ProviderAnswer]:
     out: list[ProviderAnswer] = []
-    for said in places:
-        for each in found(value, said.path):
-            for item in _listed(each):
-                answer = _answer(item, said)
-                if answer is not None and answer not in out:
-                    out.append(answer)
+    for path, kind in kinds.items():
+        for item in (item for each in found(value, path) for item in _listed(each)):
+            answer = _answer(item, kind)
+            if answer is not None and answer not in out:
+                out.append(answer)
     return out
 
 
-def _answer(item: object, said: AnswerPath) -> ProviderAnswer | None:
+def _answer(item: object, kind: AnswerKind) -> ProviderAnswer | None:
     record = record_of(item)
     if record is None:
         text = text_of(item) if isinstance(item, str) else ""
-        return ProviderAnswer(kind=said.kind, text=text) if text else None
+        return ProviderAnswer(kind=kind, text=text) if text else None
     title = _first(record, ANSWER_TITLES)
     text = "\n".join(piece for piece in (_first(record, ANSWER_TEXTS), _facts(record)) if piece)
     url = _first(record, ANSWER_URLS, url=True) or None
-    return ProviderAnswer(kind=said.kind, text=text, title=one_line(title)[:MAX_LINE], url=url) if text else None
+    return ProviderAnswer(kind=kind, text=text, title=one_line(title)[:MAX_LINE], url=url) if text else None
 
 
 def _first(record: Record, names: tuple[str, ...], *, url: bool = False) -> str:
-    texts = (_said(each) for name in names for each in found(record, name))
+    texts = (_lines_of(each) for name in names for each in found(record, name))
     return next((text for text in texts if text and (is_url(text) or not url)), "")
 
 
-def _said(value: object) -> str:
+def _lines_of(value: object) -> str:
     items = items_of(value)
     return text_of(value) if items is None else "\n".join(text for item in items if (text := text_of(item)))
 
@@ -244,9 +236,9 @@ def _warnings(value: object, left: int, taken: int, note: str) -> tuple[str, ...
     for path in FAILURES:
         for each in found(value, path):
             text = " ".join(text_of(each).split()) if isinstance(each, str) else ""
-            told = f"The provider says: {text[:_WARNED]}"
-            if text and text.lower().rstrip(".") not in {"ok", "success"} and told not in out:
-                out.append(told)
+            warning = f"The provider says: {text[:_WARNED]}"
+            if text and text.lower().rstrip(".") not in {"ok", "success"} and warning not in out:
+                out.append(warning)
     for each in found(value, "unresponsive_engines[]"):
         names = [text_of(part) for part in items_of(each) or [each]]
         out.append(f"No answer from {' '.join(name for name in names if name)[:_WARNED]}.")
@@ -258,8 +250,8 @@ def _warnings(value: object, left: int, taken: int, note: str) -> tuple[str, ...
 
 
 def _unknown(value: object, shape: Shape) -> tuple[str, ...]:
-    paths = [path.rpartition(":")[2] for path in shape.lists] + [said.path for said in shape.answers]
-    heads = {key(path.split(".", 1)[0].split("[", 1)[0]) for path in (*paths, *shape.query)}
+    paths = [path.rpartition(":")[2] for path in shape.lists.split()]
+    heads = {key(path.split(".", 1)[0].split("[", 1)[0]) for path in (*paths, *shape.answers, *shape.query.split())}
     return _members(value, heads | {key(name) for name in shape.known.split()})
 
 

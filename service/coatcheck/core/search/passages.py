@@ -19,7 +19,7 @@ from coatcheck.core.passages import (
     PassageScanner,
     Ranking,
     RatedUnit,
-    Terms,
+    Term,
     compose,
     regions,
     weigh,
@@ -80,10 +80,12 @@ _NOTHING: Final = CutText("", 0, (), whole=True)
 class PassageCutter:
     """Cuts texts of one response for one query. Not for several threads at once."""
 
-    def __init__(self, asked: Terms, finder: TermFinder | None, tokenizer: Tokenizer, *, places: bool) -> None:
+    def __init__(
+        self, terms: tuple[Term, ...], finder: TermFinder | None, tokenizer: Tokenizer, *, places: bool
+    ) -> None:
         """Cut with a line above each passage that says where it stands (`places`), or with marks of what is missing."""
         self._layout: Layout = "ordered" if places else "marked"
-        self._asked = asked
+        self._terms = terms
         self._finder = finder
         self._tokenizer = tokenizer
 
@@ -100,7 +102,8 @@ class PassageCutter:
         budget = ClipBudget(tokens, tokens * 64)
         if fits:
             made = self._composed(_as_units(parts), parts, budget, body)
-            if len(made.quotes) == len(parts) and _shown(made) >= _solid(parts):
+            shown = sum(quote.bytes.end - quote.bytes.start for quote in made.quotes)
+            if len(made.quotes) == len(parts) and shown >= sum(len(part.data.strip(b" \t\r\n")) for part in parts):
                 return replace(made, whole=True)
         rated = self._rated(body, furniture) or self._from_the_beginning(body, furniture, tokens)
         rated = _without_blanks(rated, body.data)
@@ -128,13 +131,13 @@ class PassageCutter:
         if not open_units:
             return ""
         best = max(range(len(open_units)), key=lambda place: (len(terms.get(place, ())), -place))
-        told: list[str] = []
+        pieces: list[str] = []
         at = open_units[best][0]
         for start, end in open_units[best : best + _ON]:
-            told += ["" if start == at else "…", decode(data[start:end])]
+            pieces += ["" if start == at else "…", decode(data[start:end])]
             at = end
         more = best + _ON < len(open_units) or len(data) < len(body.data)
-        return fit_text(one_line(" ".join([*told, "…"] if more else told)), tokens, self._tokenizer)
+        return fit_text(one_line(" ".join([*pieces, "…"] if more else pieces)), tokens, self._tokenizer)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Where terms begin, and which."""
@@ -163,7 +166,7 @@ class PassageCutter:
             room -= _SEAM if start != end else 0
             cost = self._tokenizer.count(inert(decode(data[start:stop])))
             if cost > room:
-                piece = self._head(data[start:stop], room)
+                piece = fit_head(data[start:stop], room, self._tokenizer, lines=False)[0] if room >= _LEAST else b""
                 if piece:
                     kept.append(RatedUnit(start, start + len(piece), 0.5, 0, start))
                 break
@@ -172,22 +175,19 @@ class PassageCutter:
             end = stop
         return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
 
-    def _head(self, data: bytes, tokens: int) -> bytes:
-        return fit_head(data, tokens, self._tokenizer, lines=False)[0] if tokens >= _LEAST else b""
-
     def _rated(self, body: ResultBody, furniture: Ranges) -> list[RatedUnit]:
         """The units outside furniture, rated; none where no term is found."""
-        if not self._asked.terms:
+        if not self._terms:
             return []
-        scanner = PassageScanner(self._asked.terms)
+        scanner = PassageScanner(self._terms)
         scanner.feed(body.data, last=True)
         hits = scanner.hits()
-        weights = weigh(hits, self._asked.terms)
+        weights = weigh(hits, self._terms)
         places = regions(hits, weights, len(body.data))
         if not places:
             return []
         parts = [DocumentPart(Position(place.start, 0, 0), body.data[place.start : place.end]) for place in places]
-        rated = Ranking(self._asked.terms, weights).of_parts(parts, page=False)
+        rated = Ranking(self._terms, weights).of_parts(parts, page=False)
         kept = [unit for unit in rated if not _covered(unit.start, unit.end, furniture)]
         return kept if any(unit.score > 0 for unit in kept) else []
 
@@ -245,14 +245,6 @@ def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
         start = part.place.byte + len(part.data) - len(part.data.lstrip(b"\r\n"))
         out.append(RatedUnit(start, part.place.byte + len(part.data), 1.0, number, start))
     return out
-
-
-def _solid(parts: list[DocumentPart]) -> int:
-    return sum(len(part.data.strip(b" \t\r\n")) for part in parts)
-
-
-def _shown(made: CutText) -> int:
-    return sum(quote.bytes.end - quote.bytes.start for quote in made.quotes)
 
 
 def _without_blanks(rated: list[RatedUnit], data: bytes) -> list[RatedUnit]:

@@ -7,13 +7,14 @@ from msgspec.structs import replace
 from coatcheck.core.search.actions import actions_of
 from coatcheck.core.search.dates import iso
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.values import Record, found, items_of, record_of, text_of
+from coatcheck.core.search.values import Record, found, items_of, record_of, text_at, text_of
 
 
 def finished(response: SearchResponse, value: object) -> SearchResponse:
     """The response with what stands elsewhere in it."""
     if response.provider == "brave-llm-context":
-        return _dated(response, value)
+        sources = next((record for each in found(value, "sources") if (record := record_of(each))), None) or {}
+        return replace(response, results=tuple(_with_age(result, sources) for result in response.results))
     if response.provider == "openai":
         return replace(response, actions=actions_of(value))
     if response.provider == "gemini":
@@ -21,13 +22,8 @@ def finished(response: SearchResponse, value: object) -> SearchResponse:
     return _with_abstract(response, value) if response.provider == "duckduckgo" else response
 
 
-def _dated(response: SearchResponse, value: object) -> SearchResponse:
-    """Brave's context tells of each source apart, by its URL; of the ages given the first certain one counts."""
-    sources = next((record for each in found(value, "sources") if (record := record_of(each))), None) or {}
-    return replace(response, results=tuple(_with_age(result, sources) for result in response.results))
-
-
 def _with_age(result: SearchResult, sources: Record) -> SearchResult:
+    """Brave's context describes each source apart, by its URL; of the ages given the first certain one counts."""
     about = record_of(sources.get(result.url or "")) or {}
     ages = [text for age in items_of(about.get("age")) or [about.get("age")] if (text := text_of(age))]
     if not ages or result.date:
@@ -45,7 +41,7 @@ def _supported(response: SearchResponse, value: object) -> SearchResponse:
     texts: dict[int, list[str]] = {}
     scores: dict[int, float] = {}
     for support in (each for path in (*_SUPPORTS, "groundingSupports[]") for each in found(value, path)):
-        segment = next((text for each in found(support, "segment.text") if (text := text_of(each))), "")
+        segment = text_at(support, "segment.text")
         numbers = found(support, "groundingChunkIndices[]")
         confidence = found(support, "confidenceScores[]")
         for place, number in enumerate(numbers):
@@ -68,11 +64,9 @@ def _supported(response: SearchResponse, value: object) -> SearchResponse:
 
 
 def _with_abstract(response: SearchResponse, value: object) -> SearchResponse:
-    def first(name: str) -> str:
-        return next((text for each in found(value, name) if (text := text_of(each))), "")
-
-    text = first("AbstractText") or first("Abstract")
+    text = text_at(value, "AbstractText", "Abstract")
     if not text:
         return response
-    abstract = ProviderAnswer(kind="knowledge", text=text, title=first("Heading"), url=first("AbstractURL") or None)
+    title, url = text_at(value, "Heading"), text_at(value, "AbstractURL") or None
+    abstract = ProviderAnswer(kind="knowledge", text=text, title=title, url=url)
     return replace(response, answers=(abstract, *response.answers))

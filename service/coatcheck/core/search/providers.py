@@ -58,24 +58,20 @@ _SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("
 """Where `content` is the snippet."""
 
 
-class AnswerPath(Struct, frozen=True):
-    """Where a provider's own words stand. Objects there give a title, a text and a URL."""
-
-    kind: AnswerKind
-    path: str
-
-
 class Shape(Struct, frozen=True, kw_only=True):
     """One form of one provider's answer."""
 
     provider: str
     marks: tuple[str, ...]
     """Any of these: conditions separated by blanks, all of which hold. A condition is a path, or `path==text`."""
-    lists: tuple[str, ...] = ()
-    """Paths to lists of results, or to one result; `name:path` names the list where it is not the main one."""
+    lists: str = ""
+    """Paths, separated by blanks, to lists of results or to one result; `.` is the answer itself, and `name:path` names
+    a list that is not the main one."""
     fields: Fields = COMMON
-    query: tuple[str, ...] = ("query",)
-    answers: tuple[AnswerPath, ...] = ()
+    query: str = "query"
+    """Paths, separated by blanks, to the query as the provider repeats it."""
+    answers: dict[str, AnswerKind] = {}
+    """By path, the provider's own words. Objects there give a title, a text and a URL."""
     distinct: bool = False
     """The list names a source once for each time that it is cited."""
     known: str = ""
@@ -92,155 +88,135 @@ SHAPES: Final = (
     Shape(
         provider="serpapi",
         marks=("organic_results", "search_metadata search_parameters"),
-        lists=("organic_results", "news:news_results", "top_stories:top_stories"),
-        query=("search_parameters.q", "search_information.query_displayed"),
-        answers=(
-            AnswerPath("answer", "answer_box"),
-            AnswerPath("answer", "ai_overview"),
-            AnswerPath("knowledge", "knowledge_graph"),
-            AnswerPath("question", "related_questions[]"),
-        ),
+        lists="organic_results news:news_results top_stories:top_stories",
+        query="search_parameters.q search_information.query_displayed",
+        answers={
+            "answer_box": "answer",
+            "ai_overview": "answer",
+            "knowledge_graph": "knowledge",
+            "related_questions[]": "question",
+        },
         known=_GOOGLE_KNOWN,
     ),
     Shape(
         provider="serper",
         marks=("organic", "searchParameters"),
-        lists=("organic", "news:news", "top_stories:topStories", "videos:videos"),
-        query=("searchParameters.q",),
-        answers=(
-            AnswerPath("answer", "answerBox"),
-            AnswerPath("knowledge", "knowledgeGraph"),
-            AnswerPath("question", "peopleAlsoAsk[]"),
-        ),
+        lists="organic news:news top_stories:topStories videos:videos",
+        query="searchParameters.q",
+        answers={"answerBox": "answer", "knowledgeGraph": "knowledge", "peopleAlsoAsk[]": "question"},
         known=_GOOGLE_KNOWN,
     ),
     Shape(
         provider="brave-llm-context",
         marks=("grounding.generic",),
-        lists=("grounding.generic", "poi:grounding.poi", "map:grounding.map"),
+        lists="grounding.generic poi:grounding.poi map:grounding.map",
         known="sources",
     ),
     Shape(
         provider="brave",
         marks=("web.results", "query.original", "type==news results"),
-        lists=(
-            *("web.results", "news:news.results", "discussions:discussions.results", "videos:videos.results"),
-            "results",
-        ),
-        query=("query.original",),
-        answers=(AnswerPath("knowledge", "infobox.results[]"), AnswerPath("question", "faq.results[]")),
+        lists="web.results news:news.results discussions:discussions.results videos:videos.results results",
+        query="query.original",
+        answers={"infobox.results[]": "knowledge", "faq.results[]": "question"},
         known="type mixed summarizer locations",
     ),
     Shape(
         provider="you",
         marks=("results.web", "results.news", "hits[].snippets"),
-        lists=("results.web", "news:results.news", "hits"),
+        lists="results.web news:results.news hits",
         known="metadata latency",
     ),
     Shape(
         provider="firecrawl",
         marks=("data.web", "data.news success", "success data[].url", "success data[].metadata", "data.markdown"),
-        lists=("data.web", "news:data.news", "data"),
+        lists="data.web news:data.news data",
         known="success status completed total creditsused expiresat next id scrapeid",
     ),
     Shape(
         provider="bocha",
         marks=("data.webPages.value",),
-        lists=("data.webPages.value",),
+        lists="data.webPages.value",
         fields=replace(COMMON, snippet=("snippet", "description"), content=("summary", "content", "text")),
-        query=("data.queryContext.originalQuery",),
+        query="data.queryContext.originalQuery",
         known="code logid msg",
     ),
     Shape(
         provider="bing",
         marks=("webPages.value", "_type==SearchResponse", "_type==News value"),
-        lists=("webPages.value", "news:news.value", "news:value", "videos:videos.value"),
-        query=("queryContext.originalQuery",),
-        answers=(AnswerPath("knowledge", "entities.value[]"), AnswerPath("answer", "computation")),
+        lists="webPages.value news:news.value news:value videos:videos.value",
+        query="queryContext.originalQuery",
+        answers={"entities.value[]": "knowledge", "computation": "answer"},
         known="type rankingresponse relatedsearches readlink totalestimatedmatches sort",
     ),
     Shape(
         provider="google-cse",
         marks=("kind==customsearch#search", "items[].displayLink"),
-        lists=("items",),
-        query=("queries.request[].searchTerms",),
+        lists="items",
+        query="queries.request[].searchTerms",
         known="kind url queries context searchinformation spelling",
     ),
     Shape(
         provider="dataforseo",
         marks=("tasks[].result",),
-        lists=(
-            "tasks[].result[].items[type=organic]",
-            "news:tasks[].result[].items[type=news_search]",
-        ),
-        query=("tasks[].result[].keyword", "tasks[].data.keyword"),
-        answers=(
-            AnswerPath("answer", "tasks[].result[].items[type=featured_snippet]"),
-            AnswerPath("answer", "tasks[].result[].items[type=answer_box]"),
-            AnswerPath("answer", "tasks[].result[].items[type=ai_overview]"),
-            AnswerPath("knowledge", "tasks[].result[].items[type=knowledge_graph]"),
-            AnswerPath("question", "tasks[].result[].items[type=people_also_ask].items[]"),
-        ),
+        lists="tasks[].result[].items[type=organic] news:tasks[].result[].items[type=news_search]",
+        query="tasks[].result[].keyword tasks[].data.keyword",
+        answers={
+            "tasks[].result[].items[type=featured_snippet]": "answer",
+            "tasks[].result[].items[type=answer_box]": "answer",
+            "tasks[].result[].items[type=ai_overview]": "answer",
+            "tasks[].result[].items[type=knowledge_graph]": "knowledge",
+            "tasks[].result[].items[type=people_also_ask].items[]": "question",
+        },
         known="version statuscode statusmessage time cost taskscount taskserror",
     ),
     Shape(
         provider="jina",
         marks=("code status data[].url", "code status data.url"),
-        lists=("data",),
+        lists="data",
         known="code status meta",
     ),
     Shape(
         provider="duckduckgo",
         marks=("RelatedTopics", "AbstractURL"),
-        lists=("Results", "RelatedTopics", "RelatedTopics[].Topics"),
+        lists="Results RelatedTopics RelatedTopics[].Topics",
         fields=replace(COMMON, title=("text",), snippet=("text",), content=()),
-        query=(),
-        answers=(AnswerPath("answer", "Answer"), AnswerPath("answer", "Definition")),
+        query="",
+        answers={"Answer": "answer", "Definition": "answer"},
         known="heading abstract abstracttext abstracturl abstractsource entity type image meta infobox redirect "
         "answertype definitionsource definitionurl imagewidth imageheight imageislogo",
     ),
     Shape(
         provider="gemini",
         marks=("candidates[].groundingMetadata", "groundingMetadata.groundingChunks", "groundingChunks[].web"),
-        lists=(
-            *("candidates[].groundingMetadata.groundingChunks", "groundingMetadata.groundingChunks"),
-            "groundingChunks",
-        ),
-        query=(
-            *("candidates[].groundingMetadata.webSearchQueries[]", "groundingMetadata.webSearchQueries[]"),
-            "webSearchQueries[]",
-        ),
-        answers=(AnswerPath("answer", "candidates[].content.parts[].text"),),
+        lists="candidates[].groundingMetadata.groundingChunks groundingMetadata.groundingChunks groundingChunks",
+        query="candidates[].groundingMetadata.webSearchQueries[] groundingMetadata.webSearchQueries[] "
+        "webSearchQueries[]",
+        answers={"candidates[].content.parts[].text": "answer"},
         known="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports websearchqueries "
         "prompt_feedback promptfeedback",
     ),
     Shape(
         provider="anthropic",
         marks=("content[].type==web_search_tool_result", "type==web_search_tool_result", "[].type==web_search_result"),
-        lists=("content[type=web_search_tool_result].content", "content[type=web_search_result]", ""),
+        lists="content[type=web_search_tool_result].content content[type=web_search_result] .",
         fields=replace(COMMON, content=()),
-        query=("content[type=server_tool_use].input.query",),
-        answers=(AnswerPath("answer", "content[type=text].text"),),
+        query="content[type=server_tool_use].input.query",
+        answers={"content[type=text].text": "answer"},
         known="type id role model tooluseid stopreason stopsequence usage caller",
     ),
     Shape(
         provider="anthropic",
         marks=("[].type==search_result", "content[].type==search_result", "type==search_result"),
-        lists=("content[type=search_result]", ""),
+        lists="content[type=search_result] .",
         known="type tooluseid iserror cachecontrol source title citations",
     ),
     Shape(
         provider="openai",
         marks=("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
-        lists=(
-            *("output[].content[].annotations", "[].content[].annotations", "cited:output[].action.sources"),
-            *("cited:action.sources", "cited:[].action.sources"),
-        ),
-        query=("output[].action.query", "action.query", "[].action.query"),
-        answers=(
-            AnswerPath("answer", "output[].content[].text"),
-            AnswerPath("answer", "[role=assistant].content[].text"),
-        ),
+        lists="output[].content[].annotations [].content[].annotations cited:output[].action.sources "
+        "cited:action.sources cited:[].action.sources",
+        query="output[].action.query action.query [].action.query",
+        answers={"output[].content[].text": "answer", "[role=assistant].content[].text": "answer"},
         distinct=True,
         known="id object createdat model status type usage tools toolchoice error incompletedetails instructions text "
         "paralleltoolcalls temperature topp reasoning previousresponseid maxoutputtokens truncation metadata user "
@@ -249,17 +225,17 @@ SHAPES: Final = (
     Shape(
         provider="openai",
         marks=("choices[].message.annotations[].url_citation",),
-        lists=("choices[].message.annotations",),
-        query=(),
-        answers=(AnswerPath("answer", "choices[].message.content"),),
+        lists="choices[].message.annotations",
+        query="",
+        answers={"choices[].message.content": "answer"},
         distinct=True,
         known="id object created model usage systemfingerprint servicetier",
     ),
     Shape(
         provider="openai-file-search",
         marks=("type==file_search_call", "results[].file_id"),
-        lists=("results",),
-        query=("queries[]",),
+        lists="results",
+        query="queries[]",
         known="type id status",
     ),
     Shape(
@@ -269,7 +245,7 @@ SHAPES: Final = (
             "messages[].tool_calls[].function.name==$web_search",
             "tool_calls[].function.name==$web_search",
         ),
-        query=(),
+        query="",
         known="searchresult usage tools messages model role content toolcalls reasoningcontent",
         note="Kimi's $web_search keeps its results on the provider's side: there is nothing to read, and its arguments "
         "must be sent back unchanged.",
@@ -277,28 +253,28 @@ SHAPES: Final = (
     Shape(
         provider="claude-code",
         marks=("results[].tool_use_id", "durationSeconds results"),
-        lists=("results[].content", "results"),
-        answers=(AnswerPath("commentary", "results[]"),),
+        lists="results[].content results",
+        answers={"results[]": "commentary"},
         known="durationseconds searchcount",
     ),
     Shape(
         provider="litellm",
         marks=("object==search results",),
-        lists=("results",),
+        lists="results",
         known="object",
     ),
     Shape(
         provider="parallel",
         marks=("results[].excerpts", "search_id results"),
-        lists=("results",),
+        lists="results",
         known="searchid usage sessionid",
     ),
     Shape(
         provider="searxng",
         marks=("results unresponsive_engines", "results[].engines", "results infoboxes"),
-        lists=("results",),
+        lists="results",
         fields=replace(_SHORT, site=()),
-        answers=(AnswerPath("answer", "answers[]"), AnswerPath("knowledge", "infoboxes[]")),
+        answers={"answers[]": "answer", "infoboxes[]": "knowledge"},
         known="numberofresults suggestions corrections unresponsiveengines",
     ),
     Shape(
@@ -307,18 +283,18 @@ SHAPES: Final = (
             *("resolvedSearchType", "costDollars", "results[].highlights", "results[].publishedDate results[].id"),
             "citations[].publishedDate",
         ),
-        lists=("results", "citations"),
+        lists="results citations",
         fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")),
-        answers=(AnswerPath("answer", "answer"), AnswerPath("answer", "output.content")),
+        answers={"answer": "answer", "output.content": "answer"},
         known="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars context output "
         "effectivefilters",
     ),
     Shape(
         provider="perplexity",
         marks=("results[].last_updated", "search_results[].url", "results server_time"),
-        lists=("results", "search_results"),
-        query=(),
-        answers=(AnswerPath("answer", "choices[].message.content"),),
+        lists="results search_results",
+        query="",
+        answers={"choices[].message.content": "answer"},
         known="id servertime model created usage object citations images",
     ),
     Shape(
@@ -332,18 +308,23 @@ SHAPES: Final = (
             ),
             "results[].content results[].score results[].title",
         ),
-        lists=("results",),
+        lists="results",
         fields=_SHORT,
-        answers=(AnswerPath("answer", "answer"),),
+        answers={"answer": "answer"},
         known="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
     ),
     Shape(
         provider="linkup",
         marks=("results[].name results[].content", "answer sources[].name"),
-        lists=("results", "sources"),
-        answers=(AnswerPath("answer", "answer"),),
+        lists="results sources",
+        answers={"answer": "answer"},
     ),
-    Shape(provider="ddgs", marks=("[].href [].body", "[].body [].url"), lists=("",), query=()),
+    Shape(
+        provider="ddgs",
+        marks=("[].href [].body", "[].body [].url"),
+        lists=".",
+        query="",
+    ),
 )
 """Every shape, in the order in which they are tried."""
 

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.passages.units import units
@@ -101,8 +102,7 @@ def summarise(
     sources = [_source(each, "") for each in made.shown]
     sources += [_source(each, "title only") for each in made.listed]
     answers = [one_line(answer.text[: _ANSWER * 2])[:_ANSWER] for answer in laid.response.answers[:2]]
-    asked = laid.response.query or ""
-    actions = laid.response.actions if made.query in {"", asked} else ()
+    actions = laid.response.actions if made.query in {"", laid.response.query or ""} else ()
     action = "; ".join(actions) or action_line(made.query)
     head = action if actions and not made.counts.results else f"{action}{_counted(made.counts)}"
     while True:
@@ -184,13 +184,12 @@ def _sentences(made: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
     out: list[_Sentence] = []
     for owner, (shown, body) in enumerate(zip(made.shown, bodies, strict=True)):
         for quote in shown.quotes:
-            for start, end in units(body.data[quote.bytes.start : quote.bytes.end], quote.bytes.start):
-                sentence = _sentence(owner, body.data, start, end)
-                if sentence is not None:
-                    out.append(sentence)
+            ranges = units(body.data[quote.bytes.start : quote.bytes.end], quote.bytes.start)
+            sentences = (_sentence(owner, body.data, start, end) for start, end in ranges)
+            out += [sentence for sentence in sentences if sentence is not None]
     scores = _scores([each.text for each in out], made.query)
     return [
-        _Sentence(each.owner, each.start, each.end, each.text, each.worth * (score or 0.001 / (number + 1)))
+        replace(each, worth=each.worth * (score or 0.001 / (number + 1)))
         for number, (each, score) in enumerate(zip(out, scores, strict=True))
     ]
 
@@ -216,19 +215,19 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
 
 def _scores(texts: list[str], query: str) -> list[float]:
     """How well each answers; nothing where the query has no terms or none is found."""
-    asked = terms_of(query)
-    if not asked.terms or not texts:
+    terms = terms_of(query).terms
+    if not terms or not texts:
         return [0.0] * len(texts)
-    scanner = PassageScanner(asked.terms)
+    scanner = PassageScanner(terms)
     scanner.feed("\n".join(texts).encode("utf-8", "replace"), last=True)
-    return Ranking(asked.terms, weigh(scanner.hits(), asked.terms)).of_texts_apart(texts)
+    return Ranking(terms, weigh(scanner.hits(), terms)).of_texts_apart(texts)
 
 
 def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
     """The best of each result, then the best of the rest, none twice in other words."""
     order = sorted(sentences, key=lambda each: (-each.worth, each.owner, each.start))
     out: list[_Sentence] = []
-    said: set[str] = set()
+    quoted: set[str] = set()
     words_of: dict[str, set[str]] = {}
 
     def take(candidates: list[_Sentence]) -> bool:
@@ -236,9 +235,9 @@ def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
             words = words_of.get(each.text)
             if words is None:
                 words = words_of[each.text] = set(_WORD.findall(each.text.casefold()))
-            if len(out) < POINTS and (not said or len(words & said) <= _SAID * len(words)) and each not in out:
+            if len(out) < POINTS and (not quoted or len(words & quoted) <= _SAID * len(words)) and each not in out:
                 out.append(each)
-                said.update(words)
+                quoted.update(words)
                 return True
         return False
 

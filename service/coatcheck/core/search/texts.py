@@ -29,7 +29,7 @@ def result_text(result: SearchResult) -> str:
             continue
         if content and len(own) >= _SHORT:
             letters = _letters(content) if letters is None else letters
-            if _within(own, letters):
+            if own[:_COMPARED] in letters and own[-_COMPARED:] in letters:
                 continue
         out.append(text)
         seen.append(own)
@@ -48,8 +48,3 @@ def _letters(text: str) -> str:
     if text.isascii():
         return text.encode().translate(None, _SIGNS).decode().lower()
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).lower()
-
-
-def _within(own: str, letters: str) -> bool:
-    """Whether a content has an excerpt, by its beginning and its end."""
-    return own[:_COMPARED] in letters and own[-_COMPARED:] in letters

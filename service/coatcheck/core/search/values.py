@@ -120,6 +120,11 @@ def _first(record: Record | None, name: str, missing: object = None) -> object:
     return next((value for known, value in islice(record.items(), _NAMES) if key(known) == name), missing)
 
 
+def text_at(value: object, *paths: str) -> str:
+    """Returns the first text that one of the paths leads to, the paths in order; empty where none does."""
+    return next((text for path in paths for each in found(value, path) if (text := text_of(each))), "")
+
+
 def holds(value: object, condition: str) -> bool:
     """Whether a path leads somewhere, or, for `path=text`, to that text."""
     path, equals, wanted = condition.partition("==")

@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.window import Extent
 
@@ -105,14 +106,7 @@ def verify(quote: str, source: str, within: Extent | None = None) -> QuotationMa
         and found.at is not None
         and not (within.start <= found.at.start and found.at.end <= within.end)
     )
-    return QuotationMatch(
-        verdict=found.verdict,
-        at=found.at,
-        text=found.text,
-        ratio=found.ratio,
-        differences=found.differences,
-        moved=outside,
-    )
+    return replace(found, moved=outside)
 
 
 def _verify(quote: str, part: str, base: int, source: str) -> QuotationMatch:
@@ -122,13 +116,8 @@ def _verify(quote: str, part: str, base: int, source: str) -> QuotationMatch:
     plain = _Plain(part)
     where = plain.find(quote)
     if where is not None:
-        start, end = where
-        return QuotationMatch(
-            verdict="normalised",
-            at=Extent(base + start, base + end),
-            text=source[base + start : base + end],
-            ratio=1.0,
-        )
+        start, end = base + where[0], base + where[1]
+        return QuotationMatch(verdict="normalised", at=Extent(start, end), text=source[start:end], ratio=1.0)
     return _fuzzy(quote, part[:FUZZY_CHARS], base)
 
 
@@ -169,14 +158,11 @@ class _Plain:
                 return None
             first = place if first < 0 else first
             at = place + len(piece)
-        return (self._back(first), self._back_end(at)) if wanted else None
+        return (self._back(first), self._back(at - 1) + 1) if wanted else None
 
     def _back(self, place: int) -> int:
         number = bisect_right(self._to, place) - 1
         return self._from[number] + min(place - self._to[number], self._ends[number] - self._from[number] - 1)
-
-    def _back_end(self, place: int) -> int:
-        return self._back(place - 1) + 1
 
 
 def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
@@ -281,11 +267,8 @@ def _differences(quote: str, stands: str) -> tuple[Difference, ...]:
     """What is to be exchanged to make one of the other, by words, as it is written on either side."""
     one, other = list(_WORD.finditer(quote)), list(_WORD.finditer(stands))
     matcher = SequenceMatcher(None, [m.group() for m in one], [m.group() for m in other], autojunk=False)
-    out: list[Difference] = []
-    for kind, a, b, c, d in matcher.get_opcodes():
-        if kind != "equal":
-            out.append(Difference(_between(quote, one, a, b), _between(stands, other, c, d)))
-    return tuple(out[:_DIFFERENCES])
+    changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"][:_DIFFERENCES]
+    return tuple(Difference(_between(quote, one, a, b), _between(stands, other, c, d)) for _, a, b, c, d in changes)
 
 
 def _between(text: str, words: list[re.Match[str]], low: int, high: int) -> str:

@@ -6,49 +6,44 @@ plain text can ever be replaced, ciphertext never.
 
 from typing import Final
 
-from coatcheck.core.context.formats.content import keys_of, parts, read_output, read_reasoning, read_said
+from coatcheck.core.context.formats.content import (
+    indexed,
+    item_of,
+    keys_of,
+    parts,
+    read_output,
+    read_reasoning,
+    read_said,
+    tell_prompt,
+)
 from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role, Site
-from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.shape import Object, Value, as_object, as_text, kind_of
 
+_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
-    around = as_object(body)
-    system = around.get("system")
-    found = HistoryIndex(
-        format=Format.ANTHROPIC,
-        list_at=list_at,
-        tools=as_list(around.get("tools")),
-        system=[system] if system else [],
-    )
-    for number, message in enumerate(as_list(get(body, list_at))):
-        found.items.append(_item((*list_at, number), as_object(message)))
-    return found
+    return indexed(Format.ANTHROPIC, body, list_at, _item, as_object(body).get("system"))
 
 
 def _item(at: Pointer, message: Object) -> Item:
-    role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}.get(
-        str(message.get("role")), Role.OTHER
-    )
-    item = Item(at=at, role=role, model=role is Role.ASSISTANT, pinned=role is Role.SYSTEM)
+    role = _ROLES.get(str(message.get("role")), Role.OTHER)
+    item = item_of(at, role)
     for place, part in parts((*at, "content"), message.get("content")):
         read_block(item, place, part)
     if role is Role.USER:
-        item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
-        if not item.prompt:
-            item.role = Role.TOOL
+        tell_prompt(item)
     return item
 
 
 def read_block(item: Item, at: Pointer, part: Value) -> None:
     """Sort one block of a message into its item."""
     block = as_object(part)
-    kind = block.get("type")
-    kind = kind if isinstance(kind, str) else ""
+    kind = kind_of(block) or ""
     if kind in _CALLS:
         item.calls.append(_call(at, block, kind))
     elif kind in _THINKING:

@@ -4,11 +4,11 @@ The part types of OpenAI, Anthropic, MCP and LangChain do not contradict one ano
 to decode anything: of base64 it says how many bytes it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from coatcheck.core.context.model import Item, Media, Opaque, Output, Piece
-from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role
+from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
 TEXTS: Final = frozenset(
@@ -18,6 +18,33 @@ MEDIA: Final = frozenset(
     {"image", "image_url", "input_image", "input_file", "input_audio", "file", "audio", "video", "document", "media"}
 )
 _BASE64: Final = ";base64,"
+
+
+def indexed(
+    format_: Format, body: Value, list_at: Pointer, read: Callable[[Pointer, Object], Item], system: Value = None
+) -> HistoryIndex:
+    """Returns the index of a body whose messages stand at `list_at`; `read` makes an item of each."""
+    messages = enumerate(as_list(get(body, list_at)))
+    return HistoryIndex(
+        format=format_,
+        list_at=list_at,
+        items=[read((*list_at, number), as_object(message)) for number, message in messages],
+        system=[system] if system else [],
+        tools=as_list(as_object(body).get("tools")),
+    )
+
+
+def item_of(at: Pointer, role: Role) -> Item:
+    """Returns an empty item of who speaks in it."""
+    return Item(at=at, role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER, pinned=role is Role.SYSTEM)
+
+
+def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bool = False) -> Output:
+    """Returns the output that a tool's message is; `legacy` is what its call is found by without an ID."""
+    call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
+    output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
+    read_output(output, (*at, "content"), message.get("content"))
+    return output
 
 
 def keys_of(*values: Value) -> tuple[str, ...]:
@@ -80,6 +107,13 @@ def read_message(item: Item, at: Pointer, content: Value) -> None:
     """Sort what somebody said into an item."""
     for place, part in parts(at, content):
         read_said(item, place, part)
+
+
+def tell_prompt(item: Item) -> None:
+    """Note whether a user speaks in a user's message, or only tools do."""
+    item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
+    if not item.prompt:
+        item.role = Role.TOOL
 
 
 def read_said(item: Item, at: Pointer, part: Value) -> None:

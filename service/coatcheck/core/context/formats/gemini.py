@@ -5,37 +5,35 @@ what has the same name, in order. A response is an object: its values are what a
 key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
 """
 
-from coatcheck.core.context.formats.content import media, read_said
+from typing import Final
+
+from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, tell_prompt
 from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role, Site
-from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, serialised
+
+_ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL}
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose contents stand at `list_at`."""
     around = as_object(body)
     around = {**as_object(around.get("config")), **around}
-    system = around.get("systemInstruction", around.get("system_instruction"))
-    found = HistoryIndex(
-        format=Format.GEMINI, list_at=list_at, tools=as_list(around.get("tools")), system=[system] if system else []
+    found = indexed(
+        Format.GEMINI, body, list_at, _item, around.get("systemInstruction", around.get("system_instruction"))
     )
-    for number, content in enumerate(as_list(get(body, list_at))):
-        found.items.append(_item((*list_at, number), as_object(content)))
+    found.tools = as_list(around.get("tools"))
     return found
 
 
 def _item(at: Pointer, content: Object) -> Item:
-    said = content.get("role")
-    role = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL, None: Role.USER}.get(
-        said if isinstance(said, str) else None, Role.OTHER
-    )
-    item = Item(at=at, role=role, model=role is Role.ASSISTANT)
+    named = content.get("role")
+    role = _ROLES.get(named, Role.OTHER) if isinstance(named, str) else Role.USER
+    item = item_of(at, role)
     for number, part in enumerate(as_list(content.get("parts"))):
         _part(item, (*at, "parts", number), as_object(part))
     if role is Role.USER:
-        item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
-        if not item.prompt:
-            item.role = Role.TOOL
+        tell_prompt(item)
     return item
 
 

@@ -7,10 +7,19 @@ message's `artifact` never goes to a model and is left alone.
 from typing import Final
 
 from coatcheck.core.context.formats import anthropic
-from coatcheck.core.context.formats.content import keys_of, parts, read_message, read_output, read_reasoning, read_said
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Role, Site
+from coatcheck.core.context.formats.content import (
+    indexed,
+    item_of,
+    keys_of,
+    parts,
+    read_message,
+    read_reasoning,
+    read_said,
+    tool_message,
+)
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
 _KINDS: Final = {
     "human": Role.USER,
@@ -34,10 +43,7 @@ _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "s
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
-    found = HistoryIndex(format=Format.LANGCHAIN, list_at=list_at, tools=as_list(as_object(body).get("tools")))
-    for number, raw in enumerate(as_list(get(body, list_at))):
-        found.items.append(_item((*list_at, number), as_object(raw)))
-    return found
+    return indexed(Format.LANGCHAIN, body, list_at, _item)
 
 
 def is_message(raw: Value) -> bool:
@@ -52,10 +58,10 @@ def _item(at: Pointer, raw: Object) -> Item:
     at = (*at, "kwargs" if constructed else "data")
     message = as_object(raw.get(str(at[-1])))
     role = _KINDS.get(_kind(raw, message), Role.OTHER)
-    item = Item(at=at[:-1], role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER)
-    item.pinned = role is Role.SYSTEM
+    item = item_of(at[:-1], role)
     if role is Role.TOOL:
-        item.outputs.append(_output(at, message))
+        legacy = None if as_text(message.get("tool_call_id")) else f"#function:{as_text(message.get('name'))}"
+        item.outputs.append(tool_message(at, message, legacy, failed=message.get("status") == "error"))
     elif role is Role.ASSISTANT:
         _assistant(item, at, message)
     elif role is Role.OTHER:
@@ -73,15 +79,6 @@ def _kind(raw: Object, message: Object) -> str:
     return str(kind).removesuffix("Chunk").removesuffix("Message").lower()
 
 
-def _output(at: Pointer, message: Object) -> Output:
-    call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-    legacy = None if call_id else f"#function:{name}"
-    failed = message.get("status") == "error"
-    output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
-    read_output(output, (*at, "content"), message.get("content"))
-    return output
-
-
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
     copies = _Copies()
     for key in ("tool_calls", "invalid_tool_calls", "tool_call_chunks"):
@@ -94,8 +91,7 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
         copies.add(place, as_object(call), (("function.arguments", "json"), ("custom.input", "text")))
     for place, part in parts((*at, "content"), message.get("content")):
         block = as_object(part)
-        kind = block.get("type")
-        if isinstance(kind, str) and kind in _FORMS:
+        if (kind := kind_of(block)) in _FORMS:
             copies.add(place, block, _FORMS[kind])
         else:
             _block(item, place, part, block)
@@ -106,8 +102,7 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
 
 
 def _block(item: Item, at: Pointer, part: Value, block: Object) -> None:
-    kind = block.get("type")
-    kind = kind if isinstance(kind, str) else ""
+    kind = kind_of(block) or ""
     if kind == "reasoning":
         item.opaque.append(read_reasoning(at, block, "reasoning"))
     elif kind in _ANTHROPIC or kind.endswith("tool_result"):

@@ -6,9 +6,9 @@ images in tool messages, or names, or fields of its own, is read as well.
 
 from typing import Final
 
-from coatcheck.core.context.formats.content import keys_of, read_message, read_output
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, Site
-from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, tool_message
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Role, Site
+from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
 _ROLES: Final = {
@@ -25,26 +25,17 @@ _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
-    around = as_object(body)
-    found = HistoryIndex(format=Format.OPENAI_CHAT, list_at=list_at, tools=as_list(around.get("tools")))
-    found.tools += as_list(around.get("functions"))
-    for number, message in enumerate(as_list(get(body, list_at))):
-        found.items.append(_item((*list_at, number), as_object(message)))
+    found = indexed(Format.OPENAI_CHAT, body, list_at, _item)
+    found.tools += as_list(as_object(body).get("functions"))
     return found
 
 
 def _item(at: Pointer, message: Object) -> Item:
-    said = message.get("role")
-    role = _ROLES.get(said, Role.OTHER) if isinstance(said, str) else Role.OTHER
-    item = Item(
-        at=at,
-        role=role,
-        model=role is Role.ASSISTANT,
-        prompt=role is Role.USER,
-        pinned=role is Role.SYSTEM,
-    )
+    role = _ROLES.get(as_text(message.get("role")) or "", Role.OTHER)
+    item = item_of(at, role)
     if role is Role.TOOL:
-        item.outputs.append(_output(at, message))
+        legacy = f"#function:{as_text(message.get('name'))}" if message.get("role") == "function" else None
+        item.outputs.append(tool_message(at, message, legacy))
         return item
     if role is Role.OTHER:
         item.data.append(message)
@@ -53,15 +44,6 @@ def _item(at: Pointer, message: Object) -> Item:
     if role is Role.ASSISTANT:
         _assistant(item, at, message)
     return item
-
-
-def _output(at: Pointer, message: Object) -> Output:
-    name = as_text(message.get("name"))
-    call_id = as_text(message.get("tool_call_id"))
-    legacy = f"#function:{name}" if message.get("role") == "function" else None
-    output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name)
-    read_output(output, (*at, "content"), message.get("content"))
-    return output
 
 
 def _assistant(item: Item, at: Pointer, message: Object) -> None:

@@ -6,7 +6,7 @@ output themselves. Types that are not known here stay as they are; a `call_id` o
 
 from typing import Final
 
-from coatcheck.core.context.formats.content import keys_of, read_message, read_output, read_reasoning
+from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning
 from coatcheck.core.context.inner import parsed
 from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
@@ -94,9 +94,7 @@ def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
 
 
 def _message(at: Pointer, raw: Object) -> Item:
-    said = raw.get("role")
-    role = _ROLES.get(said, Role.OTHER) if isinstance(said, str) else Role.OTHER
-    item = Item(at=at, role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER, pinned=role is Role.SYSTEM)
+    item = item_of(at, _ROLES.get(as_text(raw.get("role")) or "", Role.OTHER))
     read_message(item, (*at, "content"), raw.get("content"))
     return item
 
