@@ -62,7 +62,7 @@ class Extend:
             raise CoatcheckError(
                 Code.STORAGE_UNAVAILABLE, "The artifact waits to be stored, which comes first. Retry the same call."
             )
-        answer = await self._catalog.patch_artifact(
+        answer = await self._catalog.commit(
             PatchArtifact(
                 namespace=caller.namespace,
                 number=number,

@@ -27,10 +27,10 @@ from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.adapters.sql.types import Many
 from coatcheck.core.audit import AuditLine, By, Detail, unpack_numbers
-from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, RemoveBatch, SetJob
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
 from coatcheck.ports.maintenance import ExpireArtifacts
+from coatcheck.ports.retention_changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
 
 _LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
 _OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)
@@ -201,7 +201,12 @@ def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statemen
 _ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
 
 
-def add_round(conn: Connection, run: RetentionRun) -> None:
+def apply_note_round(conn: Connection, change: NoteRound) -> None:
+    """Add what a round did to the hour's run."""
+    _add_round(conn, change.run)
+
+
+def _add_round(conn: Connection, run: RetentionRun) -> None:
     """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
     conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
 
@@ -211,7 +216,7 @@ def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     gone = tombstone_expired(conn, change)
     if gone and change.by.run_id is not None:
         run = scheduled_round("expire", change.now, **_counts(gone, change.now))
-        add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
+        _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
     return len(gone)
 
 

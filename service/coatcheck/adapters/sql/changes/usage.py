@@ -162,6 +162,20 @@ def seen(conn: Connection, namespace: str) -> Usage:
     return Usage(namespace=namespace, bytes=bytes_, artifacts=artifacts_, reserved=reserved, deleting_at=deleting_at)
 
 
+def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
+    """What namespaces hold, by name behind one; only one of them where it is given."""
+    wanted = select(*usage.c).where(usage.c.namespace > after).order_by(usage.c.namespace).limit(limit)
+    if namespace is not None:
+        wanted = wanted.where(usage.c.namespace == namespace)
+    return [Usage(**row) for row in conn.execute(wanted).mappings()]
+
+
+def marked(conn: Connection) -> list[Usage]:
+    """The namespaces that are being deleted, by name."""
+    wanted = select(*usage.c).where(usage.c.deleting_at.is_not(None)).order_by(usage.c.namespace)
+    return [Usage(**row) for row in conn.execute(wanted).mappings()]
+
+
 def closing(namespace: str) -> CoatcheckError:
     """The refusal to store in a namespace that is being deleted."""
     return CoatcheckError(
