@@ -28,7 +28,7 @@ _QUESTIONS: Final = {"find": "find", "list_artifacts": "list", "find_keys": "aut
 
 
 def traced_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
-    """The same catalogue; some of its calls are stages."""
+    """A catalogue of which some commits and questions are stages."""
     return _Catalog(catalog, tracer)
 
 

@@ -194,7 +194,7 @@ class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=T
 
 
 class DeleteSession(NamespaceChange[int | HoldConflict], frozen=True, kw_only=True):
-    """The same for up to `limit` artifacts of a session. Answers how many; repeat until it is less than `limit`.
+    """Replace up to `limit` artifacts of a session by their tombstones. Answers how many; repeat until it is less.
 
     Artifacts that are held by themselves stay. Answers `HoldConflict` when a hold covers the session: then nothing is
     deleted.

@@ -15,7 +15,7 @@ from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceC
 
 
 class DeleteNamespace(NamespaceChange[int], frozen=True, kw_only=True):
-    """The same for up to `limit` artifacts of a namespace that is marked, live or expired. Answers how many.
+    """Replace up to `limit` artifacts of a marked namespace, live or expired, by their tombstones. Answers how many.
 
     Artifacts that are held stay. The accounts of its sessions go, with the last artifacts the last of them.
     """

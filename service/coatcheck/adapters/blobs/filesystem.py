@@ -82,7 +82,7 @@ class FileSystem:
             os.close(fd)
 
     def read_again(self, path: str, start: int, length: int) -> bytes:
-        """The same from the disk itself, where the system lets go of its copy of the file."""
+        """Read from the disk itself, where the system lets go of its copy of the file."""
         if sys.platform == "linux":
             fd = os.open(path, _READ)
             try:

@@ -73,7 +73,7 @@ def stand_by(conn: Connection) -> None:
 
 
 def stand_by_now(conn: Connection) -> None:
-    """The same in a transaction that may have locks already, and so must not wait.
+    """Stand by for holds in a transaction that may have locks already, and so must not wait.
 
     Raises TransactionConflict while a hold is being placed.
     """

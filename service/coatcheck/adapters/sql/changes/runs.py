@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Text, bindparam, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import BigInteger, Connection, Executable, Text, bindparam, insert, select, update
 
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
@@ -22,7 +21,7 @@ from coatcheck.adapters.sql.changes.tombstone import (
     tombstone,
     tombstone_expired,
 )
-from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.dialect import DIALECTS, among, insert_into
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.adapters.sql.types import Many
@@ -184,9 +183,8 @@ def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, detail
 _ADDED = ("artifacts", "bytes", "items", "busy_ms")
 
 
-def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
-    insert_into = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement = insert_into(runs)
+def _add(dialect: str) -> Executable:
+    statement = insert_into(runs, dialect)
     new = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=[runs.c.id],
@@ -198,7 +196,7 @@ def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statemen
     )
 
 
-_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 
 def apply_note_round(conn: Connection, change: NoteRound) -> None:
@@ -249,6 +247,5 @@ def apply_mark_job(conn: Connection, change: MarkJob) -> None:
 
 
 def _state(conn: Connection, name: str) -> JobState:
-    insert_into = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
-    conn.execute(insert_into(jobs).on_conflict_do_nothing(), {"name": name, "paused": False})
+    conn.execute(insert_into(jobs, conn.dialect.name).on_conflict_do_nothing(), {"name": name, "paused": False})
     return run_rows.job_of(conn.execute(_JOB, {"job": name}).one())

@@ -102,7 +102,7 @@ def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.
 
 
 def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> StoreAnswer:
-    """The same behind the fence: the upload's intent has been taken in this transaction."""
+    """Store an artifact behind the fence: the upload's intent has been taken in this transaction."""
     known = None if change.key is None else _known_key(conn, change, change.key)
     if known is not None and change.key is not None:
         same = known.fingerprint == change.key.fingerprint
