@@ -59,7 +59,7 @@ async def measure(catalog: Everything, texts: Sequence[str], like: sqlite3.Conne
         browse = Browse(catalog, clock, seal_key(clock))
         for start in range(0, len(texts), 256):
             changes = [store(each.encode(), now=clock.now()) for each in texts[start : start + 256]]
-            await asyncio.gather(*map(catalog.store_artifact, changes))
+            await asyncio.gather(*map(catalog.commit, changes))
         began, cpu = time.perf_counter(), time.process_time()
         done = await index()
         took, cpu = time.perf_counter() - began, time.process_time() - cpu

@@ -192,7 +192,7 @@ async def _ingest(catalog: PostgresCatalog, caller: int, end: float) -> list[flo
         began = time.perf_counter()
         if began >= end:
             return times
-        await catalog.store_artifact(change)
+        await catalog.commit(change)
         times.append(time.perf_counter() - began)
         await asyncio.sleep(0.02)  # a steady load, not all that there is room for
     raise AssertionError

@@ -2,10 +2,11 @@
 # ruff: noqa: ARG002 - one namespace, and no time
 
 import secrets
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import UNSET, structs
 
@@ -40,6 +41,7 @@ from coatcheck.ports.artifacts import (
     UploadFenced,
 )
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, FoundArtifact, RunKey
+from coatcheck.ports.change import CatalogChange
 from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult, MarkBlobCorrupt
 from coatcheck.ports.session_accounts import AddSessionUsage
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
@@ -96,15 +98,23 @@ class FakeCatalog:
         self.accounts: dict[str, SessionUsage] = {}
         self.broken: Exception | None = None
 
-    async def begin_upload(self, change: BeginUpload) -> None:
-        self.uploads.add(change.blob_id)
-
-    async def reserve_more(self, change: ReserveMore) -> bool:
-        return change.blob_id in self.uploads
-
-    async def evict_artifacts(self, change: EvictArtifacts) -> EvictionResult:
-        del change
-        return EvictionResult(0, enough=False)
+    async def commit(self, change: CatalogChange[Any], /) -> Any:  # noqa: ANN401 - the change's own answer
+        handlers: dict[type[CatalogChange[Any]], Callable[[Any], object]] = {
+            BeginUpload: lambda change: self.uploads.add(change.blob_id),
+            ReserveMore: lambda change: change.blob_id in self.uploads,
+            RenewUpload: lambda change: change.blob_id in self.uploads,
+            AbandonUpload: lambda change: self.uploads.discard(change.blob_id),
+            StoreArtifact: self._store,
+            StoreView: self._keep_view,
+            PatchArtifact: self._patch,
+            DeleteArtifact: self._delete,
+            DeleteSession: self._delete_session,
+            AddSessionUsage: self._add_session_usage,
+            EvictArtifacts: lambda _: EvictionResult(0, enough=False),
+            MarkBlobCorrupt: lambda _: False,
+            Touch: lambda _: None,
+        }
+        return handlers[type(change)](change)
 
     async def holds_within(self, namespace: str, session: str | None, now: datetime) -> None:
         del namespace, session, now
@@ -112,13 +122,7 @@ class FakeCatalog:
     async def usage_of(self, namespace: str) -> Usage:
         return Usage(namespace=namespace, artifacts=len(self.rows))
 
-    async def renew_upload(self, change: RenewUpload) -> bool:
-        return change.blob_id in self.uploads
-
-    async def abandon_upload(self, change: AbandonUpload) -> None:
-        self.uploads.discard(change.blob_id)
-
-    async def store_artifact(self, change: StoreArtifact) -> IngestResult | UploadFenced | KeyConflict:
+    def _store(self, change: StoreArtifact) -> IngestResult | UploadFenced | KeyConflict:
         if self.broken is not None:
             raise self.broken
         self.uploads.discard(change.blob.id)
@@ -161,10 +165,7 @@ class FakeCatalog:
     async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
         return next((a.blob for a, _ in self.rows.values() if (a.blob.sha256, a.blob.size) == (sha256, size)), None)
 
-    async def mark_blob_corrupt(self, change: MarkBlobCorrupt) -> bool:
-        return False
-
-    async def store_view(self, change: StoreView) -> StoredView | UploadFenced | None:
+    def _keep_view(self, change: StoreView) -> StoredView | UploadFenced | None:
         if self.broken is not None:
             raise self.broken
         if change.new.blob is not None:
@@ -175,7 +176,7 @@ class FakeCatalog:
         found = self.views.setdefault(change.number, _kept(change.new))
         return StoredView(found, blob_used=ours and found.blob is not None)
 
-    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
+    def _patch(self, change: PatchArtifact) -> Artifact | Gone | None:
         if change.number not in self.rows:
             return self.gone.get(change.number)
         artifact, inline = self.rows[change.number]
@@ -190,7 +191,7 @@ class FakeCatalog:
         self.rows[change.number] = (new, inline)
         return new
 
-    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | None:
+    def _delete(self, change: DeleteArtifact) -> bool | Gone | None:
         if change.number not in self.rows:
             return self.gone.get(change.number)
         artifact, _ = self.rows.pop(change.number)
@@ -200,16 +201,13 @@ class FakeCatalog:
         )
         return True
 
-    async def delete_session(self, change: DeleteSession) -> int:
+    def _delete_session(self, change: DeleteSession) -> int:
         numbers = [n for n, (a, _) in self.rows.items() if a.said.session == change.session][: change.limit]
         for number in numbers:
             artifact, _ = self.rows.pop(number)
             self.views.pop(number, None)
             self.gone[number] = Gone(id=artifact.id, reason="session_deleted", at=change.now)
         return len(numbers)
-
-    async def touch(self, change: Touch) -> None:
-        """Nothing expires here."""
 
     async def find(
         self,
@@ -263,7 +261,7 @@ class FakeCatalog:
         of_views = (view.inline for view in self.views.values() if view.blob is not None and view.blob.id == blob_id)
         return next((inline for a, inline in self.rows.values() if a.blob.id == blob_id), next(of_views, None))
 
-    async def add_session_usage(self, change: AddSessionUsage) -> None:
+    def _add_session_usage(self, change: AddSessionUsage) -> None:
         for _, session, spent in change.sessions:
             known = self.accounts.get(session) or SessionUsage(spent=UsageDelta(), since=change.at, at=None)
             known.spent.add(spent)

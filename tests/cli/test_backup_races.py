@@ -190,9 +190,7 @@ async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(
     kept = await harness.put(noise(50_000))
     blob_id = new_blob_id(START, noise(10))
     until = START + LEASE
-    await harness.catalog.begin_upload(
-        BeginUpload(namespace="default", blob_id=blob_id, placement="file", lease_until=until)
-    )
+    await harness.catalog.commit(BeginUpload(namespace="default", blob_id=blob_id, placement="file", lease_until=until))
     writer = await harness.blobs.create("default", blob_id)
     await writer.write(b"half")
     await writer.finish()

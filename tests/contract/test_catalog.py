@@ -39,7 +39,7 @@ def remove(change: StoreArtifact, *, after: timedelta = timedelta()) -> DeleteAr
 
 
 async def stored(catalog: Everything, change: StoreArtifact) -> IngestResult:
-    answer = await catalog.store_artifact(change)
+    answer = await catalog.commit(change)
     assert isinstance(answer, IngestResult)
     return answer
 
@@ -70,7 +70,7 @@ async def test_a_stored_artifact_is_found_whole_with_its_bytes(catalog: Everythi
         pinned=False,
         engine=1,
     )
-    assert await catalog.store_artifact(change) == IngestResult(artifact, created=True, blob_used=True)
+    assert await catalog.commit(change) == IngestResult(artifact, created=True, blob_used=True)
     assert await catalog.find("acme", number_of(change), START) == FoundArtifact(artifact, None)
     assert await catalog.find("acme", number_of(change), START, with_bytes=True) == FoundArtifact(
         artifact, change.inline
@@ -87,10 +87,10 @@ async def test_inline_bytes_are_found_by_their_blob_in_their_own_namespace_only(
 
 async def test_a_file_that_no_artifact_came_to_use_is_left_to_the_sweep(catalog: Everything) -> None:
     first = store(b"same", placement="file")
-    await catalog.begin_upload(begin(first.blob.id))
+    await catalog.commit(begin(first.blob.id))
     await stored(catalog, first)
     second = store(b"same", placement="file", said=DeclaredMetadata(tool_call_id="another"))
-    await catalog.begin_upload(begin(second.blob.id))
+    await catalog.commit(begin(second.blob.id))
     assert not (await stored(catalog, second)).blob_used
     dead = await catalog.dead_blobs(START + DAY, 9)
     assert [blob.id for blob in dead] == [second.blob.id]
@@ -102,11 +102,11 @@ async def test_another_namespace_never_hears_of_an_artifact(catalog: Everything)
     number = number_of(change)
     assert await catalog.find("other", number, START) is None
     assert (await catalog.list_artifacts("other", ArtifactFilter(), START, before=None, limit=9)).artifacts == []
-    assert await catalog.patch_artifact(PatchArtifact(namespace="other", number=number, now=START)) is None
+    assert await catalog.commit(PatchArtifact(namespace="other", number=number, now=START)) is None
     gone = DeleteArtifact(namespace="other", number=number, now=START, tombstone_until=START + DAY)
-    assert await catalog.delete_artifact(gone) is None
+    assert await catalog.commit(gone) is None
     session = DeleteSession(namespace="other", session="s", now=START, tombstone_until=START + DAY, limit=9)
-    assert await catalog.delete_session(session) == 0
+    assert await catalog.commit(session) == 0
     assert isinstance(await catalog.find("acme", number, START), FoundArtifact)
 
 
@@ -118,11 +118,11 @@ async def test_posting_again_with_the_same_or_no_declaration_answers_the_artifac
     silent = store(
         said=DeclaredMetadata(tool_call_id="c", labels=("new",)), ttl=999, now=START + 30 * timedelta(seconds=1)
     )
-    assert await catalog.store_artifact(silent) == IngestResult(before.artifact, created=False, blob_used=False)
+    assert await catalog.commit(silent) == IngestResult(before.artifact, created=False, blob_used=False)
     again = store(
         said=DeclaredMetadata(tool_call_id="c", title="first"), ttl=999, now=START + 30 * timedelta(seconds=1)
     )
-    assert await catalog.store_artifact(again) == IngestResult(before.artifact, created=False, blob_used=False)
+    assert await catalog.commit(again) == IngestResult(before.artifact, created=False, blob_used=False)
 
 
 async def test_the_same_bytes_of_another_call_share_one_blob_within_a_namespace_only(
@@ -140,33 +140,30 @@ async def test_the_same_bytes_of_another_call_share_one_blob_within_a_namespace_
 
 async def test_a_store_whose_intent_is_gone_is_fenced_and_changes_nothing(catalog: Everything) -> None:
     change = store(placement="file")
-    assert await catalog.store_artifact(change) == UploadFenced()
+    assert await catalog.commit(change) == UploadFenced()
     assert await catalog.find("acme", number_of(change), START) is None
-    await catalog.begin_upload(begin(change.blob.id, "other"))
-    assert await catalog.store_artifact(change) == UploadFenced()
+    await catalog.commit(begin(change.blob.id, "other"))
+    assert await catalog.commit(change) == UploadFenced()
     assert await catalog.known_blobs([("acme", change.blob.id)]) == set()
 
 
 async def test_a_store_uses_its_intent_up(catalog: Everything) -> None:
     change = store(placement="file")
-    await catalog.begin_upload(begin(change.blob.id))
+    await catalog.commit(begin(change.blob.id))
     assert (await stored(catalog, change)).blob_used
-    assert await catalog.store_artifact(change) == UploadFenced()
-    assert (
-        await catalog.renew_upload(RenewUpload(namespace="acme", blob_id=change.blob.id, lease_until=START + DAY))
-        is False
-    )
+    assert await catalog.commit(change) == UploadFenced()
+    assert await catalog.commit(RenewUpload(namespace="acme", blob_id=change.blob.id, lease_until=START + DAY)) is False
 
 
 async def test_a_lease_is_renewed_while_it_is_ours_and_abandoning_is_always_fine(catalog: Everything) -> None:
     blob_id = fresh_blob_id()
     renew = RenewUpload(namespace="acme", blob_id=blob_id, lease_until=START + DAY)
-    assert await catalog.renew_upload(renew) is False
-    await catalog.begin_upload(begin(blob_id))
-    assert await catalog.renew_upload(renew) is True
+    assert await catalog.commit(renew) is False
+    await catalog.commit(begin(blob_id))
+    assert await catalog.commit(renew) is True
     for _ in range(2):
-        await catalog.abandon_upload(AbandonUpload(namespace="acme", blob_id=blob_id))
-    assert await catalog.renew_upload(renew) is False
+        await catalog.commit(AbandonUpload(namespace="acme", blob_id=blob_id))
+    assert await catalog.commit(renew) is False
 
 
 def key(name: str = "k", fingerprint: bytes = b"f", hours: int = 24) -> IdempotencyKey:
@@ -185,10 +182,10 @@ async def test_an_idempotency_key_is_remembered_until_it_expires(catalog: Everyt
 async def test_a_key_of_another_request_is_refused_and_only_the_intent_is_gone(catalog: Everything) -> None:
     await stored(catalog, store(key=key()))
     other = store(b"other", placement="file", key=key(fingerprint=b"g"))
-    await catalog.begin_upload(begin(other.blob.id))
-    assert await catalog.store_artifact(other) == KeyConflict()
+    await catalog.commit(begin(other.blob.id))
+    assert await catalog.commit(other) == KeyConflict()
     assert await catalog.find("acme", number_of(other), START) is None
-    assert await catalog.store_artifact(other) == UploadFenced()
+    assert await catalog.commit(other) == UploadFenced()
 
 
 async def test_a_key_that_has_expired_may_be_used_for_another_request(catalog: Everything) -> None:
@@ -219,19 +216,19 @@ async def test_a_repeated_request_never_revives_what_went_since(catalog: Everyth
     await stored(catalog, first)
     later = START + timedelta(seconds=60 if how == "expired" else 1)
     if how != "expired":
-        await catalog.delete_artifact(remove(first))
+        await catalog.commit(remove(first))
     if how == "forgotten":
         later = START + 31 * DAY
     again = store(said=said, key=key(hours=24 * 60), now=later)
     if how == "forgotten":
         other = store(b"o", said=said, key=key("long", hours=24 * 60))
         await stored(catalog, other)
-        await catalog.delete_artifact(remove(other))
+        await catalog.commit(remove(other))
         again = store(b"o", said=said, key=key("long", hours=24 * 60), now=later)
     reason = "expired" if how == "expired" else "deleted"
     at = START + timedelta(seconds=60) if how == "expired" else START
     gone = Gone(id=ids.render(number_of(first)), reason=reason, at=at, tool_name="bash")
-    assert await catalog.store_artifact(again) == (None if how == "forgotten" else gone)
+    assert await catalog.commit(again) == (None if how == "forgotten" else gone)
     assert not isinstance(await catalog.find("acme", number_of(again), later), FoundArtifact)
 
 
@@ -243,11 +240,11 @@ async def test_a_blob_is_condemned_once_in_its_namespace_while_it_lives(catalog:
     change, gone = store(), store(b"gone")
     for one in (change, gone):
         await stored(catalog, one)
-    await catalog.delete_artifact(remove(gone))
-    assert await catalog.mark_blob_corrupt(mark_corrupt(change, "other")) is False
-    assert await catalog.mark_blob_corrupt(mark_corrupt(gone)) is False
+    await catalog.commit(remove(gone))
+    assert await catalog.commit(mark_corrupt(change, "other")) is False
+    assert await catalog.commit(mark_corrupt(gone)) is False
     assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) == change.blob
-    assert [await catalog.mark_blob_corrupt(mark_corrupt(change)) for _ in range(2)] == [True, False]
+    assert [await catalog.commit(mark_corrupt(change)) for _ in range(2)] == [True, False]
     assert await catalog.same_bytes("acme", change.blob.sha256, change.blob.size) is None
     assert await catalog.same_bytes("acme", gone.blob.sha256, gone.blob.size) is None
     found = await catalog.find("acme", number_of(change), START)
@@ -264,10 +261,10 @@ async def test_posting_the_payload_of_a_condemned_blob_heals_all_that_share_it(
     first, sharing, elsewhere = store(said=said), store(), store(namespace="other")
     for change in (first, sharing, elsewhere):
         await stored(catalog, change)
-    await catalog.mark_blob_corrupt(mark_corrupt(first))
+    await catalog.commit(mark_corrupt(first))
     fresh = store(said=said if same else None, placement=placement)
     if placement == "file":
-        await catalog.begin_upload(begin(fresh.blob.id))
+        await catalog.commit(begin(fresh.blob.id))
     answer = await stored(catalog, fresh)
     assert (answer.created, answer.blob_used, answer.artifact.blob) == (not same, True, fresh.blob)
     for change in (first, sharing):
@@ -286,7 +283,7 @@ async def test_a_repeated_request_heals_what_its_key_stands_for(catalog: Everyth
     said = DeclaredMetadata(tool_call_id="c")
     first = store(said=said, key=key())
     await stored(catalog, first)
-    await catalog.mark_blob_corrupt(mark_corrupt(first))
+    await catalog.commit(mark_corrupt(first))
     fresh = store(said=said, key=key())
     answer = await stored(catalog, fresh)
     assert (answer.created, answer.blob_used, answer.artifact.blob) == (True, True, fresh.blob)
@@ -300,12 +297,12 @@ async def test_expiry_is_exact_on_every_route_before_any_sweep(catalog: Everythi
     assert isinstance(await catalog.find("acme", number, end - MOMENT), FoundArtifact)
     assert await catalog.find("acme", number, end) == gone
     assert (await catalog.list_artifacts("acme", ArtifactFilter(), end, before=None, limit=5)).artifacts == []
-    assert await catalog.patch_artifact(PatchArtifact(namespace="acme", number=number, now=end)) == gone
-    assert await catalog.delete_artifact(remove(change, after=end - START)) == gone
+    assert await catalog.commit(PatchArtifact(namespace="acme", number=number, now=end)) == gone
+    assert await catalog.commit(remove(change, after=end - START)) == gone
     session = DeleteSession(namespace="acme", session="s", now=end, tombstone_until=end + DAY, limit=5)
-    assert await catalog.delete_session(session) == 0
+    assert await catalog.commit(session) == 0
     sweep = ExpireArtifacts(now=end + HOUR, tombstone_until=end + DAY, limit=5)
-    assert await catalog.expire_artifacts(sweep) == 1
+    assert await catalog.commit(sweep) == 1
     assert await catalog.find("acme", number, end + HOUR) == gone
 
 
@@ -316,8 +313,8 @@ async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_u
     await stored(catalog, change)
     delete, number = remove(change), number_of(change)
     gone = Gone(id=ids.render(number), reason="deleted", at=START, tool_name="bash")
-    assert await catalog.delete_artifact(delete) is True
-    assert await catalog.delete_artifact(delete) == gone
+    assert await catalog.commit(delete) is True
+    assert await catalog.commit(delete) == gone
     assert await catalog.find("acme", number, START + 30 * DAY - MOMENT) == gone
     assert await catalog.find("acme", number, START + 30 * DAY) is None
 
@@ -326,14 +323,14 @@ async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_u
 async def test_posting_what_is_gone_makes_a_new_artifact_under_the_same_id(catalog: Everything, how: str) -> None:
     said = DeclaredMetadata(tool_call_id="c")
     first = store(said=said, ttl=60, placement="file")
-    await catalog.begin_upload(begin(first.blob.id))
+    await catalog.commit(begin(first.blob.id))
     old = await stored(catalog, first)
     later = START + HOUR
     if how == "deleted":
-        assert await catalog.delete_artifact(remove(first)) is True
+        assert await catalog.commit(remove(first)) is True
     elif how == "swept":
         sweep = ExpireArtifacts(now=later, tombstone_until=later + DAY, limit=5)
-        assert await catalog.expire_artifacts(sweep) == 1
+        assert await catalog.commit(sweep) == 1
     again = store(said=said, ttl=60, now=later)
     new = await stored(catalog, again)
     assert (new.created, new.artifact.id, new.artifact.created_at) == (True, old.artifact.id, later)
@@ -353,18 +350,18 @@ async def test_who_comes_late_does_not_revive_what_went_since_and_revives_what_w
     await stored(catalog, first)
     end = START + timedelta(seconds=60)
     if how == "deleted":
-        assert await catalog.delete_artifact(remove(first, after=timedelta(seconds=59))) is True
+        assert await catalog.commit(remove(first, after=timedelta(seconds=59))) is True
         end = START + timedelta(seconds=59)
     elif how == "swept":
         sweep = ExpireArtifacts(now=START + HOUR, tombstone_until=START + HOUR, limit=5)
-        assert await catalog.expire_artifacts(sweep) == 1
+        assert await catalog.commit(sweep) == 1
     reason = "deleted" if how == "deleted" else "expired"
     gone = Gone(id=ids.render(number_of(first)), reason=reason, at=end, tool_name="bash")
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
     # Long after, when its tombstone may be over: what matters is when it went.
     late = replace(store(said=said, placement="file", now=START + 60 * DAY, key=key), unless_buried_since=end - MOMENT)
-    await catalog.begin_upload(begin(late.blob.id))
-    assert await catalog.store_artifact(late) == gone
+    await catalog.commit(begin(late.blob.id))
+    assert await catalog.commit(late) == gone
     assert await catalog.find_key("acme", "k", START) is None
     assert not isinstance(await catalog.find("acme", number_of(first), late.now), FoundArtifact)
     assert late.blob.id in {blob.id for blob in await catalog.dead_blobs(late.now + DAY, 9)}
@@ -389,7 +386,7 @@ async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -
     for change in [*changes, other]:
         await stored(catalog, change)
     part = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=2)
-    assert [await catalog.delete_session(part) for _ in range(4)] == [2, 2, 1, 0]
+    assert [await catalog.commit(part) for _ in range(4)] == [2, 2, 1, 0]
     for change in changes:
         found = await catalog.find("acme", number_of(change), START)
         assert isinstance(found, Gone)
@@ -398,7 +395,7 @@ async def test_a_session_is_deleted_in_parts_and_says_why(catalog: Everything) -
 
 
 async def patched(catalog: Everything, change: PatchArtifact) -> Artifact:
-    answer = await catalog.patch_artifact(change)
+    answer = await catalog.commit(change)
     assert isinstance(answer, Artifact)
     assert await catalog.find(change.namespace, change.number, change.now) == FoundArtifact(answer)
     return answer
@@ -450,7 +447,7 @@ async def test_a_read_moves_the_idle_expiry_but_never_past_the_ttl_or_backwards(
 
     async def expiry_after(*seconds: int) -> float:
         reads = tuple(("acme", number, START + timedelta(seconds=s)) for s in seconds)
-        await catalog.touch(Touch(reads=reads))
+        await catalog.commit(Touch(reads=reads))
         found = await catalog.find("acme", number, START)
         assert isinstance(found, FoundArtifact)
         assert found.artifact.expires_at is not None
@@ -471,11 +468,11 @@ async def test_a_read_leaves_what_is_pinned_gone_unknown_or_without_idle_ttl_alo
     plain, pinned, gone = store(ttl=60), store(b"p", idle_ttl=60, pinned=True), store(b"g", idle_ttl=60)
     for change in (plain, pinned, gone):
         await stored(catalog, change)
-    await catalog.delete_artifact(remove(gone))
+    await catalog.commit(remove(gone))
     before = [await catalog.find("acme", number_of(c), START) for c in (plain, pinned, gone)]
     moment = START + timedelta(seconds=30)
     reads = tuple(("acme", number, moment) for number in (*map(number_of, (plain, pinned, gone)), 97))
-    await catalog.touch(Touch(reads=reads))
+    await catalog.commit(Touch(reads=reads))
     assert [await catalog.find("acme", number_of(c), START) for c in (plain, pinned, gone)] == before
 
 
@@ -494,9 +491,9 @@ async def test_many_reads_at_once_move_what_they_would_one_after_the_other(catal
     def touched(among: list[StoreArtifact]) -> list[tuple[str, int, datetime]]:
         return [(among[at].namespace, number_of(among[at]), moment) for at, moment in reads]
 
-    await catalog.touch(Touch(reads=tuple(touched(changes))))
+    await catalog.commit(Touch(reads=tuple(touched(changes))))
     for read in sorted(touched(twins)):
-        await catalog.touch(Touch(reads=(read,)))
+        await catalog.commit(Touch(reads=(read,)))
     for change, twin in zip(changes, twins, strict=True):
         found = [await catalog.find(c.namespace, number_of(c), START) for c in (change, twin)]
         ends = [each.artifact.expires_at for each in found if isinstance(each, FoundArtifact)]

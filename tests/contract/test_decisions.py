@@ -38,7 +38,7 @@ def second(count: float) -> datetime:
 
 
 async def put(catalog: Everything, change: StoreArtifact) -> int:
-    answer = await catalog.store_artifact(change)
+    answer = await catalog.commit(change)
     assert isinstance(answer, IngestResult)
     return number_of(change)
 
@@ -79,9 +79,9 @@ async def test_the_last_version_of_a_scope_holds_and_all_versions_are_kept(catal
     whole, logs = PolicyScope("acme"), PolicyScope("acme", "kind", "log")
     first = SetPolicy(scope=whole, policy=Policy(ttl=60), now=START)
     assert await catalog.policy_version() == 0
-    assert await catalog.set_policy(first) == 1
-    assert await catalog.set_policy(SetPolicy(scope=logs, policy=Policy(ttl=None), now=START)) == 2
-    assert await catalog.set_policy(replace(first, policy=Policy(ttl=90, card_tokens=64), now=LATER)) == 3
+    assert await catalog.commit(first) == 1
+    assert await catalog.commit(SetPolicy(scope=logs, policy=Policy(ttl=None), now=START)) == 2
+    assert await catalog.commit(replace(first, policy=Policy(ttl=90, card_tokens=64), now=LATER)) == 3
     version, rules = await catalog.policies()
     assert (version, rules.all()) == (3, [(whole, Policy(ttl=90, card_tokens=64)), (logs, Policy(ttl=None))])
     history = await catalog.policy_history(whole, 9)
@@ -94,10 +94,10 @@ async def test_the_last_version_of_a_scope_holds_and_all_versions_are_kept(catal
 async def test_a_policy_is_removed_once_and_its_versions_stay(catalog: Everything) -> None:
     everywhere = PolicyScope("*")
     removal = SetPolicy(scope=everywhere, policy=None, now=LATER)
-    assert await catalog.set_policy(removal) is None
-    await catalog.set_policy(SetPolicy(scope=everywhere, policy=Policy(ttl=60), now=START))
-    assert await catalog.set_policy(removal) == 2
-    assert await catalog.set_policy(removal) is None
+    assert await catalog.commit(removal) is None
+    await catalog.commit(SetPolicy(scope=everywhere, policy=Policy(ttl=60), now=START))
+    assert await catalog.commit(removal) == 2
+    assert await catalog.commit(removal) is None
     version, rules = await catalog.policies()
     assert (version, rules.all(), bool(rules)) == (2, [], False)
     assert [each.policy for each in await catalog.policy_history(everywhere, 9)] == [None, Policy(ttl=60)]
@@ -107,7 +107,7 @@ async def test_versions_that_are_made_at_once_are_given_in_one_order(catalog: Ev
     changes = [
         SetPolicy(scope=PolicyScope("acme", "tool", f"t{i}"), policy=Policy(ttl=60), now=START) for i in range(8)
     ]
-    assert sorted(await asyncio.gather(*map(catalog.set_policy, changes)), key=str) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert sorted(await asyncio.gather(*map(catalog.commit, changes)), key=str) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert len((await catalog.policies())[1].all()) == 8
 
 
@@ -115,32 +115,32 @@ async def test_versions_that_are_made_at_once_are_given_in_one_order(catalog: Ev
 
 
 async def delete_one(catalog: Everything, number: int) -> object:
-    return await catalog.delete_artifact(deleting(number))
+    return await catalog.commit(deleting(number))
 
 
 async def delete_session(catalog: Everything, number: int) -> object:
     del number
-    return await catalog.delete_session(
+    return await catalog.commit(
         DeleteSession(namespace="acme", session="s", now=LATER, tombstone_until=LATER + LIFE, limit=9)
     )
 
 
 async def delete_namespace(catalog: Everything, number: int) -> object:
     del number
-    mark = await catalog.mark_namespace(MarkNamespace(namespace="acme", now=LATER, deleting=True))
-    await catalog.delete_namespace(DeleteNamespace(namespace="acme", now=LATER, tombstone_until=LATER + LIFE, limit=9))
-    await catalog.mark_namespace(MarkNamespace(namespace="acme", now=LATER, deleting=False))
+    mark = await catalog.commit(MarkNamespace(namespace="acme", now=LATER, deleting=True))
+    await catalog.commit(DeleteNamespace(namespace="acme", now=LATER, tombstone_until=LATER + LIFE, limit=9))
+    await catalog.commit(MarkNamespace(namespace="acme", now=LATER, deleting=False))
     return mark
 
 
 async def expire(catalog: Everything, number: int) -> object:
     del number
-    return await catalog.expire_artifacts(expiring(second(2 * HOUR)))
+    return await catalog.commit(expiring(second(2 * HOUR)))
 
 
 async def evict(catalog: Everything, number: int) -> object:
     del number
-    return await catalog.evict_artifacts(
+    return await catalog.commit(
         EvictArtifacts(namespace="acme", now=LATER, room=QuotaLimits(0, 0), tombstone_until=LATER + LIFE, limit=9)
     )
 
@@ -163,12 +163,12 @@ async def test_what_is_held_is_deleted_by_no_way_and_by_every_way_once_it_is_rel
 ) -> None:
     number = await put(catalog, in_session("s", "1", ttl=2 * HOUR - 1))
     hold = holding(number if what == "artifact" else None, "s" if what == "session" else None)
-    assert await catalog.place_hold(PlaceHold(hold=hold)) is True
+    assert await catalog.commit(PlaceHold(hold=hold)) is True
     answer = await WAYS[way](catalog, number)
     assert await live(catalog, number)
     if way == "delete" or (way == "session" and what != "artifact") or (way == "namespace" and what == "namespace"):
         assert answer == HoldConflict((hold.id,))
-    assert await catalog.release_hold(ReleaseHold(id=hold.id, namespace="acme", now=LATER)) == hold
+    assert await catalog.commit(ReleaseHold(id=hold.id, namespace="acme", now=LATER)) == hold
     await WAYS[way](catalog, number)
     assert not await live(catalog, number)
 
@@ -176,40 +176,40 @@ async def test_what_is_held_is_deleted_by_no_way_and_by_every_way_once_it_is_rel
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_hold_whose_time_is_over_holds_nothing(catalog: Everything, way: str) -> None:
     number = await put(catalog, in_session("s", "1", ttl=2 * HOUR - 1))
-    await catalog.place_hold(PlaceHold(hold=holding(number, until=second(60))))
+    await catalog.commit(PlaceHold(hold=holding(number, until=second(60))))
     await WAYS[way](catalog, number)
     assert not await live(catalog, number)
 
 
 async def test_a_hold_covers_what_comes_later_and_only_its_own_namespace(catalog: Everything) -> None:
-    await catalog.place_hold(PlaceHold(hold=holding(session="s")))
+    await catalog.commit(PlaceHold(hold=holding(session="s")))
     number = await put(catalog, in_session("s", "1"))
     foreign = store(b"z\n", namespace="other", said=DeclaredMetadata(tool_call_id="1", session="s"))
     await put(catalog, foreign)
     assert isinstance(await delete_one(catalog, number), HoldConflict)
     change = replace(deleting(number_of(foreign)), namespace="other")
-    assert await catalog.delete_artifact(change) is True
+    assert await catalog.commit(change) is True
 
 
 async def test_holds_are_listed_by_id_and_released_by_whoever_administers_their_namespace(catalog: Everything) -> None:
     mine = holding(session="s", id="hold_000000000000000a")
     other = holding(namespace="other", id="hold_000000000000000b", until=LATER)
     for hold in (other, mine):
-        assert await catalog.place_hold(PlaceHold(hold=hold)) is True
+        assert await catalog.commit(PlaceHold(hold=hold)) is True
     assert await catalog.holds(None) == [mine, other]
     assert await catalog.holds("other") == [other]
     assert await catalog.holds(None, after=mine.id) == [other]
-    assert await catalog.release_hold(ReleaseHold(id=other.id, namespace="acme", now=LATER)) is None
-    assert await catalog.release_hold(ReleaseHold(id=other.id, namespace=None, now=LATER)) == other
-    assert await catalog.release_hold(ReleaseHold(id=other.id, namespace=None, now=LATER)) is None
+    assert await catalog.commit(ReleaseHold(id=other.id, namespace="acme", now=LATER)) is None
+    assert await catalog.commit(ReleaseHold(id=other.id, namespace=None, now=LATER)) == other
+    assert await catalog.commit(ReleaseHold(id=other.id, namespace=None, now=LATER)) is None
 
 
 async def test_only_what_is_there_can_be_held(catalog: Everything) -> None:
     number = await put(catalog, in_session("s", "1"))
     await delete_one(catalog, number)
-    gone = await catalog.place_hold(PlaceHold(hold=holding(number, at=LATER)))
+    gone = await catalog.commit(PlaceHold(hold=holding(number, at=LATER)))
     assert isinstance(gone, Gone)
-    assert await catalog.place_hold(PlaceHold(hold=holding(100_000_000_000_000_000))) is None
+    assert await catalog.commit(PlaceHold(hold=holding(100_000_000_000_000_000))) is None
     assert await catalog.holds(None) == []
 
 
@@ -217,13 +217,13 @@ async def test_what_expires_under_a_hold_is_gone_for_readers_and_comes_back_when
     catalog: Everything,
 ) -> None:
     number = await put(catalog, in_session("s", "1", ttl=60))
-    await catalog.place_hold(PlaceHold(hold=holding(number)))
-    assert await catalog.expire_artifacts(expiring(LATER)) == 0
+    await catalog.commit(PlaceHold(hold=holding(number)))
+    assert await catalog.commit(expiring(LATER)) == 0
     assert isinstance(await catalog.find("acme", number, LATER), Gone)
     patch = PatchArtifact(namespace="acme", number=number, now=LATER, ttl=2 * HOUR)
-    assert isinstance(await catalog.patch_artifact(patch), Gone)
-    assert isinstance(await catalog.patch_artifact(replace(patch, revive=True, ttl=HOUR)), Gone)
-    back = await catalog.patch_artifact(replace(patch, revive=True))
+    assert isinstance(await catalog.commit(patch), Gone)
+    assert isinstance(await catalog.commit(replace(patch, revive=True, ttl=HOUR)), Gone)
+    back = await catalog.commit(replace(patch, revive=True))
     assert not isinstance(back, Gone)
     assert back is not None
     assert back.expires_at == second(2 * HOUR)
@@ -233,15 +233,15 @@ async def test_what_expires_under_a_hold_is_gone_for_readers_and_comes_back_when
 async def test_what_expires_without_a_hold_does_not_come_back(catalog: Everything) -> None:
     number = await put(catalog, in_session("s", "1", ttl=60))
     patch = PatchArtifact(namespace="acme", number=number, now=LATER, ttl=2 * HOUR, revive=True)
-    assert isinstance(await catalog.patch_artifact(patch), Gone)
+    assert isinstance(await catalog.commit(patch), Gone)
 
 
 async def test_posting_what_has_expired_under_a_hold_finds_it_as_it_was(catalog: Everything) -> None:
     change = in_session("s", "1", ttl=60, text_view=view())
     number = await put(catalog, change)
-    await catalog.place_hold(PlaceHold(hold=holding(number)))
+    await catalog.commit(PlaceHold(hold=holding(number)))
     first = await catalog.find("acme", number, START, with_view=True)
-    again = await catalog.store_artifact(replace(change, now=LATER, ttl=60))
+    again = await catalog.commit(replace(change, now=LATER, ttl=60))
     assert isinstance(again, IngestResult)
     assert isinstance(first, FoundArtifact)
     assert not again.created
@@ -255,7 +255,7 @@ async def test_the_holds_within_a_session_or_a_namespace_are_named(catalog: Ever
     number = await put(catalog, in_session("s", "1"))
     assert await catalog.holds_within("acme", "s", LATER) is None
     hold = holding(number)
-    await catalog.place_hold(PlaceHold(hold=hold))
+    await catalog.commit(PlaceHold(hold=hold))
     assert await catalog.holds_within("acme", "s", LATER) == HoldConflict((hold.id,))
     assert await catalog.holds_within("acme", None, LATER) == HoldConflict((hold.id,))
     assert await catalog.holds_within("acme", "t", LATER) is None
@@ -279,7 +279,7 @@ async def test_usage_counts_artifacts_and_each_stored_byte_once(catalog: Everyth
     kept = view(b"a view of its own\n")
     assert kept.blob is not None
     change = StoreView(namespace="acme", number=number_of(one), now=START, new=kept)
-    await catalog.store_view(change)
+    await catalog.commit(change)
     assert await used(catalog) == (size + kept.blob.stored_size, 2, 0)
     await delete_one(catalog, number_of(one))
     assert await used(catalog) == (size, 1, 0)
@@ -291,21 +291,21 @@ async def test_usage_counts_artifacts_and_each_stored_byte_once(catalog: Everyth
 async def test_an_upload_reserves_and_gives_back_however_it_ends(catalog: Everything) -> None:
     change = store(b"file\n", placement="file")
     begin = BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=second(9), reserve=500)
-    await catalog.begin_upload(begin)
+    await catalog.commit(begin)
     assert await used(catalog) == (0, 0, 500)
     more = ReserveMore(namespace="acme", blob_id=change.blob.id, reserve=700, room=None)
-    assert await catalog.reserve_more(more) is True
+    assert await catalog.commit(more) is True
     assert await used(catalog) == (0, 0, 700)
-    assert isinstance(await catalog.store_artifact(change), IngestResult)
+    assert isinstance(await catalog.commit(change), IngestResult)
     assert await used(catalog) == (change.blob.stored_size, 1, 0)
     for end in (
-        lambda: catalog.abandon_upload(AbandonUpload(namespace="acme", blob_id="b2")),
-        lambda: catalog.reap_uploads(ReapUploads(now=LATER, limit=9)),
+        lambda: catalog.commit(AbandonUpload(namespace="acme", blob_id="b2")),
+        lambda: catalog.commit(ReapUploads(now=LATER, limit=9)),
     ):
-        await catalog.begin_upload(replace(begin, blob_id="b2"))
+        await catalog.commit(replace(begin, blob_id="b2"))
         await end()
         assert await used(catalog) == (change.blob.stored_size, 1, 0)
-    assert await catalog.reserve_more(replace(more, blob_id="b2")) is False
+    assert await catalog.commit(replace(more, blob_id="b2")) is False
 
 
 async def test_a_full_namespace_takes_nothing_new_and_answers_what_is_there(catalog: Everything) -> None:
@@ -314,22 +314,22 @@ async def test_a_full_namespace_takes_nothing_new_and_answers_what_is_there(cata
     room = QuotaLimits(max_bytes=size + 5, max_artifacts=9)
     await put(catalog, replace(first, room=room))
     before = await used(catalog)
-    full = await catalog.store_artifact(replace(in_session("s", "2", b"second\n"), room=room))
+    full = await catalog.commit(replace(in_session("s", "2", b"second\n"), room=room))
     assert isinstance(full, QuotaExceeded)
     assert (full.usage.bytes, full.over_artifacts, full.hopeless) == (size, 0, False)
     assert full.over_bytes > 0
     assert await used(catalog) == before
-    again = await catalog.store_artifact(replace(first, room=room))
+    again = await catalog.commit(replace(first, room=room))
     assert isinstance(again, IngestResult)
     assert not again.created
-    shared = await catalog.store_artifact(replace(in_session("s", "3", b"first\n"), room=room))
+    shared = await catalog.commit(replace(in_session("s", "3", b"first\n"), room=room))
     assert isinstance(shared, IngestResult)
     assert await used(catalog) == (size, 2, 0)
 
 
 async def test_the_last_place_is_taken_once_by_many_at_once(catalog: Everything) -> None:
     changes = [replace(in_session("s", str(i), b"%d\n" % i), room=QuotaLimits(None, 3)) for i in range(12)]
-    answers = await asyncio.gather(*map(catalog.store_artifact, changes))
+    answers = await asyncio.gather(*map(catalog.commit, changes))
     assert [type(answer) for answer in answers].count(IngestResult) == 3
     assert [type(answer) for answer in answers].count(QuotaExceeded) == 9
     assert (await used(catalog))[1] == 3
@@ -338,13 +338,11 @@ async def test_the_last_place_is_taken_once_by_many_at_once(catalog: Everything)
 async def test_an_upload_without_room_keeps_its_intent_and_can_commit_when_there_is_room(catalog: Everything) -> None:
     change = replace(store(b"file\n", placement="file"), room=QuotaLimits(max_artifacts=0))
     begin = BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=LATER)
-    assert await catalog.begin_upload(begin) is None
-    assert isinstance(await catalog.store_artifact(change), QuotaExceeded)
-    assert isinstance(await catalog.store_artifact(replace(change, room=None)), IngestResult)
-    assert isinstance(
-        await catalog.store_artifact(replace(change, said=DeclaredMetadata(tool_call_id="n"))), UploadFenced
-    )
-    full = await catalog.begin_upload(replace(begin, blob_id="b2", reserve=99, room=QuotaLimits(max_bytes=50)))
+    assert await catalog.commit(begin) is None
+    assert isinstance(await catalog.commit(change), QuotaExceeded)
+    assert isinstance(await catalog.commit(replace(change, room=None)), IngestResult)
+    assert isinstance(await catalog.commit(replace(change, said=DeclaredMetadata(tool_call_id="n"))), UploadFenced)
+    full = await catalog.commit(replace(begin, blob_id="b2", reserve=99, room=QuotaLimits(max_bytes=50)))
     assert isinstance(full, QuotaExceeded)
     assert (await used(catalog))[2] == 0
 
@@ -372,14 +370,14 @@ async def test_eviction_takes_the_expired_first_then_the_least_recently_read_and
         )
         for i in range(7)
     ]
-    await catalog.place_hold(PlaceHold(hold=holding(numbers[0])))
-    await catalog.touch(Touch(reads=(("acme", numbers[2], second(100)),)))
+    await catalog.commit(PlaceHold(hold=holding(numbers[0])))
+    await catalog.commit(Touch(reads=(("acme", numbers[2], second(100)),)))
     order: list[int] = []
     for left in (6, 5, 4, 3, 2):
-        assert await catalog.evict_artifacts(making_room(QuotaLimits(None, left))) == EvictionResult(1, enough=True)
+        assert await catalog.commit(making_room(QuotaLimits(None, left))) == EvictionResult(1, enough=True)
         order += [at for at, number in enumerate(numbers) if at not in order and not await live(catalog, number)]
     assert order == [6, 3, 4, 5, 2]
-    assert await catalog.evict_artifacts(making_room(QuotaLimits(None, 1))) == EvictionResult(0, enough=False)
+    assert await catalog.commit(making_room(QuotaLimits(None, 1))) == EvictionResult(0, enough=False)
     assert [at for at, number in enumerate(numbers) if await live(catalog, number)] == [0, 1]
     gone = await catalog.find("acme", numbers[3], LATER)
     assert isinstance(gone, Gone)
@@ -392,9 +390,9 @@ async def test_eviction_goes_in_batches_and_takes_no_more_than_is_needed(catalog
         await put(catalog, change)
     total = sum(change.blob.stored_size for change in changes)
     room = QuotaLimits(total - changes[0].blob.stored_size - changes[1].blob.stored_size - 1, None)
-    assert await catalog.evict_artifacts(making_room(room, limit=2)) == EvictionResult(2, enough=False)
-    assert await catalog.evict_artifacts(making_room(room, limit=2)) == EvictionResult(1, enough=True)
-    assert await catalog.evict_artifacts(making_room(room, limit=2)) == EvictionResult(0, enough=True)
+    assert await catalog.commit(making_room(room, limit=2)) == EvictionResult(2, enough=False)
+    assert await catalog.commit(making_room(room, limit=2)) == EvictionResult(1, enough=True)
+    assert await catalog.commit(making_room(room, limit=2)) == EvictionResult(0, enough=True)
     assert (await used(catalog))[1] == 3
 
 
@@ -403,7 +401,7 @@ async def test_nothing_is_evicted_for_what_would_not_fit_all_the_same(catalog: E
     await put(catalog, in_session(None, "2", b"2\n", pinned=True))
     before = await used(catalog)
     for change in (making_room(QuotaLimits(10, None), bytes_=11), making_room(QuotaLimits(None, 1), artifacts=1)):
-        assert await catalog.evict_artifacts(change) == EvictionResult(0, enough=False)
+        assert await catalog.commit(change) == EvictionResult(0, enough=False)
     assert await used(catalog) == before
 
 
@@ -412,7 +410,7 @@ async def test_shared_bytes_are_freed_with_the_last_that_points_at_them(catalog:
         await put(catalog, in_session(None, str(at), b"same\n" * 20, now=second(at)))
     await put(catalog, in_session(None, "9", b"other\n" * 20, now=second(9)))
     size = (await used(catalog))[0]
-    assert await catalog.evict_artifacts(making_room(QuotaLimits(size - 1, None))) == EvictionResult(3, enough=True)
+    assert await catalog.commit(making_room(QuotaLimits(size - 1, None))) == EvictionResult(3, enough=True)
     assert (await used(catalog))[1] == 1
 
 
@@ -424,25 +422,25 @@ async def test_a_namespace_that_goes_takes_nothing_new_and_is_as_new_when_it_is_
         await put(catalog, in_session("s", str(at), b"%d\n" % at, ttl=60 if at == 0 else None))
     mark = MarkNamespace(namespace="acme", now=LATER, deleting=True)
     going = DeleteNamespace(namespace="acme", now=LATER, tombstone_until=LATER + LIFE, limit=2)
-    assert await catalog.delete_namespace(going) == 0
-    assert await catalog.mark_namespace(mark) is True
-    assert await catalog.mark_namespace(mark) is False
+    assert await catalog.commit(going) == 0
+    assert await catalog.commit(mark) is True
+    assert await catalog.commit(mark) is False
     assert [usage.namespace for usage in await catalog.marked_namespaces()] == ["acme"]
     new = in_session("s", "new", b"new\n")
     with pytest.raises(CoatcheckError) as refused:
-        await catalog.store_artifact(new)
+        await catalog.commit(new)
     assert refused.value.code is Code.NAMESPACE_DELETING
-    assert isinstance(await catalog.store_artifact(store(b"elsewhere\n", namespace="other")), IngestResult)
-    assert [await catalog.delete_namespace(going) for _ in range(4)] == [2, 2, 1, 0]
-    assert await catalog.mark_namespace(replace(mark, deleting=False)) is True
+    assert isinstance(await catalog.commit(store(b"elsewhere\n", namespace="other")), IngestResult)
+    assert [await catalog.commit(going) for _ in range(4)] == [2, 2, 1, 0]
+    assert await catalog.commit(replace(mark, deleting=False)) is True
     assert await used(catalog) == (0, 0, 0)
-    assert isinstance(await catalog.store_artifact(new), IngestResult)
+    assert isinstance(await catalog.commit(new), IngestResult)
 
 
 async def test_of_a_group_only_those_are_refused_whose_namespace_goes(catalog: Everything) -> None:
-    await catalog.mark_namespace(MarkNamespace(namespace="acme", now=LATER, deleting=True))
+    await catalog.commit(MarkNamespace(namespace="acme", now=LATER, deleting=True))
     changes = [store(b"%d\n" % at, namespace="acme" if at % 2 else "other") for at in range(8)]
-    answers = await asyncio.gather(*map(catalog.store_artifact, changes), return_exceptions=True)
+    answers = await asyncio.gather(*map(catalog.commit, changes), return_exceptions=True)
     assert [isinstance(answer, CoatcheckError) for answer in answers] == [bool(at % 2) for at in range(8)]
 
 

@@ -16,7 +16,7 @@ FIRST = DeclaredMetadata(tool_call_id="c", session="s", tool_name="bash", title=
 
 
 async def stored(catalog: Everything, change: StoreArtifact) -> IngestResult:
-    answer = await catalog.store_artifact(change)
+    answer = await catalog.commit(change)
     assert isinstance(answer, IngestResult)
     return answer
 
@@ -106,7 +106,7 @@ async def test_a_request_that_comes_late_declares_nothing(catalog: Everything) -
 async def test_labels_that_were_patched_stay(catalog: Everything) -> None:
     await stored(catalog, store(said=FIRST))
     patch = PatchArtifact(namespace="acme", number=number_of(store(said=FIRST)), now=START, labels=("patched",))
-    await catalog.patch_artifact(patch)
+    await catalog.commit(patch)
     answer = await stored(catalog, store(said=replace(FIRST, title="second"), now=LATER))
     assert answer.artifact.said == replace(FIRST, title="second", labels=("patched",))
 
@@ -118,7 +118,7 @@ async def test_of_many_declarations_at_once_one_is_stored_whole(catalog: Everyth
         store(said=replace(FIRST, title=title), now=LATER, survey=title.encode(), text_view=view(title.encode()))
         for title in titles
     ]
-    await asyncio.gather(*map(catalog.store_artifact, changes))
+    await asyncio.gather(*map(catalog.commit, changes))
     kept = await found(catalog, store(said=FIRST))
     assert kept.artifact.said.title in titles
     assert kept.survey == (kept.artifact.said.title or "").encode()

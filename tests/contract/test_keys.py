@@ -47,7 +47,7 @@ def switching(name: str, *, disabled: bool, at: datetime = LATER) -> SwitchNames
 async def test_a_key_is_found_as_it_was_made_and_its_namespace_is_there(catalog: Everything) -> None:
     assert not await catalog.any_key()
     change = making("k1", scopes=("delete", "ingest", "read"))
-    await catalog.make_key(change)
+    await catalog.commit(change)
     assert await catalog.any_key()
     assert await catalog.find_keys(["k1", "k2"]) == {"k1": KeyRow(change.info, change.digest)}
     space = NamespaceInfo(name="acme", created_at=START, disabled_at=None)
@@ -57,7 +57,7 @@ async def test_a_key_is_found_as_it_was_made_and_its_namespace_is_there(catalog:
 async def test_keys_are_looked_up_together(catalog: Everything) -> None:
     changes = [making(f"k{i}", f"n{i % 3}") for i in range(20)]
     for change in changes:
-        await catalog.make_key(change)
+        await catalog.commit(change)
     asked = [change.info.id for change in changes[5:15]]
     rows = {change.info.id: KeyRow(change.info, change.digest) for change in changes[5:15]}
     assert await catalog.find_keys([*asked, "nobody", "k1'; --"]) == rows
@@ -68,50 +68,50 @@ async def test_a_change_that_is_made_again_changes_nothing_and_another_key_of_th
     catalog: Everything,
 ) -> None:
     change = making("k1")
-    await catalog.make_key(change)
-    await catalog.make_key(change)
+    await catalog.commit(change)
+    await catalog.commit(change)
     with pytest.raises(RuntimeError):
-        await catalog.make_key(replace(making("k1"), digest=b"other"))
+        await catalog.commit(replace(making("k1"), digest=b"other"))
     assert await catalog.find_keys(["k1"]) == {"k1": KeyRow(change.info, change.digest)}
     assert len(await catalog.list_keys(None, before=None, limit=9)) == 1
 
 
 async def test_revoking_is_final_and_keeps_its_first_moment(catalog: Everything) -> None:
     change = making("k1")
-    await catalog.make_key(change)
+    await catalog.commit(change)
     revoked = replace(change.info, revoked_at=LATER)
-    assert await catalog.revoke_key(revoking("k1")) == revoked
-    assert await catalog.revoke_key(revoking("k1", at=LATER + timedelta(days=1))) == revoked
+    assert await catalog.commit(revoking("k1")) == revoked
+    assert await catalog.commit(revoking("k1", at=LATER + timedelta(days=1))) == revoked
     assert await catalog.find_keys(["k1"]) == {"k1": KeyRow(revoked, change.digest)}
     assert await catalog.any_key()
 
 
 async def test_a_key_of_another_namespace_is_not_there_to_be_revoked(catalog: Everything) -> None:
     change = making("k1")
-    await catalog.make_key(change)
-    assert await catalog.revoke_key(revoking("k1", "other")) is None
-    assert await catalog.revoke_key(revoking("nobody")) is None
+    await catalog.commit(change)
+    assert await catalog.commit(revoking("k1", "other")) is None
+    assert await catalog.commit(revoking("nobody")) is None
     assert (await catalog.find_keys(["k1"]))["k1"].info.revoked_at is None
-    assert await catalog.revoke_key(revoking("k1", "acme")) is not None
+    assert await catalog.commit(revoking("k1", "acme")) is not None
 
 
 async def test_a_namespace_is_disabled_and_enabled_for_all_of_its_keys(catalog: Everything) -> None:
-    await catalog.make_key(making("k1"))
-    await catalog.make_key(making("k2", "other"))
+    await catalog.commit(making("k1"))
+    await catalog.commit(making("k2", "other"))
     disabled = NamespaceInfo(name="acme", created_at=START, disabled_at=LATER)
-    assert await catalog.switch_namespace(switching("acme", disabled=True)) == disabled
-    assert await catalog.switch_namespace(switching("acme", disabled=True, at=LATER + timedelta(days=1))) == disabled
+    assert await catalog.commit(switching("acme", disabled=True)) == disabled
+    assert await catalog.commit(switching("acme", disabled=True, at=LATER + timedelta(days=1))) == disabled
     rows = await catalog.find_keys(["k1", "k2"])
     assert {key_id: row.disabled_at for key_id, row in rows.items()} == {"k1": LATER, "k2": None}
     enabled = NamespaceInfo(name="acme", created_at=START, disabled_at=None)
-    assert await catalog.switch_namespace(switching("acme", disabled=False)) == enabled
+    assert await catalog.commit(switching("acme", disabled=False)) == enabled
     assert (await catalog.find_keys(["k1"]))["k1"].disabled_at is None
-    assert await catalog.switch_namespace(switching("nobody", disabled=True)) is None
+    assert await catalog.commit(switching("nobody", disabled=True)) is None
 
 
 async def test_of_those_who_make_a_namespace_at_once_one_makes_it(catalog: Everything) -> None:
     change = MakeNamespace(name="acme", now=START, by=BY)
-    answers = await asyncio.gather(*(catalog.make_namespace(change) for _ in range(5)))
+    answers = await asyncio.gather(*(catalog.commit(change) for _ in range(5)))
     assert sorted(new for _, new in answers) == [False] * 4 + [True]
     assert {info for info, _ in answers} == {NamespaceInfo(name="acme", created_at=START, disabled_at=None)}
 
@@ -119,7 +119,7 @@ async def test_of_those_who_make_a_namespace_at_once_one_makes_it(catalog: Every
 async def test_keys_are_listed_newest_first_in_parts(catalog: Everything) -> None:
     changes = [making(f"k{i:02}", "ab"[i % 2], at=START + timedelta(minutes=i // 4)) for i in range(20)]
     for change in changes:
-        await catalog.make_key(change)
+        await catalog.commit(change)
     everything = [change.info for change in changes]
     everything.sort(key=lambda info: (info.created_at, info.id), reverse=True)
     seen: list[KeyInfo] = []
@@ -136,7 +136,7 @@ async def test_keys_are_listed_newest_first_in_parts(catalog: Everything) -> Non
 async def test_namespaces_are_listed_in_parts_or_one_alone(catalog: Everything) -> None:
     names = ["acme", "beta", "n-1", "n_2", "n2", "zz"]
     for name in reversed(names):
-        await catalog.make_namespace(MakeNamespace(name=name, now=START, by=BY))
+        await catalog.commit(MakeNamespace(name=name, now=START, by=BY))
     seen: list[str] = []
     while part := await catalog.list_namespaces(after=seen[-1] if seen else "", limit=2):
         seen += [info.name for info in part]
@@ -155,11 +155,11 @@ async def test_each_change_that_changes_something_has_its_line_in_the_audit_and_
 ) -> None:
     change = making("k1")
     for _ in range(2):
-        await catalog.make_key(change)
-        await catalog.revoke_key(revoking("k1"))
-        await catalog.switch_namespace(switching("acme", disabled=True))
-    await catalog.switch_namespace(switching("acme", disabled=False))
-    await catalog.make_key(making("k2", "*", scopes=("admin",)))
+        await catalog.commit(change)
+        await catalog.commit(revoking("k1"))
+        await catalog.commit(switching("acme", disabled=True))
+    await catalog.commit(switching("acme", disabled=False))
+    await catalog.commit(making("k2", "*", scopes=("admin",)))
     lines = (await cast("WithLines", catalog).find_audit_lines(limit=99))[::-1]
     assert {(line.by.actor, line.by.key_id) for line in lines} == {("tester", "0123456789A")}
     assert [(line.action, line.namespace, line.at) for line in lines] == [
@@ -190,10 +190,9 @@ async def test_a_list_of_sessions_that_begin_alike_has_those_to_the_letter(catal
         "ü",
     ]
     stored = {
-        name: await catalog.store_artifact(store(said=DeclaredMetadata(session=name, tool_call_id=name)))
-        for name in names
+        name: await catalog.commit(store(said=DeclaredMetadata(session=name, tool_call_id=name))) for name in names
     }
-    await catalog.store_artifact(store(said=DeclaredMetadata(tool_call_id="in no session")))
+    await catalog.commit(store(said=DeclaredMetadata(tool_call_id="in no session")))
     assert all(isinstance(each, IngestResult) for each in stored.values())
     for prefix in ("user-1/", "user-1", "user_", "a%", "ü/", "ü", "U", "z", "user-1/a"):
         page = await catalog.list_artifacts(
@@ -208,18 +207,16 @@ async def test_a_tombstone_says_in_which_session_it_was(catalog: Everything) -> 
         dead = store(said=DeclaredMetadata(session=session, tool_call_id="dead"))
         late = store(said=DeclaredMetadata(session=session, tool_call_id="late"), ttl=60)
         for change in (dead, late):
-            await catalog.store_artifact(change)
+            await catalog.commit(change)
         until = START + timedelta(days=30)
-        await catalog.delete_artifact(
-            DeleteArtifact(namespace="acme", number=number_of(dead), now=START, tombstone_until=until)
-        )
+        await catalog.commit(DeleteArtifact(namespace="acme", number=number_of(dead), now=START, tombstone_until=until))
         at = START + timedelta(seconds=60)
         found = [await catalog.find("acme", number_of(change), at) for change in (dead, late)]
         assert [(each.reason, each.session) for each in found if isinstance(each, Gone)] == [
             ("deleted", session),
             ("expired", session),
         ]
-        await catalog.expire_artifacts(ExpireArtifacts(now=at, tombstone_until=until, limit=9))
+        await catalog.commit(ExpireArtifacts(now=at, tombstone_until=until, limit=9))
         swept = await catalog.find("acme", number_of(late), at)
         assert isinstance(swept, Gone)
         assert swept.session == session

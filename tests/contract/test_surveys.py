@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.retention.changes import RestoreArtifact
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.retention_changes import RestoreArtifact
 from contract.sample_changes import DAY, START, Everything, blob_of, number_of, store
 
 LARGE = bytes(range(256)) * 1024
@@ -24,7 +24,7 @@ async def removed(catalog: Everything, change: StoreArtifact) -> RestoreArtifact
     """Delete an artifact; the change that brings it back."""
     number = number_of(change)
     gone = DeleteArtifact(namespace=change.namespace, number=number, now=START, tombstone_until=START + DAY)
-    assert await catalog.delete_artifact(gone) is True
+    assert await catalog.commit(gone) is True
     left = await catalog.removed_artifact(change.namespace, number, START - DAY)
     assert left is not None
     assert left.artifact is not None
@@ -45,20 +45,20 @@ async def removed(catalog: Everything, change: StoreArtifact) -> RestoreArtifact
 @pytest.mark.parametrize("survey", [None, b"", b"\x00\xffsurvey", LARGE], ids=["none", "empty", "bytes", "large"])
 async def test_a_survey_is_found_only_where_it_is_asked_for(catalog: Everything, survey: bytes | None) -> None:
     change = store(survey=survey)
-    assert isinstance(await catalog.store_artifact(change), IngestResult)
+    assert isinstance(await catalog.commit(change), IngestResult)
     assert await survey_of(catalog, change) == survey
 
 
 async def test_artifacts_that_are_stored_together_keep_their_own_surveys(catalog: Everything) -> None:
     surveys = [None if i % 3 == 0 else b"%d" % i for i in range(40)]
     changes = [store(b"%d" % i, survey=survey) for i, survey in enumerate(surveys)]
-    await asyncio.gather(*map(catalog.store_artifact, changes))
+    await asyncio.gather(*map(catalog.commit, changes))
     assert [await survey_of(catalog, change) for change in changes] == surveys
 
 
 async def test_all_that_is_asked_for_comes_with_the_artifact_at_once(catalog: Everything) -> None:
     change = store(survey=b"s")
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     found = await catalog.find("acme", number_of(change), START, with_bytes=True, with_view=True, with_survey=True)
     assert isinstance(found, FoundArtifact)
     assert (found.inline, found.text_view, found.survey) == (change.inline, None, b"s")
@@ -66,9 +66,9 @@ async def test_all_that_is_asked_for_comes_with_the_artifact_at_once(catalog: Ev
 
 async def test_an_artifact_that_is_stored_again_after_it_was_deleted_has_the_new_survey(catalog: Everything) -> None:
     said = DeclaredMetadata(tool_call_id="c")
-    await catalog.store_artifact(store(said=said, survey=b"first"))
+    await catalog.commit(store(said=said, survey=b"first"))
     await removed(catalog, store(said=said))
-    await catalog.store_artifact(store(said=said))
+    await catalog.commit(store(said=said))
     assert await survey_of(catalog, store(said=said)) is None
 
 
@@ -76,9 +76,9 @@ async def test_an_artifact_that_is_stored_again_after_it_was_deleted_has_the_new
 async def test_an_undo_brings_the_survey_back(catalog: Everything, survey: bytes | None) -> None:
     other, change = store(b"other", survey=b"other"), store(survey=survey)
     for each in (other, change):
-        await catalog.store_artifact(each)
+        await catalog.commit(each)
     restore = await removed(catalog, change)
-    assert isinstance(await catalog.restore_artifact(restore), IngestResult)
+    assert isinstance(await catalog.commit(restore), IngestResult)
     assert await survey_of(catalog, change) == survey
     assert await survey_of(catalog, other) == b"other"
 
@@ -86,13 +86,13 @@ async def test_an_undo_brings_the_survey_back(catalog: Everything, survey: bytes
 async def test_an_undo_brings_back_the_survey_of_that_removal_and_of_no_other(catalog: Everything) -> None:
     said = DeclaredMetadata(tool_call_id="c")
     for survey in (b"first", None):
-        await catalog.store_artifact(store(said=said, survey=survey))
+        await catalog.commit(store(said=said, survey=survey))
         restore = await removed(catalog, store(said=said))
-    assert isinstance(await catalog.restore_artifact(restore), IngestResult)
+    assert isinstance(await catalog.commit(restore), IngestResult)
     assert await survey_of(catalog, store(said=said)) is None
 
 
 async def test_another_namespace_finds_nothing(catalog: Everything) -> None:
     change = store(survey=b"s")
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     assert await catalog.find("other", number_of(change), START, with_survey=True) is None

@@ -13,7 +13,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
-    assert isinstance(await catalog.store_artifact(change), IngestResult)
+    assert isinstance(await catalog.commit(change), IngestResult)
     return change
 
 
@@ -24,11 +24,11 @@ async def delete(catalog: Everything, change: StoreArtifact) -> None:
         now=change.now,
         tombstone_until=change.now + 30 * DAY,
     )
-    assert await catalog.delete_artifact(gone) is True
+    assert await catalog.commit(gone) is True
 
 
 async def begin(catalog: Everything, blob_id: str, seconds: int) -> None:
-    await catalog.begin_upload(
+    await catalog.commit(
         BeginUpload(namespace="acme", blob_id=blob_id, placement="file", lease_until=START + seconds * SECOND)
     )
 
@@ -39,9 +39,9 @@ async def test_expiry_takes_the_longest_overdue_first_in_batches_across_namespac
     changes = [await put(catalog, store(b"%d" % i, ttl=10 - i, namespace=f"n{i % 2}")) for i in range(5)]
     kept = [await put(catalog, store(b"kept", ttl=11)), await put(catalog, store(b"pin", ttl=1, pinned=True))]
     sweep = ExpireArtifacts(now=START + 10 * SECOND, tombstone_until=START + DAY, limit=2)
-    assert await catalog.expire_artifacts(sweep) == 2
+    assert await catalog.commit(sweep) == 2
     assert {blob.id for blob in await catalog.dead_blobs(START + DAY, 9)} == {change.blob.id for change in changes[-2:]}
-    assert [await catalog.expire_artifacts(sweep) for _ in range(3)] == [2, 1, 0]
+    assert [await catalog.commit(sweep) for _ in range(3)] == [2, 1, 0]
     for change in kept:
         assert isinstance(await catalog.find("acme", number_of(change), START + 10 * SECOND), FoundArtifact)
 
@@ -74,7 +74,7 @@ async def test_a_dead_blob_is_never_pointed_at_again(catalog: Everything) -> Non
     said = DeclaredMetadata(tool_call_id="c")
     first = await put(catalog, store(b"x", said=said))
     await delete(catalog, first)
-    again = await catalog.store_artifact(store(b"x", said=said))
+    again = await catalog.commit(store(b"x", said=said))
     assert isinstance(again, IngestResult)
     assert (again.blob_used, again.artifact.blob.id == first.blob.id) == (True, False)
 
@@ -83,7 +83,7 @@ async def test_forgetting_drops_a_dead_blob_only_and_is_fine_when_repeated(catal
     live, dying = await put(catalog, store(b"live")), await put(catalog, store(b"dying"))
     await delete(catalog, dying)
     for change in (live, dying, dying):
-        await catalog.forget_blobs(ForgetBlobs(blobs=(("acme", change.blob.id),)))
+        await catalog.commit(ForgetBlobs(blobs=(("acme", change.blob.id),)))
     names = [("acme", live.blob.id), ("acme", dying.blob.id)]
     assert await catalog.known_blobs(names) == {("acme", live.blob.id)}
     found = await catalog.find("acme", number_of(live), START, with_bytes=True)
@@ -96,11 +96,11 @@ async def test_a_late_upload_becomes_a_dead_blob_and_its_writer_is_fenced(catalo
     await begin(catalog, late.blob.id, 60)
     await begin(catalog, punctual.blob.id, 61)
     now = START + 61 * SECOND
-    assert await catalog.reap_uploads(ReapUploads(now=now, limit=9)) == 1
+    assert await catalog.commit(ReapUploads(now=now, limit=9)) == 1
     assert await catalog.dead_blobs(now + SECOND, 9) == [DeadBlob("acme", late.blob.id, "file", now)]
-    assert await catalog.store_artifact(late) == UploadFenced()
-    assert isinstance(await catalog.store_artifact(punctual), IngestResult)
-    assert await catalog.reap_uploads(ReapUploads(now=now + DAY, limit=9)) == 0
+    assert await catalog.commit(late) == UploadFenced()
+    assert isinstance(await catalog.commit(punctual), IngestResult)
+    assert await catalog.commit(ReapUploads(now=now + DAY, limit=9)) == 0
 
 
 async def test_known_are_live_and_dead_blobs_and_open_uploads_of_the_namespace_asked_for(
@@ -130,16 +130,16 @@ def lease(holder: str, seconds: float = 60, *, name: str = "sweep", after: int =
 
 
 async def test_a_lease_has_one_holder_who_may_take_it_again_and_gives_it_back(catalog: Everything) -> None:
-    assert [await catalog.take_lease(lease(holder)) for holder in ("a", "b", "a", "b")] == [True, False, True, False]
-    assert await catalog.take_lease(lease("b", name="other")) is True
-    assert await catalog.take_lease(lease("b", 0)) is False
-    assert await catalog.take_lease(lease("b")) is False
-    assert await catalog.take_lease(lease("a", 0)) is True
-    assert [await catalog.take_lease(lease(holder)) for holder in ("b", "a")] == [True, False]
+    assert [await catalog.commit(lease(holder)) for holder in ("a", "b", "a", "b")] == [True, False, True, False]
+    assert await catalog.commit(lease("b", name="other")) is True
+    assert await catalog.commit(lease("b", 0)) is False
+    assert await catalog.commit(lease("b")) is False
+    assert await catalog.commit(lease("a", 0)) is True
+    assert [await catalog.commit(lease(holder)) for holder in ("b", "a")] == [True, False]
 
 
 async def test_of_many_who_want_a_lease_at_once_one_gets_it(catalog: Everything) -> None:
-    answers = await asyncio.gather(*(catalog.take_lease(lease(str(i))) for i in range(20)))
+    answers = await asyncio.gather(*(catalog.commit(lease(str(i))) for i in range(20)))
     assert sum(answers) == 1
 
 
@@ -160,11 +160,11 @@ async def test_purging_drops_what_is_over_and_nothing_else(catalog: Everything) 
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + 10 * SECOND)
     old, new = await put(catalog, store(b"old", key=key)), await put(catalog, store(b"new"))
     await delete(catalog, old)
-    await catalog.delete_artifact(
+    await catalog.commit(
         DeleteArtifact(namespace="acme", number=number_of(new), now=START, tombstone_until=START + 60 * DAY)
     )
     purge = PurgeRecords(now=START + 30 * DAY, limit=5)
-    assert [await catalog.purge_records(purge) for _ in range(2)] == [2, 0]
+    assert [await catalog.commit(purge) for _ in range(2)] == [2, 0]
     assert await catalog.find("acme", number_of(old), START) is None
     assert await catalog.find_key("acme", "k", START) is None
     assert await catalog.find("acme", number_of(new), START) is not None

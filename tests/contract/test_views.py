@@ -28,14 +28,14 @@ SECOND = timedelta(seconds=1)
 async def put(catalog: Everything, change: StoreArtifact) -> StoreArtifact:
     if change.blob.placement != "inline":
         await begin(catalog, change.blob, change.namespace)
-    assert isinstance(await catalog.store_artifact(change), IngestResult)
+    assert isinstance(await catalog.commit(change), IngestResult)
     return change
 
 
 async def begin(catalog: Everything, blob: Blob | None, namespace: str = "acme") -> None:
     assert blob is not None
     lease = START + HOUR
-    await catalog.begin_upload(BeginUpload(namespace=namespace, blob_id=blob.id, placement="file", lease_until=lease))
+    await catalog.commit(BeginUpload(namespace=namespace, blob_id=blob.id, placement="file", lease_until=lease))
 
 
 def of(change: StoreArtifact, new: NewView, *, now: datetime | None = None, namespace: str | None = None) -> StoreView:
@@ -46,7 +46,7 @@ def of(change: StoreArtifact, new: NewView, *, now: datetime | None = None, name
 async def keep(catalog: Everything, change: StoreArtifact, new: NewView) -> StoredView:
     if new.blob is not None and new.blob.placement != "inline":
         await begin(catalog, new.blob, change.namespace)
-    answer = await catalog.store_view(of(change, new))
+    answer = await catalog.commit(of(change, new))
     assert isinstance(answer, StoredView)
     return answer
 
@@ -55,7 +55,7 @@ async def delete(catalog: Everything, change: StoreArtifact) -> None:
     gone = DeleteArtifact(
         namespace=change.namespace, number=number_of(change), now=START, tombstone_until=START + 30 * DAY
     )
-    assert await catalog.delete_artifact(gone) is True
+    assert await catalog.commit(gone) is True
 
 
 async def found(catalog: Everything, change: StoreArtifact, *, now: datetime = START) -> FoundView | None:
@@ -125,7 +125,7 @@ async def test_a_view_that_comes_with_its_artifact_is_kept_with_it_and_never_lat
     page = await put(catalog, store(b"<p>one<p>two", said=said, text_view=new))
     assert await found(catalog, page) == kept(new)
     before = await live(catalog)
-    again = await catalog.store_artifact(store(b"<p>one<p>two", said=said, text_view=view(b"other\n")))
+    again = await catalog.commit(store(b"<p>one<p>two", said=said, text_view=view(b"other\n")))
     assert isinstance(again, IngestResult)
     assert (again.created, await found(catalog, page), await live(catalog)) == (False, kept(new), before)
 
@@ -133,7 +133,7 @@ async def test_a_view_that_comes_with_its_artifact_is_kept_with_it_and_never_lat
 async def test_an_artifact_that_is_there_gets_no_view_by_being_posted_again(catalog: Everything) -> None:
     said = DeclaredMetadata(tool_call_id="c")
     page = await put(catalog, store(b"<p>one", said=said))
-    await catalog.store_artifact(store(b"<p>one", said=said, text_view=view()))
+    await catalog.commit(store(b"<p>one", said=said, text_view=view()))
     assert (await found(catalog, page), await live(catalog)) == (None, {page.blob.id})
 
 
@@ -149,7 +149,7 @@ async def test_the_first_view_stays_and_the_file_of_another_is_left_to_the_sweep
     assert second.blob is not None
     left = DeadBlob("acme", second.blob.id, "file", START, second.blob.stored_size)
     assert await catalog.dead_blobs(START + DAY, 9) == [left]
-    assert await catalog.store_view(of(page, second)) == UploadFenced()
+    assert await catalog.commit(of(page, second)) == UploadFenced()
 
 
 async def test_of_many_views_at_once_one_is_kept_and_all_are_answered_that_one(catalog: Everything) -> None:
@@ -176,9 +176,9 @@ async def catalog_view(catalog: Everything, page: StoreArtifact) -> FoundView:
 async def test_a_view_whose_intent_is_gone_is_fenced_and_changes_nothing(catalog: Everything) -> None:
     page = await put(catalog, store(b"<p>one"))
     new = view(placement="file")
-    assert await catalog.store_view(of(page, new)) == UploadFenced()
+    assert await catalog.commit(of(page, new)) == UploadFenced()
     await begin(catalog, new.blob, "other")
-    assert await catalog.store_view(of(page, new)) == UploadFenced()
+    assert await catalog.commit(of(page, new)) == UploadFenced()
     assert (await found(catalog, page), await live(catalog), await dead(catalog)) == (None, {page.blob.id}, set())
 
 
@@ -187,9 +187,9 @@ async def test_what_a_crash_leaves_between_a_views_file_and_its_row_is_reaped(ca
     new = view(placement="file")
     await begin(catalog, new.blob)
     now = START + HOUR + SECOND
-    assert await catalog.reap_uploads(ReapUploads(now=now, limit=9)) == 1
+    assert await catalog.commit(ReapUploads(now=now, limit=9)) == 1
     assert await catalog.dead_blobs(now + SECOND, 9) == [DeadBlob("acme", id_of(new), "file", now)]
-    assert await catalog.store_view(of(page, new)) == UploadFenced()
+    assert await catalog.commit(of(page, new)) == UploadFenced()
     assert await found(catalog, page) is None
 
 
@@ -206,10 +206,10 @@ async def test_no_view_is_kept_of_what_is_not_live(catalog: Everything, how: str
         await begin(catalog, new.blob, namespace)
     now = START + timedelta(seconds=60 if how == "expired" else 59)
     before = await live(catalog)
-    assert await catalog.store_view(of(page, new, now=now, namespace=namespace)) is None
+    assert await catalog.commit(of(page, new, now=now, namespace=namespace)) is None
     assert await live(catalog) == before
     assert (id_of(new) in await dead(catalog)) == (placement == "file")
-    assert await catalog.reap_uploads(ReapUploads(now=START + DAY, limit=9)) == 0
+    assert await catalog.commit(ReapUploads(now=START + DAY, limit=9)) == 0
 
 
 @pytest.mark.parametrize("how", ["deleted", "session", "expired"])
@@ -227,12 +227,12 @@ async def test_a_view_goes_with_its_artifact_and_the_sweep_leaves_nothing(
         await delete(catalog, page)
     elif how == "session":
         change = DeleteSession(namespace="acme", session="s", now=START, tombstone_until=START + DAY, limit=9)
-        assert await catalog.delete_session(change) == 1
+        assert await catalog.commit(change) == 1
     else:
-        assert await catalog.expire_artifacts(ExpireArtifacts(now=end, tombstone_until=end + DAY, limit=9)) == 1
+        assert await catalog.commit(ExpireArtifacts(now=end, tombstone_until=end + DAY, limit=9)) == 1
     gone = {page.blob.id, id_of(new)}
     assert await dead(catalog) == gone
-    await catalog.forget_blobs(ForgetBlobs(blobs=tuple(("acme", blob_id) for blob_id in gone)))
+    await catalog.commit(ForgetBlobs(blobs=tuple(("acme", blob_id) for blob_id in gone)))
     assert await catalog.known_blobs([("acme", blob_id) for blob_id in gone]) == set()
     assert await catalog.inline_bytes("acme", id_of(new)) is None
     assert await found(catalog, await put(catalog, store(b"<p>one", said=said))) is None
@@ -330,13 +330,13 @@ async def test_a_view_whose_bytes_are_lost_is_healed_by_the_same_bytes_only(cata
     first = view(b"text\n")
     page = await put(catalog, store(b"<p>text", said=said, text_view=first))
     sharing = await put(catalog, store(b"<b>text", text_view=view(b"text\n", extractor="test 2")))
-    assert await catalog.mark_blob_corrupt(mark_corrupt(id_of(first))) is True
+    assert await catalog.commit(mark_corrupt(id_of(first))) is True
     assert first.blob is not None
     lost = replace(first.blob, condemned=True)
     other = await keep(catalog, page, view(b"other\n", extractor="test 3"))
     assert other == StoredView(FoundView(first.view, lost), blob_used=False)
     assert await found(catalog, page) == FoundView(first.view, lost, first.inline)
-    await catalog.store_artifact(store(b"<p>text", said=said, text_view=view(b"other\n")))
+    await catalog.commit(store(b"<p>text", said=said, text_view=view(b"other\n")))
     assert (await catalog_view(catalog, page)).blob == lost
     fresh = view(b"text\n", extractor="test 3")
     if how == "again":
@@ -344,7 +344,7 @@ async def test_a_view_whose_bytes_are_lost_is_healed_by_the_same_bytes_only(cata
             FoundView(first.view, fresh.blob, fresh.inline), blob_used=True
         )
     elif how == "reposted":
-        await catalog.store_artifact(store(b"<p>text", said=said, text_view=fresh))
+        await catalog.commit(store(b"<p>text", said=said, text_view=fresh))
     else:
         text = await put(catalog, store(b"text\n"))
         fresh = replace(fresh, blob=text.blob, inline=text.inline)
@@ -356,7 +356,7 @@ async def test_a_view_whose_bytes_are_lost_is_healed_by_the_same_bytes_only(cata
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_view_brings_a_lost_payload_of_the_same_bytes_back(catalog: Everything, together: bool) -> None:
     text = await put(catalog, store(b"text\n"))
-    assert await catalog.mark_blob_corrupt(mark_corrupt(text.blob.id)) is True
+    assert await catalog.commit(mark_corrupt(text.blob.id)) is True
     new = view(b"text\n")
     page = await put(catalog, store(b"<p>text", text_view=new if together else None))
     if not together:
@@ -370,7 +370,7 @@ async def test_a_view_brings_a_lost_payload_of_the_same_bytes_back(catalog: Ever
 async def test_a_lost_payload_that_is_posted_again_takes_the_view_of_its_bytes_along(catalog: Everything) -> None:
     text = await put(catalog, store(b"text\n"))
     page = await put(catalog, store(b"<p>text", text_view=view(b"text\n")))
-    assert await catalog.mark_blob_corrupt(mark_corrupt(text.blob.id)) is True
+    assert await catalog.commit(mark_corrupt(text.blob.id)) is True
     again = await put(catalog, store(b"text\n", placement="file"))
     assert (await catalog_view(catalog, page)).blob == again.blob
     assert (await live(catalog), await dead(catalog)) == ({page.blob.id, again.blob.id}, {text.blob.id})
@@ -386,7 +386,7 @@ async def test_artifacts_with_views_at_once_are_all_kept_and_nothing_of_them_twi
         for i in range(60)
     ]
     changes += [store(b"%d\n" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(10)]
-    answers = await asyncio.gather(*map(catalog.store_artifact, [*changes, *changes]))
+    answers = await asyncio.gather(*map(catalog.commit, [*changes, *changes]))
     stored = [answer for answer in answers if isinstance(answer, IngestResult)]
     assert (len(stored), sum(answer.created for answer in stored)) == (140, 70)
     texts: dict[bytes, FoundView] = {}

@@ -59,7 +59,7 @@ class IndexHarness:
         content = text.encode() if isinstance(text, str) else text
         spoken = DeclaredMetadata(tool_call_id=f"call_{self._calls}", labels=tuple(labels), kind=kind, **said)
         change = store(content, namespace=namespace, said=spoken, now=self.clock.now(), ttl=ttl)
-        answer = await self.catalog.store_artifact(change)
+        answer = await self.catalog.commit(change)
         assert isinstance(answer, IngestResult)
         assert answer.created
         return change
@@ -78,7 +78,7 @@ class IndexHarness:
     async def delete(self, change: StoreArtifact) -> None:
         """Delete what a change stored."""
         now = self.clock.now()
-        deleted = await self.catalog.delete_artifact(
+        deleted = await self.catalog.commit(
             DeleteArtifact(
                 namespace=change.namespace, number=number_of(change), now=now, tombstone_until=now + 30 * DAY
             )
@@ -87,7 +87,7 @@ class IndexHarness:
 
     async def label(self, change: StoreArtifact, *labels: str) -> None:
         """Give what a change stored other labels."""
-        await self.catalog.patch_artifact(
+        await self.catalog.commit(
             PatchArtifact(namespace=change.namespace, number=number_of(change), now=self.clock.now(), labels=labels)
         )
 

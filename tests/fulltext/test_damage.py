@@ -26,7 +26,7 @@ async def spoil(shelf: IndexHarness, *, listed: bool) -> None:
             parts=segment.parts if listed else tuple(map(_flipped, segment.parts)),
         )
         change = MergeSegments(namespace="acme", old=(size.id,), segment_id=size.id + 1, segment=spoilt)
-        assert await shelf.catalog.merge_segments(change)
+        assert await shelf.catalog.commit(change)
 
 
 def _flipped(stored: bytes) -> bytes:
@@ -80,5 +80,5 @@ async def test_a_segment_that_is_given_up_twice_does_no_harm(shelf: IndexHarness
     names = await filled(shelf, listed=True)
     (size,) = await shelf.catalog.segment_sizes("acme")
     for namespace in ("other", "acme", "acme"):
-        await shelf.catalog.drop_segment(DropSegment(namespace=namespace, segment_id=size.id))
+        await shelf.catalog.commit(DropSegment(namespace=namespace, segment_id=size.id))
     assert await shelf.found("zeppelin") == names

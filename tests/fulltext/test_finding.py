@@ -177,7 +177,7 @@ async def test_the_text_view_takes_the_place_of_the_payload_once_it_is_kept(shel
         measure=ViewMeasure(size=19, lines=1, chars=19, tokens=brought.measure.tokens),
     )
     new = NewView(view=view, blob=brought.blob, inline=brought.inline)
-    kept = await shelf.catalog.store_view(
+    kept = await shelf.catalog.commit(
         StoreView(namespace="acme", number=number_of(change), now=shelf.clock.now(), new=new)
     )
     assert isinstance(kept, StoredView)
@@ -303,13 +303,13 @@ async def test_an_artifact_that_the_index_lacks_is_named_and_can_be_put_back(she
     rows, end = await shelf.catalog.unlisted("acme", 0)
     assert rows == []
     drop = MergeSegments(namespace="acme", old=tuple(size.id for size in sizes), segment_id=2, segment=None)
-    assert await shelf.catalog.merge_segments(drop) is True
-    assert await shelf.catalog.merge_segments(drop) is False
+    assert await shelf.catalog.commit(drop) is True
+    assert await shelf.catalog.commit(drop) is False
     assert await shelf.found("zeppelin") == []
     rows, end = await shelf.catalog.unlisted("acme", 0)
     assert end is not None
     assert len(rows) == 1
-    await shelf.catalog.reindex(Reindex(namespace="acme", rows=tuple(rows)))
+    await shelf.catalog.commit(Reindex(namespace="acme", rows=tuple(rows)))
     assert await shelf.found("zeppelin") == [call(change)]
     assert await shelf.catalog.unlisted("acme", 0) == ([], end)
     assert await shelf.catalog.unlisted("acme", end) == ([], None)
@@ -325,4 +325,4 @@ async def _index_what_was(shelf: IndexHarness, read: list[Unindexed]) -> int:
         segment_id=1,
         segment=built(documents),
     )
-    return await shelf.catalog.index_documents(change)
+    return await shelf.catalog.commit(change)

@@ -7,8 +7,8 @@ from pathlib import Path
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.core.retention.changes import ForgetRemoved
 from coatcheck.ports.maintenance import ForgetBlobs
+from coatcheck.ports.retention_changes import ForgetRemoved
 from contract.sample_changes import DAY
 from fulltext.index_harness import IndexHarness
 
@@ -29,8 +29,8 @@ async def test_after_deletion_sweep_and_checkpoint_no_word_is_in_the_data_direct
         assert traces() > 0
         await shelf.delete(change)
         dead = await catalog.dead_blobs(shelf.clock.now() + DAY, 10)
-        await catalog.forget_blobs(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
+        await catalog.commit(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
         day_after = shelf.clock.now() + DAY
-        await catalog.forget_removed(ForgetRemoved(before=day_after, now=day_after, limit=10))
+        await catalog.commit(ForgetRemoved(before=day_after, now=day_after, limit=10))
         catalog.close()
     assert traces() == 0

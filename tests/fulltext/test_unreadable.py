@@ -33,11 +33,11 @@ async def _put_apart(shelf: IndexHarness, blobs: MemoryBlobStore, text: bytes) -
     inline = store(text)
     change = store(text, said=inline.said, placement=blobs.placement)
     intent = BeginUpload(namespace="acme", blob_id=change.blob.id, placement=blobs.placement, lease_until=START + DAY)
-    await shelf.catalog.begin_upload(intent)
+    await shelf.catalog.commit(intent)
     writer = await blobs.create("acme", change.blob.id)
     await writer.write(inline.inline or b"")
     await writer.finish()
-    assert isinstance(await shelf.catalog.store_artifact(change), IngestResult)
+    assert isinstance(await shelf.catalog.commit(change), IngestResult)
     return change
 
 

@@ -16,6 +16,7 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.seekable import FrameEncoder
 from coatcheck.ports.artifacts import FoundView, StoredView, StoreView
 from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.change import CatalogChange
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
@@ -77,14 +78,20 @@ class Rows:
         rows = (f for f in self.rows.values() if f.artifact.namespace == namespace)
         return next((f.inline for f in rows if f.artifact.blob.id == blob_id), None)
 
-    async def begin_upload(self, change: BeginUpload) -> None:
-        self.uploads.append(change.blob_id)
+    async def commit(self, change: CatalogChange[Any], /) -> Any:  # noqa: ANN401 - the change's own answer
+        match change:
+            case BeginUpload():
+                self.uploads.append(change.blob_id)
+            case AbandonUpload():
+                if change.blob_id in self.uploads:
+                    self.uploads.remove(change.blob_id)
+            case StoreView():
+                return self._keep_view(change)
+            case _:
+                raise NotImplementedError(type(change))
+        return None
 
-    async def abandon_upload(self, change: AbandonUpload) -> None:
-        if change.blob_id in self.uploads:
-            self.uploads.remove(change.blob_id)
-
-    async def store_view(self, change: StoreView) -> StoredView | None:
+    def _keep_view(self, change: StoreView) -> StoredView | None:
         if self.refusal is not None:
             raise self.refusal
         found = self.rows.get(change.number)

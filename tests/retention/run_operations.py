@@ -14,8 +14,8 @@ from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import Job, JobScope, RetentionPlan
-from coatcheck.core.retention.changes import ForgetRemoved, RestoreArtifact, RestoredView
 from coatcheck.ports.artifacts import IngestResult
+from coatcheck.ports.retention_changes import ForgetRemoved, RestoreArtifact, RestoredView
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
@@ -134,7 +134,7 @@ async def undo(world: "World") -> None:
         since=since,
     )
     try:
-        answer = await world.catalog.restore_artifact(change)
+        answer = await world.catalog.commit(change)
     except CoatcheckError as error:
         if error.code is not Code.NAMESPACE_DELETING:
             raise
@@ -157,7 +157,7 @@ async def _copied(world: "World", space: str, blob: Blob) -> tuple[Blob, bytes |
         begin = BeginUpload(
             namespace=space, blob_id=new.id, placement="file", lease_until=world.now + timedelta(minutes=15)
         )
-        await world.catalog.begin_upload(begin)
+        await world.catalog.commit(begin)
         return replace(new, placement="file"), None
     return new, inline
 
@@ -200,13 +200,13 @@ def _told(lines: Iterable[Any], action: str) -> Counter[tuple[str, int]]:
 async def forget(world: "World") -> None:
     """What the sweep does first: give up what cannot be undone any more."""
     change = ForgetRemoved(before=world.now - GRACE, now=world.now, limit=500)
-    world.did["given up"] += await world.catalog.forget_removed(change)
+    world.did["given up"] += await world.catalog.commit(change)
 
 
 async def clear(world: "World") -> None:
     """Leave neither plans nor what an undo would need."""
     later = world.now + timedelta(days=1)
-    await world.catalog.forget_removed(ForgetRemoved(before=later, now=later, limit=100_000))
+    await world.catalog.commit(ForgetRemoved(before=later, now=later, limit=100_000))
 
 
 async def plan_and_apply(world: "World") -> None:

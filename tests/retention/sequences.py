@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -138,7 +139,7 @@ async def put(world: World) -> None:
         return
     change = replace(change, room=room)
     try:
-        answer = await world.catalog.store_artifact(change)
+        answer = await world.catalog.commit(change)
     except CoatcheckError as error:
         if error.code is not Code.NAMESPACE_DELETING:
             raise
@@ -149,7 +150,7 @@ async def put(world: World) -> None:
         world.numbers.append((space, number_of(change)))
     if isinstance(answer, QuotaExceeded):
         await _evicted(world, space, answer)
-        answer = await world.catalog.store_artifact(change)
+        answer = await world.catalog.commit(change)
         world.did["stored after an eviction" if isinstance(answer, IngestResult) else "full all the same"] += 1
 
 
@@ -167,14 +168,14 @@ async def _begun(world: World, space: str, blob_id: str, room: QuotaLimits | Non
         reserve=world.rng.choice([0, 10, 150]),
         room=room,
     )
-    answer = await world.catalog.begin_upload(begin)
+    answer = await world.catalog.commit(begin)
     if isinstance(answer, QuotaExceeded):
         world.did["no room to begin"] += 1
         return False
     world.uploads.append((space, blob_id))
     if world.rng.random() < 0.3:
         more = ReserveMore(namespace=space, blob_id=blob_id, reserve=world.rng.choice([50, 400]), room=room)
-        await world.catalog.reserve_more(more)
+        await world.catalog.commit(more)
     return True
 
 
@@ -189,7 +190,7 @@ async def _evicted(world: World, space: str, full: QuotaExceeded) -> None:
         tombstone_until=world.now + LIFE,
         limit=world.rng.choice([1, 2, 100]),
     )
-    evicted = await world.catalog.evict_artifacts(change)
+    evicted = await world.catalog.commit(change)
     world.did["evicted"] += evicted.artifacts
 
 
@@ -208,12 +209,12 @@ async def abandon(world: World) -> None:
     """An upload that its writer gives up; one that is over already, often."""
     if world.uploads:
         space, blob_id = world.rng.choice(world.uploads)
-        await world.catalog.abandon_upload(AbandonUpload(namespace=space, blob_id=blob_id))
+        await world.catalog.commit(AbandonUpload(namespace=space, blob_id=blob_id))
 
 
 async def reap(world: World) -> None:
     """The reaper."""
-    world.did["reaped"] += await world.catalog.reap_uploads(ReapUploads(now=world.now, limit=500))
+    world.did["reaped"] += await world.catalog.commit(ReapUploads(now=world.now, limit=500))
 
 
 async def keep_view(world: World) -> None:
@@ -223,7 +224,7 @@ async def keep_view(world: World) -> None:
     new = view(world.rng.choice(_CONTENTS), placement=placement)  # pyright: ignore[reportArgumentType] - as above
     if placement == "file" and new.blob is not None and not await _begun(world, space, new.blob.id, None):
         return
-    kept = await world.catalog.store_view(StoreView(namespace=space, number=number, now=world.now, new=new))
+    kept = await world.catalog.commit(StoreView(namespace=space, number=number, now=world.now, new=new))
     world.did["view kept"] += kept is not None
 
 
@@ -240,13 +241,13 @@ async def patch(world: World) -> None:
         idle_ttl=rng.choice([UNSET, None, 60]),
         pinned=rng.choice([UNSET, True, False]),
     )
-    await world.catalog.patch_artifact(change)
+    await world.catalog.commit(change)
 
 
 async def delete(world: World) -> None:
     """Delete one."""
     space, number = world.some()
-    answer = await world.catalog.delete_artifact(
+    answer = await world.catalog.commit(
         DeleteArtifact(namespace=space, number=number, now=world.now, tombstone_until=world.now + LIFE)
     )
     world.did[
@@ -256,7 +257,7 @@ async def delete(world: World) -> None:
 
 async def delete_session(world: World) -> None:
     """Delete a session."""
-    answer = await world.catalog.delete_session(
+    answer = await world.catalog.commit(
         DeleteSession(
             namespace=world.space(),
             session=world.rng.choice(["s", "t"]),
@@ -273,9 +274,9 @@ async def delete_namespace(world: World) -> None:
     space = world.space()
     if world.rng.random() < 0.5:
         mark = MarkNamespace(namespace=space, now=world.now, deleting=world.rng.random() < 0.5)
-        answer = await world.catalog.mark_namespace(mark)
+        answer = await world.catalog.commit(mark)
         world.did["namespace held" if isinstance(answer, HoldConflict) else "namespace marked"] += 1
-    gone = await world.catalog.delete_namespace(
+    gone = await world.catalog.commit(
         DeleteNamespace(namespace=space, now=world.now, tombstone_until=world.now + LIFE, limit=3)
     )
     world.did["gone with its namespace"] += gone
@@ -284,7 +285,7 @@ async def delete_namespace(world: World) -> None:
 async def expire(world: World) -> None:
     """The sweep of what has expired."""
     world.expiring = True
-    world.did["expired"] += await world.catalog.expire_artifacts(
+    world.did["expired"] += await world.catalog.commit(
         ExpireArtifacts(now=world.now, tombstone_until=world.now + LIFE, limit=500)
     )
 
@@ -292,7 +293,7 @@ async def expire(world: World) -> None:
 async def sweep(world: World) -> None:
     """The sweep of dead blobs, without a grace."""
     dead = await world.catalog.dead_blobs(world.now + timedelta(seconds=1), 500)
-    await world.catalog.forget_blobs(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
+    await world.catalog.commit(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
     world.did["swept"] += len(dead)
 
 
@@ -302,13 +303,13 @@ async def mark_corrupt(world: World) -> None:
     found = await world.catalog.find(space, number, world.now)
     if isinstance(found, FoundArtifact):
         blob_id = found.artifact.blob.id
-        await world.catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace=space, blob_id=blob_id, now=world.now))
+        await world.catalog.commit(MarkBlobCorrupt(namespace=space, blob_id=blob_id, now=world.now))
         world.did["condemned"] += 1
 
 
 async def read(world: World) -> None:
     """Read something."""
-    await world.catalog.touch(Touch(reads=((*world.some(), world.now),)))
+    await world.catalog.commit(Touch(reads=((*world.some(), world.now),)))
 
 
 async def hold(world: World) -> None:
@@ -326,7 +327,7 @@ async def hold(world: World) -> None:
         at=world.now,
         until=rng.choice([None, world.now + timedelta(seconds=100)]),
     )
-    answer = await world.catalog.place_hold(PlaceHold(hold=placed))
+    answer = await world.catalog.commit(PlaceHold(hold=placed))
     world.did[f"hold on {what}: {answer is True}"] += 1
 
 
@@ -335,7 +336,7 @@ async def release(world: World) -> None:
     found = await world.catalog.holds(world.space())
     if found:
         chosen = world.rng.choice(found)
-        await world.catalog.release_hold(ReleaseHold(id=chosen.id, namespace=None, now=world.now))
+        await world.catalog.commit(ReleaseHold(id=chosen.id, namespace=None, now=world.now))
         world.did["released"] += 1
 
 
@@ -444,14 +445,14 @@ async def _cleared(world: World) -> None:
     """Leave nothing behind: many sequences share a database."""
     for space in world.spaces:
         for each in await world.catalog.holds(space):
-            await world.catalog.release_hold(ReleaseHold(id=each.id, namespace=None, now=world.now))
+            await world.catalog.commit(ReleaseHold(id=each.id, namespace=None, now=world.now))
         if await world.catalog.usages(space):
-            await world.catalog.mark_namespace(MarkNamespace(namespace=space, now=world.now, deleting=True))
-            while await world.catalog.delete_namespace(
+            await world.catalog.commit(MarkNamespace(namespace=space, now=world.now, deleting=True))
+            while await world.catalog.commit(
                 DeleteNamespace(namespace=space, now=world.now, tombstone_until=world.now + LIFE, limit=500)
             ):
                 pass
-            await world.catalog.mark_namespace(MarkNamespace(namespace=space, now=world.now, deleting=False))
+            await world.catalog.commit(MarkNamespace(namespace=space, now=world.now, deleting=False))
     await run_operations.compare_audit(world, "when everything is deleted")
     await run_operations.clear(world)
     world.now += timedelta(days=1)
@@ -491,7 +492,7 @@ async def _postgresql(_: Path) -> AsyncGenerator[Opened]:
     with databases().lent() as url:
         catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2))
         try:
-            yield Opened(catalog, catalog.ask_all)
+            yield Opened(catalog, partial(catalog.ask, None))
         finally:
             await catalog.close()
 

@@ -51,7 +51,7 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 async def test_deletes_at_once_are_each_in_the_audit_once(harness: RetentionHarness) -> None:
     changes = [store(b"%d" % n, namespace=f"space{n % 3}") for n in range(60)]
-    await asyncio.gather(*(harness.catalog.store_artifact(change) for change in changes))
+    await asyncio.gather(*(harness.catalog.commit(change) for change in changes))
     deletes = [
         DeleteArtifact(
             namespace=change.namespace,
@@ -61,7 +61,7 @@ async def test_deletes_at_once_are_each_in_the_audit_once(harness: RetentionHarn
         )
         for change in changes
     ]
-    answers = await asyncio.gather(*(harness.catalog.delete_artifact(change) for change in [*deletes, *deletes]))
+    answers = await asyncio.gather(*(harness.catalog.commit(change) for change in [*deletes, *deletes]))
     assert answers.count(True) == 60
     assert sorted(await harness.removed_lines()) == sorted(map(number_of, changes))
     spaces = {(number, line.namespace) for line in await harness.audit() for number in line.numbers}

@@ -13,10 +13,10 @@ from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.holds import Hold
 from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionRun
-from coatcheck.core.retention.changes import BeginRun
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
+from coatcheck.ports.retention_changes import BeginRun
 from contract.conftest import CATALOGS
 from contract.sample_changes import number_of, store
 from retention.retention_harness import ALICE, GRACE, RetentionHarness, harness_in
@@ -52,7 +52,7 @@ async def _filled(
         for i in range(count)
     ]
     for start in range(0, count, 100):
-        await asyncio.gather(*(harness.catalog.store_artifact(change) for change in changes[start : start + 100]))
+        await asyncio.gather(*(harness.catalog.commit(change) for change in changes[start : start + 100]))
     return [number_of(change) for change in changes]
 
 
@@ -110,7 +110,7 @@ async def test_what_has_gone_meanwhile_shrinks_a_plan_until_it_is_too_much(
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
     for number in mine[:gone]:
         patch = PatchArtifact(namespace="acme", number=number, now=harness.now(), ttl=1)
-        await harness.catalog.patch_artifact(patch)
+        await harness.catalog.commit(patch)
     harness.clock.forward(seconds=5)
     if gone == 2:
         assert (await harness.apply(plan)).artifacts == 18
@@ -134,7 +134,7 @@ async def test_what_is_held_is_counted_and_stays(harness: RetentionHarness) -> N
         at=harness.now(),
         until=None,
     )
-    await harness.catalog.place_hold(PlaceHold(hold=placed))
+    await harness.catalog.commit(PlaceHold(hold=placed))
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
     assert (plan.artifacts, plan.held) == (29, 1)
     second = Hold(
@@ -147,7 +147,7 @@ async def test_what_is_held_is_counted_and_stays(harness: RetentionHarness) -> N
         at=harness.now(),
         until=None,
     )
-    await harness.catalog.place_hold(PlaceHold(hold=second))
+    await harness.catalog.commit(PlaceHold(hold=second))
     run = await harness.apply(plan)
     assert (run.artifacts, run.left) == (28, 1)
     assert {mine[0], mine[1]} <= await harness.there()
@@ -244,7 +244,7 @@ async def _begun(harness: RetentionHarness, plan_id: str, digest: str, planned: 
         planned=planned,
         parts=parts,
     )
-    return await harness.catalog.begin_run(BeginRun(run=run, worker="first", lease_until=now + timedelta(seconds=60)))
+    return await harness.catalog.commit(BeginRun(run=run, worker="first", lease_until=now + timedelta(seconds=60)))
 
 
 async def test_what_was_removed_comes_back_whole_within_the_grace(harness: RetentionHarness) -> None:

@@ -105,7 +105,7 @@ async def _filled(path: Path, count: int) -> list[int]:
         store(b"%d\n" % n, namespace="default", said=DeclaredMetadata(session="s", tool_call_id=f"c{n}"))
         for n in range(count)
     ]
-    await asyncio.gather(*(catalog.store_artifact(change) for change in changes))
+    await asyncio.gather(*(catalog.commit(change) for change in changes))
     catalog.close()
     return [number_of(change) for change in changes]
 

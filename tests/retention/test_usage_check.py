@@ -19,7 +19,7 @@ async def test_sums_that_are_not_those_of_the_rows_are_told_and_corrected(tmp_pa
     catalog = SqliteCatalog.open(path)
     changes = [store(b"one\n"), store(b"two\n"), store(b"three\n", namespace="other")]
     for change in changes:
-        await catalog.store_artifact(change)
+        await catalog.commit(change)
     true = await catalog.usage_of("acme")
     catalog.close()
     examine = SqliteExamination(path)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, select
 
 from coatcheck.adapters.sql.changes.batch_store import apply_stores
-from coatcheck.adapters.sql.changes.store import Answer, apply_store
+from coatcheck.adapters.sql.changes.store import apply_store
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
@@ -32,7 +32,7 @@ from coatcheck.adapters.sql.tables import (
 )
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata, Kind
-from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact
+from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreAnswer, StoreArtifact
 from coatcheck.ports.maintenance import ExpireArtifacts, MarkBlobCorrupt
 from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, Everything, store, view
@@ -108,11 +108,11 @@ def change(rng: random.Random, now: datetime) -> StoreArtifact:
     )
 
 
-def together(conn: Connection, changes: list[StoreArtifact]) -> list[Answer]:
+def together(conn: Connection, changes: list[StoreArtifact]) -> list[StoreAnswer]:
     return apply_stores(conn, changes, number_of)
 
 
-def one_by_one(conn: Connection, changes: list[StoreArtifact]) -> list[Answer]:
+def one_by_one(conn: Connection, changes: list[StoreArtifact]) -> list[StoreAnswer]:
     return [apply_store(conn, each, number_of) for each in changes]
 
 
@@ -161,22 +161,20 @@ async def _opened(kind: str, folder: Path) -> AsyncGenerator[Everything]:
 
 async def prepare(catalog: Everything, batch: Batch, answers: list[Any]) -> None:
     for upload in batch.uploads:
-        await catalog.begin_upload(upload)
+        await catalog.commit(upload)
     stored = [answer.artifact for answer in answers if hasattr(answer, "artifact")]
     kept = sorted([blob.id async for _, blob in catalog.all_blobs()])
     for at in batch.spoilt:
         if kept:
             blob_id = kept[at % len(kept)]
-            await catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace="acme", blob_id=blob_id, now=batch.now))
+            await catalog.commit(MarkBlobCorrupt(namespace="acme", blob_id=blob_id, now=batch.now))
     for at in batch.deleted:
         if stored:
             number = ids.parse(stored[at % len(stored)].id)
             until = batch.now + timedelta(seconds=45)
-            await catalog.delete_artifact(
-                DeleteArtifact(namespace="acme", number=number, now=batch.now, tombstone_until=until)
-            )
+            await catalog.commit(DeleteArtifact(namespace="acme", number=number, now=batch.now, tombstone_until=until))
     if batch.swept:
-        await catalog.expire_artifacts(ExpireArtifacts(now=batch.now, tombstone_until=batch.now + DAY, limit=100))
+        await catalog.commit(ExpireArtifacts(now=batch.now, tombstone_until=batch.now + DAY, limit=100))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

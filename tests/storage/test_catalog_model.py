@@ -305,16 +305,14 @@ class CatalogMachine(RuleBasedStateMachine):
         if upload == "open":
             self.begins(namespace, change.blob.id)
         expected = self.model.store(change)
-        assert self.do(self.catalog.store_artifact(change)) == expected
+        assert self.do(self.catalog.commit(change)) == expected
         if isinstance(expected, IngestResult):
             self.keys.add((namespace, ids.parse(expected.artifact.id)))
 
     def begins(self, namespace: str, blob_id: str) -> None:
         lease = self.now + timedelta(seconds=30)
         self.do(
-            self.catalog.begin_upload(
-                BeginUpload(namespace=namespace, blob_id=blob_id, placement="file", lease_until=lease)
-            )
+            self.catalog.commit(BeginUpload(namespace=namespace, blob_id=blob_id, placement="file", lease_until=lease))
         )
         self.model.uploads[blob_id] = lease
 
@@ -333,14 +331,14 @@ class CatalogMachine(RuleBasedStateMachine):
             self.begins(key[0], new.blob.id)
         change = StoreView(namespace=key[0], number=key[1], now=self.now, new=new)
         expected = self.model.keep_view(change)
-        assert self.do(self.catalog.store_view(change)) == expected
+        assert self.do(self.catalog.commit(change)) == expected
 
     @rule(data=st.data())
     def deletes(self, data: st.DataObject) -> None:
         key = self.key(data)
         expected = self.model.find(key, self.now)
         change = DeleteArtifact(namespace=key[0], number=key[1], now=self.now, tombstone_until=self.now + TOMBSTONE)
-        answer = self.do(self.catalog.delete_artifact(change))
+        answer = self.do(self.catalog.commit(change))
         assert answer == (True if isinstance(expected, Artifact) else expected)
         if isinstance(expected, Artifact):
             self.model.bury(key, "deleted", self.now)
@@ -359,7 +357,7 @@ class CatalogMachine(RuleBasedStateMachine):
             tombstone_until=self.now + TOMBSTONE,
             limit=limit,
         )
-        assert self.do(self.catalog.delete_session(change)) == len(doomed)
+        assert self.do(self.catalog.commit(change)) == len(doomed)
         for key in doomed:
             self.model.bury(key, "session_deleted", self.now)
 
@@ -406,12 +404,12 @@ class CatalogMachine(RuleBasedStateMachine):
                 seconds = [s for s in (expected.ttl, expected.idle_ttl) if s is not None]
                 ends = self.now + timedelta(seconds=min(seconds))
             expected = row.artifact = replace(expected, expires_at=ends)
-        assert self.do(self.catalog.patch_artifact(change)) == expected
+        assert self.do(self.catalog.commit(change)) == expected
 
     @rule(data=st.data(), ago=st.sampled_from([0, 5, 30]))
     def reads(self, data: st.DataObject, ago: int) -> None:
         key, moment = self.key(data), self.now - timedelta(seconds=ago)
-        self.do(self.catalog.touch(Touch(reads=((*key, moment),))))
+        self.do(self.catalog.commit(Touch(reads=((*key, moment),))))
         row = self.model.rows.get(key)
         if row is None or row.artifact.pinned:
             return
@@ -430,14 +428,14 @@ class CatalogMachine(RuleBasedStateMachine):
         if limit < len(overdue) and moments[limit - 1] == moments[limit]:
             limit = len(overdue)  # which of those that expired together goes first is nobody's promise
         change = ExpireArtifacts(now=self.now, tombstone_until=self.now + TOMBSTONE, limit=limit)
-        assert self.do(self.catalog.expire_artifacts(change)) == len(overdue[:limit])
+        assert self.do(self.catalog.commit(change)) == len(overdue[:limit])
         for key in overdue[:limit]:
             self.model.bury(key, "expired", self.now)
 
     @rule()
     def reaps(self) -> None:
         late = [blob_id for blob_id, lease in self.model.uploads.items() if lease < self.now]
-        assert self.do(self.catalog.reap_uploads(ReapUploads(now=self.now, limit=100))) == len(late)
+        assert self.do(self.catalog.commit(ReapUploads(now=self.now, limit=100))) == len(late)
         for blob_id in late:
             del self.model.uploads[blob_id]
             self.model.dead[blob_id] = self.now
@@ -447,7 +445,7 @@ class CatalogMachine(RuleBasedStateMachine):
         dead = self.do(self.catalog.dead_blobs(self.now, 100))
         expected = {blob_id for blob_id, at in self.model.dead.items() if at < self.now}
         assert {blob.id for blob in dead} == expected
-        self.do(self.catalog.forget_blobs(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead))))
+        self.do(self.catalog.commit(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead))))
         for blob in dead:
             del self.model.dead[blob.id]
             self.model.blobs.pop(blob.id, None)
@@ -455,7 +453,7 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule()
     def purges(self) -> None:
         over = [key for key, grave in self.model.graves.items() if grave.until <= self.now]
-        assert self.do(self.catalog.purge_records(PurgeRecords(now=self.now, limit=100))) == len(over)
+        assert self.do(self.catalog.commit(PurgeRecords(now=self.now, limit=100))) == len(over)
         for key in over:
             del self.model.graves[key]
 

@@ -71,13 +71,13 @@ async def waiting(conn: Any, count: int) -> None:  # noqa: ANN401 - as above
 async def test_a_hold_waits_for_a_delete_that_is_under_way(replicas: Replicas) -> None:
     change = store()
     number = number_of(change)
-    await replicas.catalogs[0].store_artifact(change)
+    await replicas.catalogs[0].commit(change)
     conn, eyes = await looking(replicas.url), await looking(replicas.url)
     async with conn.transaction():
         await conn.fetch("SELECT 1 FROM blobs FOR UPDATE")  # the delete has begun, and cannot end before us
-        deleting = asyncio.create_task(replicas.catalogs[0].delete_artifact(delete_of(number)))
+        deleting = asyncio.create_task(replicas.catalogs[0].commit(delete_of(number)))
         await waiting(eyes, 1)
-        placing = asyncio.create_task(replicas.catalogs[1].place_hold(hold_on(number)))
+        placing = asyncio.create_task(replicas.catalogs[1].commit(hold_on(number)))
         await waiting(eyes, 2)
     assert (await deleting, type(await placing)) == (True, Gone)
     assert await replicas.catalogs[2].holds(None) == []
@@ -88,14 +88,14 @@ async def test_a_hold_waits_for_a_delete_that_is_under_way(replicas: Replicas) -
 async def test_a_delete_waits_for_a_hold_that_is_being_placed(replicas: Replicas) -> None:
     change = store(said=DeclaredMetadata(session="s", tool_call_id="1"))
     number = number_of(change)
-    await replicas.catalogs[0].store_artifact(change)
+    await replicas.catalogs[0].commit(change)
     conn, eyes = await looking(replicas.url), await looking(replicas.url)
     async with conn.transaction():
         await conn.fetch("SELECT 1 FROM artifacts FOR SHARE")
         await conn.fetch("LOCK TABLE holds IN EXCLUSIVE MODE")  # the hold has begun, and cannot be written before us
-        placing = asyncio.create_task(replicas.catalogs[1].place_hold(hold_on(None, session="s")))
+        placing = asyncio.create_task(replicas.catalogs[1].commit(hold_on(None, session="s")))
         await waiting(eyes, 1)
-        deleting = asyncio.create_task(replicas.catalogs[0].delete_artifact(delete_of(number)))
+        deleting = asyncio.create_task(replicas.catalogs[0].commit(delete_of(number)))
         await waiting(eyes, 2)
     assert await placing is True
     assert isinstance(await deleting, HoldConflict)
@@ -111,15 +111,15 @@ async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Repli
     for turn in range(60):
         change = store(b"%d\n" % turn, said=DeclaredMetadata(session=f"s{turn}", tool_call_id="1"), ttl=60)
         number = number_of(change)
-        await deleter.store_artifact(change)
+        await deleter.commit(change)
         late = START + DAY
         ways = [
-            deleter.delete_artifact(delete_of(number)),
-            deleter.delete_session(
+            deleter.commit(delete_of(number)),
+            deleter.commit(
                 DeleteSession(namespace="acme", session=f"s{turn}", now=START, tombstone_until=START + DAY, limit=9)
             ),
-            deleter.expire_artifacts(ExpireArtifacts(now=late, tombstone_until=late + DAY, limit=500)),
-            deleter.evict_artifacts(
+            deleter.commit(ExpireArtifacts(now=late, tombstone_until=late + DAY, limit=500)),
+            deleter.commit(
                 EvictArtifacts(
                     namespace="acme", now=START, room=QuotaLimits(None, 0), tombstone_until=START + DAY, limit=500
                 )
@@ -128,7 +128,7 @@ async def test_of_a_hold_and_a_delete_at_once_never_both_succeed(replicas: Repli
         way = ways.pop(turn % 4)
         for unused in ways:
             unused.close()
-        placing = placer.place_hold(hold_on(number, turn))
+        placing = placer.commit(hold_on(number, turn))
         calls: list[Any] = [way, placing] if rng.random() < 0.5 else [placing, way]
         await asyncio.gather(*calls)
         there = isinstance(await other.find("acme", number, START), FoundArtifact)
@@ -146,25 +146,25 @@ async def test_a_limit_holds_and_sums_are_true_however_many_replicas_fill_a_name
     async def fills(catalog: PostgresCatalog, of: int) -> None:
         for turn in range(40):
             change = store(b"%d\n" % rng.randrange(30), said=DeclaredMetadata(tool_call_id=f"{of}.{turn}"))
-            answer = await catalog.store_artifact(replace(change, room=room))
+            answer = await catalog.commit(replace(change, room=room))
             seen.add(type(answer))
             if isinstance(answer, IngestResult) and turn % 3 == 0:
-                await catalog.delete_artifact(delete_of(number_of(change)))
+                await catalog.commit(delete_of(number_of(change)))
             usage = await catalog.usage_of("acme")
             assert usage.artifacts <= 12
             assert usage.bytes <= 2_000
 
     await asyncio.gather(*(fills(catalog, at) for at, catalog in enumerate(replicas.catalogs)))
     assert seen == {IngestResult, QuotaExceeded}
-    assert await replicas.catalogs[0].ask_all(drifted) == []
+    assert await replicas.catalogs[0].ask(None, drifted) == []
 
 
 async def test_replicas_that_make_room_at_once_let_go_of_no_more_than_is_needed(replicas: Replicas) -> None:
     for at in range(30):
-        await replicas.catalogs[0].store_artifact(store(b"%d\n" % at, said=DeclaredMetadata(tool_call_id=str(at))))
+        await replicas.catalogs[0].commit(store(b"%d\n" % at, said=DeclaredMetadata(tool_call_id=str(at))))
     change = EvictArtifacts(
         namespace="acme", now=START, room=QuotaLimits(None, 20), tombstone_until=START + DAY, limit=500
     )
-    answers = await asyncio.gather(*(catalog.evict_artifacts(change) for catalog in replicas.catalogs))
+    answers = await asyncio.gather(*(catalog.commit(change) for catalog in replicas.catalogs))
     assert sorted(answer.artifacts for answer in answers) == [0, 0, 10]
     assert (await replicas.catalogs[0].usage_of("acme")).artifacts == 20

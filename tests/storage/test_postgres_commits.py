@@ -18,6 +18,7 @@ from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, IngestResu
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, number_of, store
+from support.namespace_call import run_in
 from support.postgres import connect
 from support.postgres_proxy import Break, Proxy, proxied
 from support.postgres_shared import databases
@@ -54,9 +55,9 @@ def broken(conn: Connection) -> None:
 async def test_one_bad_change_fails_alone_and_leaves_nothing(catalog: PostgresCatalog) -> None:
     changes = [store(b"%d" % i) for i in range(12)]
     answers = await asyncio.gather(
-        *map(catalog.store_artifact, changes[:6]),
-        catalog._writer.run(broken, "acme"),
-        *map(catalog.store_artifact, changes[6:]),
+        *map(catalog.commit, changes[:6]),
+        run_in(catalog, "acme", broken),
+        *map(catalog.commit, changes[6:]),
         return_exceptions=True,
     )
     assert [type(answer) for answer in answers] == [IngestResult] * 6 + [ZeroDivisionError] + [IngestResult] * 6
@@ -69,15 +70,15 @@ async def test_a_row_that_somebody_keeps_locked_is_unavailable_and_its_neighbour
     url: str, catalog: PostgresCatalog
 ) -> None:
     held = store(b"held")
-    await catalog.store_artifact(held)
+    await catalog.commit(held)
     other = await connect(url)
     async with other.transaction():
         await other.execute("SET LOCAL coatcheck.upkeep = 'on'")
         await other.execute("SELECT * FROM artifacts FOR UPDATE")
         patch = PatchArtifact(namespace="acme", number=number_of(held), now=START, ttl=9)
         answers = await asyncio.gather(
-            catalog.patch_artifact(patch),
-            *(catalog.store_artifact(store(b"%d" % i)) for i in range(9)),
+            catalog.commit(patch),
+            *(catalog.commit(store(b"%d" % i)) for i in range(9)),
             return_exceptions=True,
         )
     await other.close()
@@ -112,18 +113,16 @@ async def test_what_the_server_says_is_a_fault_of_storage_or_a_bug(
         conn.execute(said)
 
     with pytest.raises(DBAPIError if code is None else CoatcheckError) as caught:
-        await catalog._writer.run(fails, "acme")
+        await run_in(catalog, "acme", fails)
     assert getattr(caught.value, "code", None) is code or code is None
-    assert isinstance(await catalog.store_artifact(store()), IngestResult)
+    assert isinstance(await catalog.commit(store()), IngestResult)
     await catalog.ready()
 
 
 async def with_intent(catalog: PostgresCatalog, content: bytes, said: DeclaredMetadata | None = None) -> StoreArtifact:
     change = store(content, placement="file", said=said)
     lease = START + DAY
-    await catalog.begin_upload(
-        BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=lease)
-    )
+    await catalog.commit(BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=lease))
     return change
 
 
@@ -137,7 +136,7 @@ async def test_a_commit_whose_answer_is_lost_is_found_out_and_made_once(
     changes = [file, store(b"inline"), store(b"keyed", key=key)]
     before = proxy.commits
     proxy.next = where
-    answers = await asyncio.gather(*map(catalog.store_artifact, changes))
+    answers = await asyncio.gather(*map(catalog.commit, changes))
     assert [
         (type(answer), answer.created, answer.blob_used) for answer in answers if isinstance(answer, IngestResult)
     ] == [(IngestResult, True, True)] * 3
@@ -158,14 +157,14 @@ async def test_a_commit_that_nobody_can_be_asked_about_is_no_success_and_may_be_
     first = await with_intent(catalog, b"file", said)
     proxy.next, proxy.stays_away = where, True
     with pytest.raises(CoatcheckError) as caught:
-        await catalog.store_artifact(first)
+        await catalog.commit(first)
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     proxy.refuses = False
     committed = where is Break.BEFORE_ANSWER
     # The bytes belong to the artifact, or to an intent that the reaper will find: never to nobody.
     assert isinstance(await catalog.find("acme", number_of(first), START), FoundArtifact) == committed
     assert await catalog.known_blobs([("acme", first.blob.id)]) == {("acme", first.blob.id)}
-    again = await catalog.store_artifact(await with_intent(catalog, b"file", said))
+    again = await catalog.commit(await with_intent(catalog, b"file", said))
     assert isinstance(again, IngestResult)
     assert (again.created, again.blob_used) == (not committed, not committed)
     await catalog.ready()
@@ -177,7 +176,7 @@ async def test_replicas_that_store_the_same_at_once_make_one_artifact_and_no_err
     for turn in range(8):
         said = [DeclaredMetadata(tool_call_id=f"{turn}-{i}") for i in range(20)]
         calls = [
-            replica.store_artifact(store(b"%d" % i, said=one))
+            replica.commit(store(b"%d" % i, said=one))
             for replica in replicas
             for i, one in sorted(enumerate(said), key=lambda _: rng.random())
         ]
@@ -192,7 +191,7 @@ async def test_replicas_that_store_the_same_at_once_make_one_artifact_and_no_err
 async def test_replicas_that_use_one_idempotency_key_at_once_answer_one_request(url: str) -> None:
     replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(3)]
     key = IdempotencyKey(key="k", fingerprint=b"f", expires_at=START + DAY)
-    calls = [replica.store_artifact(store(said=DeclaredMetadata(tool_call_id="c"), key=key)) for replica in replicas]
+    calls = [replica.commit(store(said=DeclaredMetadata(tool_call_id="c"), key=key)) for replica in replicas]
     answers = await asyncio.gather(*calls)
     assert {(type(a), a.created) for a in answers if isinstance(a, IngestResult)} == {(IngestResult, True)}
     assert sum(a.blob_used for a in answers if isinstance(a, IngestResult)) == 1
@@ -203,11 +202,11 @@ async def test_replicas_that_use_one_idempotency_key_at_once_answer_one_request(
 async def test_replicas_that_delete_the_same_in_opposite_orders_wait_for_no_one_for_ever(url: str) -> None:
     replicas = [await PostgresCatalog.open(url, limits=PostgresLimits(connections=1)) for _ in range(2)]
     changes = [store(b"%d" % i) for i in range(30)]
-    await asyncio.gather(*map(replicas[0].store_artifact, changes))
+    await asyncio.gather(*map(replicas[0].commit, changes))
     deletes = [
         DeleteArtifact(namespace="acme", number=number_of(c), now=START, tombstone_until=START + DAY) for c in changes
     ]
-    calls = [replicas[0].delete_artifact(d) for d in deletes] + [replicas[1].delete_artifact(d) for d in deletes[::-1]]
+    calls = [replicas[0].commit(d) for d in deletes] + [replicas[1].commit(d) for d in deletes[::-1]]
     answers = await asyncio.gather(*calls)
     assert sum(answer is True for answer in answers) == 30
     for replica in replicas:
@@ -230,9 +229,9 @@ async def test_cancelled_callers_leave_no_transaction_open_and_hurt_no_neighbour
     rng = random.Random(11)
     kept = [store(b"kept %d" % i) for i in range(40)]
     for at in range(0, 40, 4):
-        stores = [asyncio.create_task(catalog.store_artifact(change)) for change in kept[at : at + 4]]
+        stores = [asyncio.create_task(catalog.commit(change)) for change in kept[at : at + 4]]
         doomed: list[asyncio.Task[Any]] = [
-            asyncio.create_task(catalog.store_artifact(store(b"doomed %d" % i))) for i in range(8)
+            asyncio.create_task(catalog.commit(store(b"doomed %d" % i))) for i in range(8)
         ]
         doomed += [asyncio.create_task(catalog.find("acme", number_of(kept[0]), START)) for _ in range(8)]
         for task in rng.sample(doomed, 12):
@@ -251,14 +250,14 @@ async def test_a_cancelled_change_that_waits_for_a_lock_is_made_when_it_gets_it(
     url: str, catalog: PostgresCatalog
 ) -> None:
     held = store(b"held")
-    await catalog.store_artifact(held)
+    await catalog.commit(held)
     other = await connect(url)
     transaction = other.transaction()
     await transaction.start()
     await other.execute("SET LOCAL coatcheck.upkeep = 'on'")
     await other.execute("SELECT * FROM artifacts FOR UPDATE")
     patch = PatchArtifact(namespace="acme", number=number_of(held), now=START, labels=("late",))
-    waiting: asyncio.Task[Any] = asyncio.create_task(catalog.patch_artifact(patch))
+    waiting: asyncio.Task[Any] = asyncio.create_task(catalog.commit(patch))
     while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - the server's
         await asyncio.sleep(0)
     waiting.cancel()
@@ -276,11 +275,11 @@ async def test_a_cancelled_change_that_waits_for_a_lock_is_made_when_it_gets_it(
 async def test_closing_commits_what_waits_and_refuses_what_comes_later(url: str) -> None:
     catalog = await PostgresCatalog.open(url)
     changes = [store(b"%d" % i) for i in range(300)]
-    tasks = [asyncio.create_task(catalog.store_artifact(change)) for change in changes]
+    tasks = [asyncio.create_task(catalog.commit(change)) for change in changes]
     await asyncio.sleep(0)
     await catalog.close()
     assert all(isinstance(answer, IngestResult) for answer in await asyncio.gather(*tasks))
-    for call in (catalog.store_artifact(store()), catalog.find("acme", 97, START)):
+    for call in (catalog.commit(store()), catalog.find("acme", 97, START)):
         with pytest.raises(CoatcheckError) as caught:
             await call
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
@@ -289,12 +288,12 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(url: str)
 
 async def test_looking_reads_everything_and_writes_nothing(url: str, catalog: PostgresCatalog) -> None:
     change = store()
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     looking = await PostgresCatalog.look(url)
     await looking.ready()
     assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
     with pytest.raises(CoatcheckError) as caught:
-        await looking.store_artifact(store())
+        await looking.commit(store())
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     with pytest.raises(CoatcheckError) as caught:
         await looking._pool.run(None, lambda conn: conn.execute(text("DELETE FROM artifacts")))

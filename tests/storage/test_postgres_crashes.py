@@ -34,7 +34,7 @@ async def stored_by_another(catalog: PostgresCatalog, change: StoreArtifact) -> 
     """Once the server is back."""
     while True:
         try:
-            assert isinstance(await catalog.store_artifact(change), IngestResult)
+            assert isinstance(await catalog.commit(change), IngestResult)
         except CoatcheckError as error:
             if error.code is not Code.STORAGE_UNAVAILABLE:
                 raise
@@ -47,11 +47,11 @@ async def test_a_transaction_that_a_crash_took_back_is_not_mistaken_for_one_that
 ) -> None:
     async with proxied(url) as (through, proxy):
         ours, another = await PostgresCatalog.open(through), await PostgresCatalog.open(url)
-        await ours.store_artifact(store(b"ours"))
-        await another.store_artifact(store(b"another's"))
+        await ours.commit(store(b"ours"))
+        await another.commit(store(b"another's"))
         proxy.next, proxy.stays_away = Break.BEFORE_COMMIT, True
         change = store(b"taken back")
-        storing = asyncio.create_task(ours.store_artifact(change))
+        storing = asyncio.create_task(ours.commit(change))
         while not proxy.refuses:  # noqa: ASYNC110 - until the commit is on its way
             await asyncio.sleep(0)
         await asyncio.to_thread(server.restart, immediate=True)
@@ -73,14 +73,14 @@ async def test_marks_are_dropped_when_nobody_asks_for_them_any_more_and_later_on
 ) -> None:
     catalogs = [await PostgresCatalog.open(url) for _ in range(3)]
     for i, catalog in enumerate(catalogs):
-        await catalog.store_artifact(store(b"%d" % i))
+        await catalog.commit(store(b"%d" % i))
     count = "SELECT count(*) FROM writers"
     assert server.run(count, url=url)[0][0] == 3
     server.run("UPDATE writers SET at = at - interval '2 hours'", url=url)
-    await catalogs[0].store_artifact(store(b"again"))
-    assert await catalogs[1].purge_records(PurgeRecords(now=START, limit=5)) == 0
+    await catalogs[0].commit(store(b"again"))
+    assert await catalogs[1].commit(PurgeRecords(now=START, limit=5)) == 0
     # The two that have written since.
     assert server.run(count, url=url)[0][0] == 2
-    assert isinstance(await catalogs[2].store_artifact(store(b"and again")), IngestResult)
+    assert isinstance(await catalogs[2].commit(store(b"and again")), IngestResult)
     for catalog in catalogs:
         await catalog.close()

@@ -52,7 +52,7 @@ async def answers_of(calls: list[Awaitable[Any]]) -> tuple[list[Any], float]:
 
 
 def load(catalog: PostgresCatalog, number: int, marker: str) -> list[Awaitable[Any]]:
-    stores: list[Awaitable[Any]] = [catalog.store_artifact(store(b"%d" % i + marker.encode())) for i in range(20)]
+    stores: list[Awaitable[Any]] = [catalog.commit(store(b"%d" % i + marker.encode())) for i in range(20)]
     return [*stores, *(catalog.find("acme", number, START) for _ in range(20)), catalog.ready()]
 
 
@@ -69,7 +69,7 @@ async def test_a_restarted_server_is_used_again_at_once_and_without_an_error(
     server: Server, catalog: PostgresCatalog
 ) -> None:
     change = store(b"first")
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     for turn, immediate in enumerate((False, True)):
         await works(catalog, number_of(change), f"before {turn}")
         await asyncio.to_thread(server.restart, immediate=immediate)
@@ -80,7 +80,7 @@ async def test_while_the_server_is_away_every_call_says_so_and_afterwards_all_is
     server: Server, catalog: PostgresCatalog
 ) -> None:
     change = store(b"first")
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     await asyncio.to_thread(server.stop)
     try:
         answers, took = await answers_of(load(catalog, number_of(change), "away"))
@@ -114,7 +114,7 @@ async def test_a_frozen_server_is_answered_for_in_time_and_used_again_when_it_th
 
 
 async def works_first(catalog: PostgresCatalog, change: Any) -> None:  # noqa: ANN401 - a change
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     await works(catalog, number_of(change), "first")
 
 
@@ -141,7 +141,7 @@ async def test_a_server_without_room_for_connections_is_unavailable_and_then_use
     server: Server, catalog: PostgresCatalog
 ) -> None:
     change = store(b"first")
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     server.run("ALTER ROLE plain CONNECTION LIMIT 2")
     try:
         answers, took = await answers_of(load(catalog, number_of(change), "crowded"))
@@ -166,7 +166,7 @@ async def test_a_server_that_restarts_under_load_loses_nothing_that_was_acknowle
             change = store(b"%d %d" % (name, turn))
             turn += 1
             try:
-                await catalog.store_artifact(change)
+                await catalog.commit(change)
             except CoatcheckError as error:
                 refused.add(error.code)
                 await asyncio.sleep(0.01)

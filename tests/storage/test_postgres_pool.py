@@ -47,9 +47,9 @@ def codes(answers: list[Any]) -> list[Code | None]:
 
 async def test_lists_that_take_long_keep_nobody_from_storing_and_reading(catalog: PostgresCatalog) -> None:
     change = store()
-    lists = [asyncio.create_task(catalog._ask_for_list("acme", sleeps(1.2))) for _ in range(24)]
+    lists = [asyncio.create_task(catalog.ask_for_list("acme", sleeps(1.2))) for _ in range(24)]
     await asyncio.sleep(0)
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     assert isinstance(await catalog.find("acme", number_of(change), START), FoundArtifact)
     await catalog.ready()
     assert not all(task.done() for task in lists)
@@ -59,14 +59,14 @@ async def test_lists_that_take_long_keep_nobody_from_storing_and_reading(catalog
 async def test_who_waits_in_vain_among_those_who_are_answered_is_told_of_a_crowd_and_not_of_an_outage(
     catalog: PostgresCatalog,
 ) -> None:
-    answers = await asyncio.gather(*(catalog._ask("acme", sleeps(0.6)) for _ in range(24)), return_exceptions=True)
+    answers = await asyncio.gather(*(catalog.ask("acme", sleeps(0.6)) for _ in range(24)), return_exceptions=True)
     assert set(codes(answers)) == {None, Code.OVERLOADED}
 
 
 async def test_a_list_that_takes_too_long_is_cancelled_by_the_server(url: str) -> None:
     catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=2, listing=0.2))
     with pytest.raises(CoatcheckError) as caught:
-        await catalog._ask_for_list("acme", sleeps(3.0))
+        await catalog.ask_for_list("acme", sleeps(3.0))
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     assert "57014" in caught.value.detail
     await catalog.close()
@@ -77,7 +77,7 @@ async def test_a_list_that_stops_early_goes_on_where_it_stopped_and_misses_nothi
         said = DeclaredMetadata(
             tool_call_id=str(i), labels=("rare",) if i % 9 == 0 else ("common",), session="s" if i > 3 else None
         )
-        await catalog.store_artifact(store(b"%d" % i, said=said))
+        await catalog.commit(store(b"%d" % i, said=said))
     filters = {
         ArtifactFilter(label="rare"): ["18", "9", "0"],
         ArtifactFilter(label="rare", session="s"): ["18", "9"],
@@ -96,17 +96,17 @@ async def test_a_list_that_stops_early_goes_on_where_it_stopped_and_misses_nothi
             stretch=stretch,
             seconds=seconds,
         )
-        page = await catalog._ask_for_list("acme", partial(page_of, before=None))
+        page = await catalog.ask_for_list("acme", partial(page_of, before=None))
         seen = [artifact.said.tool_call_id for artifact in page.artifacts]
         while page.before is not None:
-            page = await catalog._ask_for_list("acme", partial(page_of, before=page.before))
+            page = await catalog.ask_for_list("acme", partial(page_of, before=page.before))
             seen += [artifact.said.tool_call_id for artifact in page.artifacts]
         assert seen == wanted
 
 
 async def test_noting_many_reads_takes_a_few_statements_however_many_they_are(catalog: PostgresCatalog) -> None:
     changes = [store(b"%d" % i, idle_ttl=600, namespace=f"n{i % 7}") for i in range(120)]
-    await asyncio.gather(*map(catalog.store_artifact, changes))
+    await asyncio.gather(*map(catalog.commit, changes))
     said: list[str] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:  # noqa: ANN401 - SQLAlchemy's
@@ -114,7 +114,7 @@ async def test_noting_many_reads_takes_a_few_statements_however_many_they_are(ca
 
     event.listen(catalog._engine.sync_engine, "before_cursor_execute", note)
     moment = START + timedelta(seconds=60)
-    await catalog.touch(Touch(reads=tuple((c.namespace, number_of(c), moment) for c in changes)))
+    await catalog.commit(Touch(reads=tuple((c.namespace, number_of(c), moment) for c in changes)))
     assert len(said) == 2
     for change in changes:
         found = await catalog.find(change.namespace, number_of(change), START)

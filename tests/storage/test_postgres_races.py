@@ -43,23 +43,23 @@ async def test_what_always_was_live_or_gone_is_never_unknown_and_storing_beside_
     replicas: list[PostgresCatalog],
 ) -> None:
     seen: Counter[object] = Counter()
-    await replicas[0].store_artifact(store(b"same", said=SAID))
+    await replicas[0].commit(store(b"same", said=SAID))
 
     async def stores(catalog: PostgresCatalog) -> None:
         while seen[Gone] < 40 or seen[True] < 40:
-            answer = await catalog.store_artifact(store(b"same", said=SAID))
+            answer = await catalog.commit(store(b"same", said=SAID))
             assert isinstance(answer, IngestResult)
             seen["created", answer.created] += 1
 
     async def deletes() -> None:
         while seen[Gone] < 40 or seen[True] < 40:
-            answer = await replicas[2].delete_artifact(DELETE)
+            answer = await replicas[2].commit(DELETE)
             seen[answer if isinstance(answer, bool) else type(answer)] += 1
 
     async def patches() -> None:
         while seen[Gone] < 40 or seen[True] < 40:
             change = PatchArtifact(namespace="acme", number=NUMBER, now=START, labels=("x",))
-            seen["patched", await replicas[3].patch_artifact(change) is None] += 1
+            seen["patched", await replicas[3].commit(change) is None] += 1
 
     await asyncio.gather(stores(replicas[0]), stores(replicas[1]), deletes(), patches())
     assert (seen[type(None)], seen["patched", True]) == (0, 0)
@@ -80,7 +80,7 @@ async def posts_pages(catalog: PostgresCatalog, turn: int) -> None:
     page = PAGES[turn % 3]
     blob = blob_of(b"<p>%d" % (turn % 3))
     page = replace(page, blob=blob, text_view=text_for(turn // 3) if turn % 2 else None)
-    await asyncio.gather(catalog.store_artifact(page), catalog.store_artifact(replace(TEXT, blob=blob_of(b"shared\n"))))
+    await asyncio.gather(catalog.commit(page), catalog.commit(replace(TEXT, blob=blob_of(b"shared\n"))))
 
 
 async def keeps_views(catalog: PostgresCatalog, turn: int) -> list[object]:
@@ -89,7 +89,7 @@ async def keeps_views(catalog: PostgresCatalog, turn: int) -> list[object]:
         StoreView(namespace="acme", number=number_of(page), now=START, new=text_for(turn + at))
         for at, page in enumerate(PAGES[turn % 2 :][:2])
     ]
-    answers = await asyncio.gather(*map(catalog.store_view, changes))
+    answers = await asyncio.gather(*map(catalog.commit, changes))
     assert not any(isinstance(answer, UploadFenced) for answer in answers)
     return [answer.blob_used if isinstance(answer, StoredView) else None for answer in answers]
 
@@ -97,7 +97,7 @@ async def keeps_views(catalog: PostgresCatalog, turn: int) -> list[object]:
 async def deletes_pages(catalog: PostgresCatalog, turn: int) -> None:
     """Pages and the payload, in both orders."""
     numbers = [number_of(PAGES[turn % 3]), number_of(TEXT)]
-    await asyncio.gather(*(catalog.delete_artifact(replace(DELETE, number=n)) for n in numbers[:: 1 - 2 * (turn % 2)]))
+    await asyncio.gather(*(catalog.commit(replace(DELETE, number=n)) for n in numbers[:: 1 - 2 * (turn % 2)]))
 
 
 async def test_views_kept_beside_deletes_and_posts_leave_nothing_that_contradicts_itself(
@@ -126,7 +126,7 @@ async def test_who_comes_late_never_revives_what_another_replica_stores_and_dele
 
     async def writes_late(change: StoreArtifact, done: asyncio.Event) -> None:
         while not done.is_set():
-            await replicas[0].store_artifact(replace(change, blob=blob_of(b"same")))  # a name is used once
+            await replicas[0].commit(replace(change, blob=blob_of(b"same")))  # a name is used once
 
     for turn in count():
         done = asyncio.Event()
@@ -135,8 +135,8 @@ async def test_who_comes_late_never_revives_what_another_replica_stores_and_dele
         task = asyncio.create_task(
             writes_late(replace(late, said=said, identity=change.identity), done), name="writes late"
         )
-        await replicas[1].store_artifact(change)
-        await replicas[1].delete_artifact(replace(DELETE, number=number_of(change)))
+        await replicas[1].commit(change)
+        await replicas[1].commit(replace(DELETE, number=number_of(change)))
         found = [await replicas[2].find("acme", number_of(change), START) for _ in range(3)]
         done.set()
         await task

@@ -43,13 +43,13 @@ async def replicas(url: str) -> AsyncIterator[list[PostgresCatalog]]:
 
 async def test_sweeps_at_once_bury_each_artifact_once(replicas: list[PostgresCatalog]) -> None:
     changes = [store(b"%d" % (i % 60), ttl=10 + i % 3, namespace=f"n{i % 3}") for i in range(180)]
-    await asyncio.gather(*map(replicas[0].store_artifact, changes))
+    await asyncio.gather(*map(replicas[0].commit, changes))
     now = START + HOUR
 
     async def sweep(catalog: PostgresCatalog) -> int:
-        counts = [await catalog.expire_artifacts(ExpireArtifacts(now=now, tombstone_until=now + DAY, limit=20))]
+        counts = [await catalog.commit(ExpireArtifacts(now=now, tombstone_until=now + DAY, limit=20))]
         while counts[-1]:
-            counts.append(await catalog.expire_artifacts(ExpireArtifacts(now=now, tombstone_until=now + DAY, limit=20)))
+            counts.append(await catalog.commit(ExpireArtifacts(now=now, tombstone_until=now + DAY, limit=20)))
         return sum(counts)
 
     counted = await asyncio.gather(*map(sweep, replicas))
@@ -63,27 +63,27 @@ async def test_sweeps_at_once_bury_each_artifact_once(replicas: list[PostgresCat
 
 async def test_late_uploads_and_old_records_are_taken_once_by_sweeps_at_once(replicas: list[PostgresCatalog]) -> None:
     for _ in range(40):
-        await replicas[0].begin_upload(
+        await replicas[0].commit(
             BeginUpload(namespace="acme", blob_id=fresh_blob_id(), placement="file", lease_until=START)
         )
     changes = [store(b"%d" % i) for i in range(40)]
-    await asyncio.gather(*map(replicas[0].store_artifact, changes))
+    await asyncio.gather(*map(replicas[0].commit, changes))
     for change in changes:
-        await replicas[0].delete_artifact(
+        await replicas[0].commit(
             DeleteArtifact(namespace="acme", number=number_of(change), now=START, tombstone_until=START + HOUR)
         )
     now = START + DAY
-    reaped = await asyncio.gather(*(c.reap_uploads(ReapUploads(now=now, limit=15)) for c in replicas))
-    purged = await asyncio.gather(*(c.purge_records(PurgeRecords(now=now, limit=15)) for c in replicas))
+    reaped = await asyncio.gather(*(c.commit(ReapUploads(now=now, limit=15)) for c in replicas))
+    purged = await asyncio.gather(*(c.commit(PurgeRecords(now=now, limit=15)) for c in replicas))
     rest = [
-        await replicas[0].reap_uploads(ReapUploads(now=now, limit=99)),
-        await replicas[0].purge_records(PurgeRecords(now=now, limit=99)),
+        await replicas[0].commit(ReapUploads(now=now, limit=99)),
+        await replicas[0].commit(PurgeRecords(now=now, limit=99)),
     ]
     assert (sum(reaped) + rest[0], sum(purged) + rest[1]) == (40, 40)
     dead = await replicas[0].dead_blobs(now + DAY, 200)
     assert len(dead) == 80
     names = tuple((blob.namespace, blob.id) for blob in dead)
-    await asyncio.gather(*(c.forget_blobs(ForgetBlobs(blobs=names)) for c in replicas))
+    await asyncio.gather(*(c.commit(ForgetBlobs(blobs=names)) for c in replicas))
     assert await replicas[0].dead_blobs(now + DAY, 200) == []
 
 
@@ -105,21 +105,21 @@ async def test_everything_at_once_from_three_replicas_ends_without_an_error_and_
             session = f"s{rng.randrange(3)}"
             patch = PatchArtifact(namespace="acme", number=number, now=now, ttl=rng.choice([None, 30]))
             calls: list[Callable[[], Awaitable[Any]]] = [
-                partial(catalog.store_artifact, change(now)),
-                partial(catalog.store_artifact, change(now)),
-                partial(catalog.delete_artifact, DeleteArtifact(namespace="acme", number=number, **ends)),
-                partial(catalog.expire_artifacts, ExpireArtifacts(limit=5, **ends)),
-                partial(catalog.delete_session, DeleteSession(namespace="acme", session=session, limit=4, **ends)),
-                partial(catalog.patch_artifact, patch),
-                partial(catalog.touch, Touch(reads=(("acme", number, now),))),
-                partial(catalog.purge_records, PurgeRecords(now=now, limit=5)),
+                partial(catalog.commit, change(now)),
+                partial(catalog.commit, change(now)),
+                partial(catalog.commit, DeleteArtifact(namespace="acme", number=number, **ends)),
+                partial(catalog.commit, ExpireArtifacts(limit=5, **ends)),
+                partial(catalog.commit, DeleteSession(namespace="acme", session=session, limit=4, **ends)),
+                partial(catalog.commit, patch),
+                partial(catalog.commit, Touch(reads=(("acme", number, now),))),
+                partial(catalog.commit, PurgeRecords(now=now, limit=5)),
                 partial(swept, catalog, now),
             ]
             await rng.choice(calls)()
 
     async def swept(catalog: PostgresCatalog, now: datetime) -> None:
         dead = await catalog.dead_blobs(now, 9)
-        await catalog.forget_blobs(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
+        await catalog.commit(ForgetBlobs(blobs=tuple((blob.namespace, blob.id) for blob in dead)))
 
     await asyncio.gather(*(client(catalog) for catalog in replicas for _ in range(6)))
     conn = await connect(url)
@@ -146,18 +146,16 @@ async def test_replicas_agree_on_the_time_and_no_sweep_believes_a_clock_that_is_
     soon = store(b"soon", now=true, ttl=600)
     gone = store(b"gone", now=true)
     for change in (soon, gone):
-        assert isinstance(await replicas[0].store_artifact(change), IngestResult)
+        assert isinstance(await replicas[0].commit(change), IngestResult)
     blob_id = fresh_blob_id()
     lease = true + timedelta(seconds=600)
-    await replicas[0].begin_upload(BeginUpload(namespace="acme", blob_id=blob_id, placement="file", lease_until=lease))
-    await replicas[0].delete_artifact(
-        DeleteArtifact(namespace="acme", number=number_of(gone), now=lease, tombstone_until=lease)
-    )
+    await replicas[0].commit(BeginUpload(namespace="acme", blob_id=blob_id, placement="file", lease_until=lease))
+    await replicas[0].commit(DeleteArtifact(namespace="acme", number=number_of(gone), now=lease, tombstone_until=lease))
     ahead = replicas[1]
-    assert await ahead.expire_artifacts(ExpireArtifacts(now=wrong, tombstone_until=wrong + DAY, limit=9)) == 0
-    assert await ahead.reap_uploads(ReapUploads(now=wrong, limit=9)) == 0
+    assert await ahead.commit(ExpireArtifacts(now=wrong, tombstone_until=wrong + DAY, limit=9)) == 0
+    assert await ahead.commit(ReapUploads(now=wrong, limit=9)) == 0
     purge = PurgeRecords(now=wrong, limit=9, audit_life=timedelta(minutes=30))
-    assert await ahead.purge_records(purge) == 0
+    assert await ahead.commit(purge) == 0
     assert await ahead.dead_blobs(wrong, 9) == []
     assert isinstance(await ahead.find("acme", number_of(soon), true), FoundArtifact)
 
@@ -167,13 +165,13 @@ async def test_leases_go_by_the_databases_clock_alone(url: str, replicas: list[P
         return TakeLease(name="sweep", holder=holder, seconds=60, now=now)
 
     true = replicas[0].clock.now()
-    assert await replicas[0].take_lease(wanted("a", true - HOUR)) is True
-    assert await replicas[1].take_lease(wanted("b", true + HOUR)) is False
+    assert await replicas[0].commit(wanted("a", true - HOUR)) is True
+    assert await replicas[1].commit(wanted("b", true + HOUR)) is False
     conn = await connect(url)
     await conn.execute("UPDATE leases SET until = clock_timestamp() - interval '1 second'")
     await conn.close()
-    assert await replicas[1].take_lease(wanted("b", true - HOUR)) is True
-    assert await replicas[0].take_lease(wanted("a", true + HOUR)) is False
+    assert await replicas[1].commit(wanted("b", true - HOUR)) is True
+    assert await replicas[0].commit(wanted("a", true + HOUR)) is False
 
 
 async def test_the_clock_goes_on_while_the_database_is_away_and_never_back(replicas: list[PostgresCatalog]) -> None:
@@ -205,14 +203,14 @@ async def test_a_dead_blob_that_an_artifact_points_at_stops_nobody_else_from_bei
 ) -> None:
     changes = [store(b"%d" % i) for i in range(5)]
     for change in changes:
-        await replicas[0].store_artifact(change)
+        await replicas[0].commit(change)
     conn = await connect(url)
     await conn.execute("SET coatcheck.upkeep = 'on'")
     await conn.execute("UPDATE blobs SET dead_at = now() - interval '1 day'")
     await conn.execute("DELETE FROM artifacts WHERE number <> $1", number_of(changes[2]))
     await conn.close()
     names = [("acme", change.blob.id) for change in changes]
-    await replicas[0].forget_blobs(ForgetBlobs(blobs=tuple(names)))
+    await replicas[0].commit(ForgetBlobs(blobs=tuple(names)))
     assert await replicas[0].known_blobs(names) == {names[2]}
     assert [changes[2].blob.id in record.getMessage() for record in caplog.records] == [True]
 
@@ -227,13 +225,13 @@ async def test_no_upkeep_statement_scans_a_table_that_grows(url: str) -> None:
 
     event.listen(catalog._engine.sync_engine, "before_cursor_execute", note)
     change = store(said=DeclaredMetadata(session="s"), ttl=60)
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     now = START + DAY
     ends: dict[str, Any] = {"now": now, "tombstone_until": now + DAY}
-    await catalog.expire_artifacts(ExpireArtifacts(limit=500, **ends))
-    await catalog.reap_uploads(ReapUploads(now=now, limit=500))
-    await catalog.purge_records(PurgeRecords(now=now, limit=500))
-    await catalog.delete_session(DeleteSession(namespace="acme", session="s", limit=500, **ends))
+    await catalog.commit(ExpireArtifacts(limit=500, **ends))
+    await catalog.commit(ReapUploads(now=now, limit=500))
+    await catalog.commit(PurgeRecords(now=now, limit=500))
+    await catalog.commit(DeleteSession(namespace="acme", session="s", limit=500, **ends))
     await catalog.dead_blobs(now, 500)
     await catalog.known_blobs([("acme", change.blob.id)])
     assert len(seen) > 8

@@ -15,6 +15,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.catalog import FoundArtifact
 from contract.sample_changes import START, number_of, store, view
+from support.namespace_call import run_in
 from support.postgres_shared import databases
 
 READ = ("artifacts", "blobs", "inline_bytes", "surveys", "views")
@@ -45,13 +46,11 @@ async def test_a_statement_without_its_where_sees_and_changes_nothing_of_another
     catalog: PostgresCatalog,
 ) -> None:
     for name in ("acme", "other"):
-        assert isinstance(
-            await catalog.store_artifact(store(namespace=name, text_view=view(), survey=b"s")), IngestResult
-        )
+        assert isinstance(await catalog.commit(store(namespace=name, text_view=view(), survey=b"s")), IngestResult)
     for name in ("acme", "other", "acme", "nobody"):
         seen = {name} if name != "nobody" else set[str]()
         assert await catalog._pool.run(name, namespaces) == dict.fromkeys(READ, seen)
-    forged = await catalog._writer.run(lambda conn: conn.execute(text("DELETE FROM inline_bytes")).rowcount, "acme")
+    forged = await run_in(catalog, "acme", lambda conn: conn.execute(text("DELETE FROM inline_bytes")).rowcount)
     assert forged == 2
     found = await catalog.find("other", number_of(store(namespace="other")), START)
     assert found is None
@@ -63,7 +62,7 @@ async def test_a_statement_without_its_where_sees_and_changes_nothing_of_another
 async def test_a_row_of_another_namespace_cannot_be_written(catalog: PostgresCatalog) -> None:
     forged = "INSERT INTO uploads (blob_id, namespace, placement, lease_until) VALUES ('b', 'other', 'file', now())"
     with pytest.raises(DBAPIError, match="row-level security"):
-        await catalog._writer.run(lambda conn: conn.execute(text(forged)), "acme")
+        await run_in(catalog, "acme", lambda conn: conn.execute(text(forged)))
     assert await catalog.known_blobs([("", "b")]) == set()
 
 
@@ -74,8 +73,8 @@ async def test_groups_of_several_namespaces_and_failures_between_them_leave_no_s
         raise ZeroDivisionError
 
     changes = [store(b"%d" % i, namespace=f"n{i % 5}", said=DeclaredMetadata(tool_call_id=str(i))) for i in range(60)]
-    bad = [catalog._writer.run(broken, f"n{i}") for i in range(3)]
-    answers = await asyncio.gather(*map(catalog.store_artifact, changes), *bad, return_exceptions=True)
+    bad = [run_in(catalog, f"n{i}", broken) for i in range(3)]
+    answers = await asyncio.gather(*map(catalog.commit, changes), *bad, return_exceptions=True)
     assert [type(answer) for answer in answers] == [IngestResult] * 60 + [ZeroDivisionError] * 3
     finds = [catalog.find(change.namespace, number_of(change), START, with_bytes=True) for change in changes]
     for change, found in zip(changes, await asyncio.gather(*finds), strict=True):
@@ -90,11 +89,11 @@ async def test_a_rolled_back_transaction_takes_the_namespace_it_entered_with_it(
     def enters_and_fails(_: Connection) -> None:
         raise ZeroDivisionError
 
-    assert await catalog._writer.run(entered, "one") == "one"
+    assert await run_in(catalog, "one", entered) == "one"
     with pytest.raises(ZeroDivisionError):
-        await catalog._writer.run(enters_and_fails, "two")
-    assert await catalog._writer.run(entered, "two") == "two"
-    assert await catalog._writer.run(entered, "one") == "one"
+        await run_in(catalog, "two", enters_and_fails)
+    assert await run_in(catalog, "two", entered) == "two"
+    assert await run_in(catalog, "one", entered) == "one"
 
 
 TABLES = """
@@ -188,12 +187,12 @@ async def test_a_session_of_one_namespace_sees_changes_and_adds_no_row_of_anothe
     for namespace in (*ROWS, "nobody", "", "*", "acme' OR true --"):
         own = {namespace} & both
         assert await catalog._pool.run(namespace, seen) == dict.fromkeys(tables, own), namespace
-        counts = await catalog._writer.run(touched, namespace)
+        counts = await run_in(catalog, namespace, touched)
         assert all(bool(count) is bool(own) for count in counts.values()), (namespace, counts)
     for table in tables:
         move = text(f"UPDATE {table} SET namespace = 'other'")  # noqa: S608 - our own names
         with pytest.raises(DBAPIError, match="row-level security"):
-            await catalog._writer.run(lambda conn, move=move: conn.execute(move), "acme")
+            await run_in(catalog, "acme", lambda conn, move=move: conn.execute(move))
 
 
 async def test_a_role_that_no_wall_holds_is_warned_of(url: str) -> None:

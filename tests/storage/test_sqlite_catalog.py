@@ -89,9 +89,9 @@ async def test_one_bad_change_fails_alone_and_leaves_nothing(catalog: SqliteCata
     gate = Gate(catalog)
     await gate.is_held()
     changes = [store(b"%d" % i) for i in range(6)]
-    good = [asyncio.create_task(catalog.store_artifact(change)) for change in changes]
+    good = [asyncio.create_task(catalog.commit(change)) for change in changes]
     bad = asyncio.create_task(catalog._writer.run(broken))
-    more = [asyncio.create_task(catalog.store_artifact(store(b"more %d" % i))) for i in range(6)]
+    more = [asyncio.create_task(catalog.commit(store(b"more %d" % i))) for i in range(6)]
     await asyncio.sleep(0)
     await gate.open()
     with pytest.raises(ZeroDivisionError):
@@ -107,7 +107,7 @@ async def test_a_cancelled_caller_breaks_no_group_and_its_change_is_whole(catalo
     gate = Gate(catalog)
     await gate.is_held()
     changes = [store(b"%d" % i) for i in range(4)]
-    tasks = [asyncio.create_task(catalog.store_artifact(change)) for change in changes]
+    tasks = [asyncio.create_task(catalog.commit(change)) for change in changes]
     await asyncio.sleep(0)
     tasks[1].cancel()
     await gate.open()
@@ -119,11 +119,11 @@ async def test_a_cancelled_caller_breaks_no_group_and_its_change_is_whole(catalo
 async def test_closing_commits_what_waits_and_refuses_what_comes_later(path: Path) -> None:
     catalog = SqliteCatalog.open(path)
     changes = [store(b"%d" % i) for i in range(300)]
-    tasks = [asyncio.create_task(catalog.store_artifact(change)) for change in changes]
+    tasks = [asyncio.create_task(catalog.commit(change)) for change in changes]
     await asyncio.sleep(0)
     await asyncio.get_running_loop().run_in_executor(None, catalog.close)
     assert all(isinstance(answer, IngestResult) for answer in await asyncio.gather(*tasks))
-    for call in (catalog.store_artifact(store()), catalog.find("acme", 97, START)):
+    for call in (catalog.commit(store()), catalog.find("acme", 97, START)):
         with pytest.raises(CoatcheckError) as caught:
             await call
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
@@ -155,7 +155,7 @@ async def test_a_full_disk_is_said_so_loses_nothing_acknowledged_and_passes_with
     await disk.leave_room_for(20)
     payloads = [b"".join(b"%d %d\n" % (i * 7919, j * j) for j in range(4000)) for i in range(40)]
     changes = [store(payload) for payload in payloads]
-    answers = await asyncio.gather(*map(catalog.store_artifact, changes), return_exceptions=True)
+    answers = await asyncio.gather(*map(catalog.commit, changes), return_exceptions=True)
     kept = [c for c, answer in zip(changes, answers, strict=True) if isinstance(answer, IngestResult)]
     lost = [c for c, answer in zip(changes, answers, strict=True) if not isinstance(answer, IngestResult)]
     assert {a.code for a in answers if isinstance(a, CoatcheckError)} == {Code.STORAGE_FULL}
@@ -169,7 +169,7 @@ async def test_a_full_disk_is_said_so_loses_nothing_acknowledged_and_passes_with
         assert await catalog.find("acme", number_of(change), START) is None
     await disk.leave_room_for(10_000)
     await catalog.ready()
-    assert isinstance(await catalog.store_artifact(lost[0]), IngestResult)
+    assert isinstance(await catalog.commit(lost[0]), IngestResult)
 
 
 async def test_a_catalogue_that_cannot_write_is_not_ready_until_a_write_succeeds(
@@ -179,7 +179,7 @@ async def test_a_catalogue_that_cannot_write_is_not_ready_until_a_write_succeeds
     other = sqlite3.connect(path, isolation_level=None)
     await catalog._writer.run(lambda conn: pragma(conn, "busy_timeout = 10"))
     other.execute("BEGIN IMMEDIATE")
-    answers = await asyncio.gather(catalog.store_artifact(store()), return_exceptions=True)
+    answers = await asyncio.gather(catalog.commit(store()), return_exceptions=True)
     assert [a.code for a in answers if isinstance(a, CoatcheckError)] == [Code.STORAGE_UNAVAILABLE]
     with pytest.raises(CoatcheckError) as caught:
         await catalog.ready()
@@ -196,17 +196,17 @@ def sizes(path: Path) -> dict[str, int]:
 
 async def test_looking_reads_everything_writes_nothing_and_makes_no_store(path: Path, catalog: SqliteCatalog) -> None:
     change = store()
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
     for _ in ("beside a server", "alone"):
         files = sizes(path)
         looking = SqliteCatalog.look(path)
         await looking.ready()
         assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
         with pytest.raises(CoatcheckError) as caught:
-            await looking.store_artifact(store())
+            await looking.commit(store())
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
         with pytest.raises(CoatcheckError) as caught:
-            await looking.store_view(StoreView(namespace="acme", number=number_of(change), now=START, new=view()))
+            await looking.commit(StoreView(namespace="acme", number=number_of(change), now=START, new=view()))
         assert caught.value.code is Code.STORAGE_UNAVAILABLE
         looking.close()
         assert sizes(path) == files
@@ -223,15 +223,13 @@ async def test_a_lock_that_stays_is_unavailable_for_the_whole_group_at_once(path
     other = sqlite3.connect(path, isolation_level=None)
     await catalog._writer.run(lambda conn: pragma(conn, "busy_timeout = 50"))
     other.execute("BEGIN IMMEDIATE")
-    answers = await asyncio.gather(
-        *(catalog.store_artifact(store(b"%d" % i)) for i in range(50)), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(catalog.commit(store(b"%d" % i)) for i in range(50)), return_exceptions=True)
     codes = {answer.code for answer in answers if isinstance(answer, CoatcheckError)}
     assert (codes, len(answers)) == ({Code.STORAGE_UNAVAILABLE}, 50)
     assert isinstance(await catalog.find("acme", 97, START), Gone | None)
     other.close()
     await catalog.ready()
-    assert isinstance(await catalog.store_artifact(store()), IngestResult)
+    assert isinstance(await catalog.commit(store()), IngestResult)
 
 
 SERVE = """
@@ -305,15 +303,15 @@ async def test_colliding_identities_get_numbers_of_their_own_and_keep_them(path:
     changes = [store(b"%d" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(12)]
 
     async def stored_ids() -> list[str]:
-        answers = [await catalog.store_artifact(change) for change in changes]
+        answers = [await catalog.commit(change) for change in changes]
         return [answer.artifact.id for answer in answers if isinstance(answer, IngestResult)]
 
     first = await stored_ids()
     assert len(set(first)) == 12
     holder = ids.parse(first[0])
     delete = DeleteArtifact(namespace="acme", number=holder, now=START, tombstone_until=START + DAY)
-    assert await catalog.delete_artifact(delete) is True
-    assert await catalog.purge_records(PurgeRecords(now=START + 2 * DAY, limit=9)) == 1
+    assert await catalog.commit(delete) is True
+    assert await catalog.commit(PurgeRecords(now=START + 2 * DAY, limit=9)) == 1
     # The first number is free again, and the others must not move to it.
     changes = changes[1:]
     assert await stored_ids() == first[1:]
@@ -327,16 +325,16 @@ async def test_a_tombstone_keeps_its_number_from_other_identities(path: Path) ->
     twins = [store(b"%d" % i, said=DeclaredMetadata(tool_call_id=str(i))) for i in range(40)]
     parity = twins[0].identity[0] % 2
     first, second = [change for change in twins if change.identity[0] % 2 == parity][:2]
-    before = await catalog.store_artifact(first)
+    before = await catalog.commit(first)
     assert isinstance(before, IngestResult)
     number = ids.parse(before.artifact.id)
     delete = DeleteArtifact(namespace="acme", number=number, now=START, tombstone_until=START + DAY)
-    await catalog.delete_artifact(delete)
-    other = await catalog.store_artifact(second)
+    await catalog.commit(delete)
+    other = await catalog.commit(second)
     assert isinstance(other, IngestResult)
     assert other.artifact.id != before.artifact.id
     assert isinstance(await catalog.find("acme", number, START + timedelta(hours=1)), Gone)
-    again = await catalog.store_artifact(store(b"%d" % twins.index(first), said=first.said))
+    again = await catalog.commit(store(b"%d" % twins.index(first), said=first.said))
     assert isinstance(again, IngestResult)
     assert again.artifact.id == before.artifact.id
     catalog.close()
@@ -360,37 +358,37 @@ async def _explain_everything(catalog: SqliteCatalog) -> None:
     await catalog._readers.run(watch)
     change = store(said=DeclaredMetadata(session="s", labels=("x",)), ttl=60, idle_ttl=60)
     number, later = number_of(change), START + timedelta(seconds=30)
-    await catalog.store_artifact(change)
-    await catalog.store_artifact(change)
+    await catalog.commit(change)
+    await catalog.commit(change)
     new = view()
     assert new.blob is not None
     keep = StoreView(namespace="acme", number=number, now=START, new=new)
     for _ in range(2):
-        await catalog.store_view(keep)
-    await catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace="acme", blob_id=new.blob.id, now=START))
-    await catalog.store_view(replace(keep, new=view()))
+        await catalog.commit(keep)
+    await catalog.commit(MarkBlobCorrupt(namespace="acme", blob_id=new.blob.id, now=START))
+    await catalog.commit(replace(keep, new=view()))
     viewed = [store(b"%d" % i, text_view=view(b"%d\n" % i), ttl=60) for i in range(3)]
     for _ in range(2):
-        await asyncio.gather(*map(catalog.store_artifact, viewed))
+        await asyncio.gather(*map(catalog.commit, viewed))
     await catalog.find("acme", number, START, with_bytes=True, with_view=True)
-    await catalog.patch_artifact(PatchArtifact(namespace="acme", number=number, now=START, ttl=90))
-    await catalog.touch(Touch(reads=(("acme", number, later),)))
+    await catalog.commit(PatchArtifact(namespace="acme", number=number, now=START, ttl=90))
+    await catalog.commit(Touch(reads=(("acme", number, later),)))
     await catalog.find("acme", number, START, with_bytes=True)
     await catalog.inline_bytes("acme", change.blob.id)
     await catalog.find_key("acme", "k", START)
     await catalog.list_artifacts("acme", ArtifactFilter(session="s", label="x"), START, before=9, limit=9)
     await catalog.list_artifacts("acme", ArtifactFilter(), START, before=None, limit=9)
     ends: dict[str, Any] = {"now": START + DAY, "tombstone_until": START + 2 * DAY, "limit": 9}
-    await catalog.delete_session(DeleteSession(namespace="acme", session="s", **ends))
-    await catalog.store_artifact(change)
-    await catalog.expire_artifacts(ExpireArtifacts(**ends))
-    await catalog.reap_uploads(ReapUploads(now=START, limit=9))
-    await catalog.purge_records(PurgeRecords(now=START, limit=9))
-    await catalog.forget_blobs(ForgetBlobs(blobs=(("acme", change.blob.id),)))
+    await catalog.commit(DeleteSession(namespace="acme", session="s", **ends))
+    await catalog.commit(change)
+    await catalog.commit(ExpireArtifacts(**ends))
+    await catalog.commit(ReapUploads(now=START, limit=9))
+    await catalog.commit(PurgeRecords(now=START, limit=9))
+    await catalog.commit(ForgetBlobs(blobs=(("acme", change.blob.id),)))
     await catalog.dead_blobs(START + DAY, 9)
     await catalog.dead_blobs(START + DAY, 9, DeadBlob("acme", change.blob.id, "inline", START))
     await catalog.same_bytes("acme", change.blob.sha256, change.blob.size)
-    await catalog.mark_blob_corrupt(MarkBlobCorrupt(namespace="acme", blob_id=change.blob.id, now=START))
+    await catalog.commit(MarkBlobCorrupt(namespace="acme", blob_id=change.blob.id, now=START))
     await catalog.known_blobs([("acme", change.blob.id)])
     assert [pair async for pair in catalog.all_blobs()] == []
     queries = [sql for sql in seen if sql.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]

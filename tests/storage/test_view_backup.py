@@ -33,7 +33,7 @@ async def write(store_of: FileBlobStore, catalog: SqliteCatalog, new: NewView, s
     """The file of a view's bytes, behind its intent."""
     assert new.blob is not None
     intent = BeginUpload(namespace="acme", blob_id=new.blob.id, placement="file", lease_until=START + DAY)
-    await catalog.begin_upload(intent)
+    await catalog.commit(intent)
     writer = await store_of.create("acme", new.blob.id)
     await writer.write(stored)
     await writer.finish()
@@ -49,9 +49,9 @@ async def test_a_restored_store_has_the_views_of_its_artifacts_with_their_bytes(
     with ThreadPoolExecutor(1) as pool:
         await write(FileBlobStore(tmp_path / "data", pool), catalog, views[1], stored)
     for page, new in zip(pages, views, strict=True):
-        await catalog.store_artifact(page)
+        await catalog.commit(page)
         change = StoreView(namespace="acme", number=number_of(page), now=START, new=new)
-        assert isinstance(await catalog.store_view(change), StoredView)
+        assert isinstance(await catalog.commit(change), StoredView)
     root, target, new_root = tmp_path / "data", tmp_path / "backup", tmp_path / "new"
     with backup_to(root, target, links=True, release="1", now=lambda: START) as staged:
         assert (staged.manifest.artifacts, staged.manifest.blobs, staged.manifest.files) == (3, 5, 1)

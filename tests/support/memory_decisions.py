@@ -1,11 +1,12 @@
 """Decisions of administrators in memory, for faces without a database: policies, holds and what a namespace holds."""
 
 from datetime import datetime
+from typing import Any
 
-from coatcheck.core.artifact import Gone
 from coatcheck.core.holds import Hold, HoldConflict
 from coatcheck.core.policy import Policy, PolicyScope, Rules
 from coatcheck.core.quota import Usage
+from coatcheck.ports.change import CatalogChange
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, PolicyVersion, ReleaseHold, SetPolicy
 
 
@@ -17,7 +18,23 @@ class MemoryDecisions:
         self.kept: dict[str, Hold] = {}
         self.marks: dict[str, datetime] = {}
 
-    async def set_policy(self, change: SetPolicy) -> int | None:
+    async def commit(self, change: CatalogChange[Any], /) -> Any:  # noqa: ANN401 - the change's own answer
+        match change:
+            case SetPolicy():
+                return self._set_policy(change)
+            case PlaceHold():
+                self.kept[change.hold.id] = change.hold
+                return True
+            case ReleaseHold():
+                return self._release_hold(change)
+            case MarkNamespace():
+                return self._mark_namespace(change)
+            case DeleteNamespace():
+                return 0
+            case _:
+                raise NotImplementedError(type(change))
+
+    def _set_policy(self, change: SetPolicy) -> int | None:
         before = self._current().get(change.scope)
         if change.policy is None and before is None:
             return None
@@ -36,11 +53,7 @@ class MemoryDecisions:
     async def policy_history(self, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
         return [version for version in reversed(self.versions) if version.scope == scope][:limit]
 
-    async def place_hold(self, change: PlaceHold) -> bool | Gone | None:
-        self.kept[change.hold.id] = change.hold
-        return True
-
-    async def release_hold(self, change: ReleaseHold) -> Hold | None:
+    def _release_hold(self, change: ReleaseHold) -> Hold | None:
         hold = self.kept.get(change.id)
         if hold is None or change.namespace not in {None, hold.namespace}:
             return None
@@ -54,7 +67,7 @@ class MemoryDecisions:
         known = [Usage(namespace="default", deleting_at=self.marks.get("default"))]
         return [usage for usage in known if namespace in {None, usage.namespace} and usage.namespace > after][:limit]
 
-    async def mark_namespace(self, change: MarkNamespace) -> bool | HoldConflict:
+    def _mark_namespace(self, change: MarkNamespace) -> bool | HoldConflict:
         whole = tuple(h.id for h in self.kept.values() if h.session is None and h.number is None)
         if change.deleting and whole:
             return HoldConflict(whole)
@@ -62,10 +75,6 @@ class MemoryDecisions:
         if change.deleting:
             self.marks[change.namespace] = change.now
         return True
-
-    async def delete_namespace(self, change: DeleteNamespace) -> int:
-        del change
-        return 0
 
     async def marked_namespaces(self) -> list[Usage]:
         return [Usage(namespace=name, deleting_at=at) for name, at in self.marks.items()]

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 
 from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
+from coatcheck.ports.change import CatalogChange
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 
@@ -25,11 +27,24 @@ class MemoryKeys:
         self.gate: asyncio.Event | None = None
         """What look-ups wait for."""
 
-    async def make_key(self, change: MakeKey) -> None:
-        self.rows[change.info.id] = KeyRow(change.info, change.digest)
-        await self.make_namespace(MakeNamespace(name=change.info.namespace, now=change.info.created_at, by=change.by))
+    async def commit(self, change: CatalogChange[Any], /) -> Any:  # noqa: ANN401 - the change's own answer
+        match change:
+            case MakeKey():
+                return self._make_key(change)
+            case RevokeKey():
+                return self._revoke_key(change)
+            case MakeNamespace():
+                return self._make_namespace(change)
+            case SwitchNamespace():
+                return self._switch_namespace(change)
+            case _:
+                raise NotImplementedError(type(change))
 
-    async def revoke_key(self, change: RevokeKey) -> KeyInfo | None:
+    def _make_key(self, change: MakeKey) -> None:
+        self.rows[change.info.id] = KeyRow(change.info, change.digest)
+        self._make_namespace(MakeNamespace(name=change.info.namespace, now=change.info.created_at, by=change.by))
+
+    def _revoke_key(self, change: RevokeKey) -> KeyInfo | None:
         row = self.rows.get(change.key_id)
         if row is None or change.namespace not in {None, row.info.namespace}:
             return None
@@ -37,12 +52,12 @@ class MemoryKeys:
         self.rows[change.key_id] = KeyRow(info, row.digest)
         return info
 
-    async def make_namespace(self, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
+    def _make_namespace(self, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
         new = change.name not in self.spaces
         made = NamespaceInfo(name=change.name, created_at=change.now, disabled_at=None)
         return self.spaces.setdefault(change.name, made), new
 
-    async def switch_namespace(self, change: SwitchNamespace) -> NamespaceInfo | None:
+    def _switch_namespace(self, change: SwitchNamespace) -> NamespaceInfo | None:
         if change.name not in self.spaces:
             return None
         at: datetime | None = change.now if change.disabled else None

@@ -14,7 +14,7 @@ class _Leases:
     async def lease_holder(self, name: str) -> str | None:
         return self._holders.get(name)
 
-    async def take_lease(self, change: TakeLease) -> bool:
+    async def commit(self, change: TakeLease) -> bool:
         return self._holders.setdefault(change.name, change.holder) == change.holder
 
 

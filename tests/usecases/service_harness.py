@@ -172,7 +172,7 @@ class ServiceHarness:
             meeting = threading.Barrier(THREADS)
             await asyncio.gather(*(loop.run_in_executor(self.pool, meeting.wait) for _ in range(THREADS)))
         # The writer does one thing after the other: what it was given before is done when this is.
-        await self.catalog.abandon_upload(AbandonUpload(namespace=CALLER.namespace, blob_id="none"))
+        await self.catalog.commit(AbandonUpload(namespace=CALLER.namespace, blob_id="none"))
 
     async def written(self, table: str) -> None:
         """Return when a table has a row; the test's time limit ends it otherwise."""

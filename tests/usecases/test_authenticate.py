@@ -37,7 +37,7 @@ class Door:
         return info.id, secret.reveal()
 
     async def revoke(self, key_id: str) -> None:
-        await self.keys.revoke_key(RevokeKey(key_id=key_id, namespace=None, now=self.clock.now(), by=ADMIN))
+        await self.keys.commit(RevokeKey(key_id=key_id, namespace=None, now=self.clock.now(), by=ADMIN))
 
     async def code(self, text: str | None, scope: str = "read") -> Code:
         return await code_of(self.authenticate(text, scope))

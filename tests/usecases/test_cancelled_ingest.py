@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Gone
-from coatcheck.core.quota import QuotaExceeded
-from coatcheck.ports.artifacts import IngestResult, KeyConflict, StoreArtifact, UploadFenced
+from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
+from coatcheck.ports.change import CatalogChange
 from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, lines, noise, stream
 
 PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500_000)}
@@ -22,11 +21,10 @@ class Announcing:
         self._catalog = harness.catalog
         self._committing = committing
 
-    async def store_artifact(
-        self, change: StoreArtifact
-    ) -> IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None:
-        self._committing.set()
-        return await self._catalog.store_artifact(change)
+    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
+        if isinstance(change, StoreArtifact):
+            self._committing.set()
+        return await self._catalog.commit(change)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a catalogue does
         return getattr(self._catalog, name)

@@ -13,6 +13,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog, FoundArtifact
+from coatcheck.ports.change import CatalogChange
 from coatcheck.runtime.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
@@ -309,11 +310,12 @@ class MeetingCatalog:
         self._other = other
         self.task: asyncio.Task[object] | None = None
 
-    async def store_artifact(self, change: StoreArtifact) -> object:
-        self.task = asyncio.ensure_future(self._other)
-        for _ in range(10):
-            await asyncio.sleep(0)  # it gets as far as it can
-        return await self._catalog.store_artifact(change)
+    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
+        if isinstance(change, StoreArtifact):
+            self.task = asyncio.ensure_future(self._other)
+            for _ in range(10):
+                await asyncio.sleep(0)  # it gets as far as it can
+        return await self._catalog.commit(change)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._catalog, name)
@@ -368,10 +370,10 @@ class Deaf:
         self._catalog = harness.catalog
         self.error: Code | None = error
 
-    async def store_artifact(self, change: StoreArtifact) -> object:
-        if self.error is not None:
+    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
+        if self.error is not None and isinstance(change, StoreArtifact):
             raise CoatcheckError(self.error, "It did not answer.")
-        return await self._catalog.store_artifact(change)
+        return await self._catalog.commit(change)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._catalog, name)

@@ -5,6 +5,7 @@ from typing import Any, cast
 from coatcheck.core import ids
 from coatcheck.ports.artifacts import FoundView, StoreArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
+from coatcheck.ports.change import CatalogChange
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.flush_fallback import FlushFallback
@@ -44,7 +45,7 @@ async def test_a_view_is_stored_under_a_fresh_name_so_that_a_lost_answer_is_aske
     harness: ServiceHarness,
 ) -> None:
     fallback, change = FallbackBuffer(1 << 20), page(harness, b"page\n")
-    await harness.catalog.store_artifact(change)
+    await harness.catalog.commit(change)
     assert keep(fallback, change)
     outages: dict[str, Any] = {
         f"{name}_breaker": CircuitBreaker(name, harness.clock.seconds) for name in ("catalog", "blobs")
@@ -54,9 +55,10 @@ async def test_a_view_is_stored_under_a_fresh_name_so_that_a_lost_answer_is_aske
     class Noting:
         """A catalogue that notes what is stored."""
 
-        async def store_artifact(self, asked: StoreArtifact) -> object:
-            seen.append(asked)
-            return await harness.catalog.store_artifact(asked)
+        async def commit(self, asked: CatalogChange[Any]) -> object:
+            if isinstance(asked, StoreArtifact):
+                seen.append(asked)
+            return await harness.catalog.commit(asked)
 
         def __getattr__(self, name: str) -> object:
             return getattr(harness.catalog, name)

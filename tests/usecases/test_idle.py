@@ -102,7 +102,7 @@ async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_swee
     number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
 
     class Failing:
-        async def touch(self, change: Touch) -> None:
+        async def commit(self, change: Touch) -> None:
             assert change.reads
             raise CoatcheckError(Code.STORAGE_FULL, "Full.")
 
@@ -115,7 +115,7 @@ async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_swee
     await harness.find(CALLER, number)
     now = harness.clock.now()
     sweep = ExpireArtifacts(now=now, tombstone_until=now + TOMBSTONE_LIFE, limit=9)
-    assert await harness.catalog.expire_artifacts(sweep) == 0
+    assert await harness.catalog.commit(sweep) == 0
 
 
 async def test_reads_are_written_down_beside_a_round_that_hangs(harness: ServiceHarness) -> None:

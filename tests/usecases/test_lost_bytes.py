@@ -7,7 +7,8 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.artifacts import IngestResult, StoreArtifact
+from coatcheck.ports.artifacts import StoreArtifact
+from coatcheck.ports.change import CatalogChange
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.fallback_buffer import FallbackBuffer
@@ -97,9 +98,11 @@ class Unanswering:
         self._catalog = harness.catalog
         self._commits = commits
 
-    async def store_artifact(self, change: StoreArtifact) -> IngestResult:
-        if self._commits:
-            await self._catalog.store_artifact(change)
+    async def commit(self, change: CatalogChange[Any]) -> Any:  # noqa: ANN401 - the change's own answer
+        if not isinstance(change, StoreArtifact) or self._commits:
+            answer = await self._catalog.commit(change)
+            if not isinstance(change, StoreArtifact):
+                return answer
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "It did not answer.")
 
     def __getattr__(self, name: str) -> object:

@@ -55,7 +55,7 @@ async def test_what_expires_is_dead_at_once_and_swept_only_after_the_grace(harne
 async def _open_upload(harness: ServiceHarness, seed: int) -> str:
     """A writer that began and died: an intent, and a file that was half written."""
     blob_id = new_blob_id(harness.clock.now(), noise(10, seed))
-    await harness.catalog.begin_upload(
+    await harness.catalog.commit(
         BeginUpload(namespace="default", blob_id=blob_id, placement="file", lease_until=harness.clock.now() + LEASE)
     )
     writer = await harness.blobs.create("default", blob_id)

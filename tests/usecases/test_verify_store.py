@@ -38,7 +38,7 @@ async def write(harness: ServiceHarness, sql: str) -> None:
 async def _open_upload(harness: ServiceHarness, seed: int) -> None:
     """A writer that began and died: an intent, and a file that was half written."""
     blob_id = new_blob_id(harness.clock.now(), noise(10, seed))
-    await harness.catalog.begin_upload(
+    await harness.catalog.commit(
         BeginUpload(namespace="default", blob_id=blob_id, placement="file", lease_until=harness.clock.now() + LEASE)
     )
     writer = await harness.blobs.create("default", blob_id)
@@ -258,7 +258,7 @@ async def keep_text(harness: ServiceHarness, artifact_id: str, text: bytes) -> s
     """Keep a text view of an artifact; answers its blob's ID."""
     new = view(text)
     change = StoreView(namespace="default", number=ids.parse(artifact_id), now=harness.clock.now(), new=new)
-    answer = await harness.catalog.store_view(change)
+    answer = await harness.catalog.commit(change)
     assert isinstance(answer, StoredView)
     assert answer.found.blob is not None
     return answer.found.blob.id

@@ -182,7 +182,7 @@ def _lengths(data: bytes) -> npt.NDArray[np.uint16]:
 
 
 def _without_surrogates(text: str) -> str:
-    """The same text as tiktoken takes it: pairs of surrogates joined, lone ones replaced."""
+    """A text as tiktoken takes it: pairs of surrogates joined, lone ones replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:

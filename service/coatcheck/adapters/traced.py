@@ -3,29 +3,32 @@
 Used only while there is a tracer: what is not followed costs nothing then.
 """
 
+import contextlib
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from coatcheck.core.artifact import Placement
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView
 from coatcheck.ports.blobs import BlobStore, BlobWriter, StoredName
+from coatcheck.ports.change import Answer, CatalogChange
 from coatcheck.ports.telemetry import Tracer
+from coatcheck.ports.uploads import BeginUpload
 
-_FOLLOWED: Final = {
-    "store_artifact": "commit",
-    "store_view": "commit",
-    "patch_artifact": "commit",
-    "delete_artifact": "commit",
-    "delete_session": "commit",
-    "begin_upload": "intent",
-    "find": "find",
-    "list_artifacts": "list",
-    "find_keys": "authenticate",
+_CHANGES: Final[dict[type[CatalogChange[Any]], str]] = {
+    StoreArtifact: "commit",
+    StoreView: "commit",
+    PatchArtifact: "commit",
+    DeleteArtifact: "commit",
+    DeleteSession: "commit",
+    BeginUpload: "intent",
 }
-"""Methods of the catalogue, and the stage that a call of them is."""
+"""Changes, and the stage that their commit is."""
+_QUESTIONS: Final = {"find": "find", "list_artifacts": "list", "find_keys": "authenticate"}
+"""Questions to the catalogue, by method, and the stage that each is."""
 
 
 def traced_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
-    """Wraps a catalogue so that its slow calls appear as stages of the request's trace."""
+    """Wraps a catalogue so that some of its commits and questions appear as stages of the request's trace."""
     return _Catalog(catalog, tracer)
 
 
@@ -33,11 +36,17 @@ class _Catalog:
     """Hands every call on."""
 
     def __init__(self, catalog: object, tracer: Tracer) -> None:
-        self._catalog = catalog
-        for name, stage in _FOLLOWED.items():
+        self._catalog: Any = catalog
+        self._tracer = tracer
+        for name, stage in _QUESTIONS.items():
             call = getattr(catalog, name, None)
             if call is not None:
                 setattr(self, name, _followed(call, stage, tracer))
+
+    async def commit(self, change: CatalogChange[Answer], /) -> Answer:
+        stage = _CHANGES.get(type(change))
+        with contextlib.nullcontext() if stage is None else self._tracer.stage(stage):
+            return cast("Answer", await self._catalog.commit(change))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the catalogue's own
         return getattr(self._catalog, name)

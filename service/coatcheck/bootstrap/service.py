@@ -282,7 +282,7 @@ def _leader(settings: Settings, store: Store) -> Callable[[], Awaitable[bool]] |
 
     async def lead() -> bool:
         lease = TakeLease(name="index", holder=me, seconds=_INDEX_LEASE, now=store.clock.now())
-        return await store.catalog.take_lease(lease)
+        return await store.catalog.commit(lease)
 
     return lead
 

@@ -1,14 +1,20 @@
 """Changes of artifacts and of their views, and what comes of them."""
 
 from datetime import datetime
+from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
+from typing_extensions import override
 
-from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Measure
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
 from coatcheck.core.audit import By
-from coatcheck.core.quota import QuotaLimits
+from coatcheck.core.holds import HoldConflict
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits
 from coatcheck.core.view_inputs import ViewInputs
 from coatcheck.core.views import View
+from coatcheck.ports.change import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceChange
+
+_SECTION_BYTES = 100
 
 
 class IdempotencyKey(Struct, frozen=True, kw_only=True):
@@ -28,8 +34,18 @@ class NewView(Struct, frozen=True, kw_only=True):
     inline: bytes | None = None
     """The stored bytes themselves when the blob's placement is `inline`."""
 
+    @property
+    def weight(self) -> int:
+        """Bytes that it adds to the catalogue, roughly."""
+        index = 0 if self.blob is None else len(self.blob.index)
+        return len(self.inline or b"") + index + len(self.view.sections) * _SECTION_BYTES
 
-class StoreArtifact(Struct, frozen=True, kw_only=True):
+
+class StoreArtifact(
+    NamespaceChange["StoreAnswer"],
+    frozen=True,
+    kw_only=True,
+):
     """The one transaction of an ingest.
 
     In order: delete our own upload intent or answer `UploadFenced` (a blob without an upload is inline and needs none);
@@ -60,7 +76,6 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     identity is then answered with `created=False`.
     """
 
-    namespace: str
     identity: bytes
     said: DeclaredMetadata
     measure: Measure
@@ -83,6 +98,12 @@ class StoreArtifact(Struct, frozen=True, kw_only=True):
     """The moment from which a deletion outdoes this change; None: none does."""
     room: QuotaLimits | None = None
     """The most that the namespace may hold; None: without a limit."""
+
+    @property
+    @override
+    def weight(self) -> int:
+        stored = len(self.inline or b"") + len(self.blob.index) + len(self.survey or b"")
+        return ROW_BYTES + stored + (0 if self.text_view is None else self.text_view.weight)
 
 
 class IngestResult(Struct, frozen=True):
@@ -108,7 +129,11 @@ class KeyConflict(Struct, frozen=True):
     """The idempotency key belongs to another request. Nothing was changed but the upload's intent."""
 
 
-class StoreView(Struct, frozen=True, kw_only=True):
+StoreAnswer: TypeAlias = IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None
+"""What StoreArtifact answers; see there."""
+
+
+class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True, kw_only=True):
     """Keep a derived view of a live artifact.
 
     Our upload intent goes first, or `UploadFenced`. Of several that are made at once the first is kept for ever: the
@@ -118,13 +143,16 @@ class StoreView(Struct, frozen=True, kw_only=True):
     the same they take the place of those that were lost, and `blob_used` says so; otherwise it is answered as it is.
     """
 
-    namespace: str
-    number: int
     now: datetime
     new: NewView
     inputs: ViewInputs | None = None
     """What an extractor was told: where the artifact has been declared otherwise since, nothing is changed, and
     `UploadFenced` is answered. None: the view is kept whatever the artifact is declared as."""
+
+    @property
+    @override
+    def weight(self) -> int:
+        return ROW_BYTES + self.new.weight
 
 
 class StoredView(Struct, frozen=True):
@@ -136,15 +164,13 @@ class StoredView(Struct, frozen=True):
     """False: our blob is not referenced, as in Stored."""
 
 
-class PatchArtifact(Struct, frozen=True, kw_only=True):
+class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only=True):
     """Change what may change of a live artifact. Answers it, or its tombstone, or None when unknown.
 
     A new `ttl` counts from creation. Pinning clears the expiry; unpinning restores it from `ttl` and `idle_ttl`,
     counted from now if it would already have passed. A new `idle_ttl` counts from now.
     """
 
-    namespace: str
-    number: int
     now: datetime
     revive: bool = False
     """Whether an artifact that has expired and is held may live again, when the change makes it last beyond now."""
@@ -154,35 +180,42 @@ class PatchArtifact(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] | UnsetType = UNSET
 
 
-class DeleteArtifact(Struct, frozen=True, kw_only=True):
+class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=True, kw_only=True):
     """Replace an artifact by its tombstone, drop its views, and mark their blobs dead when nothing else points at them.
 
     Answers whether it was live, or its tombstone, or None when unknown; `HoldConflict` when a hold forbids it.
     """
 
-    namespace: str
-    number: int
+    deletes: ClassVar[bool] = True
+
     now: datetime
     tombstone_until: datetime
     by: By = By()
 
 
-class DeleteSession(Struct, frozen=True, kw_only=True):
+class DeleteSession(NamespaceChange[int | HoldConflict], frozen=True, kw_only=True):
     """Deletes up to `limit` artifacts of a session. Returns how many; repeat until it is less than `limit`.
 
     Artifacts that are held by themselves stay. Answers `HoldConflict` when a hold covers the session: then nothing is
     deleted.
     """
 
-    namespace: str
+    alone: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
     session: str
     now: datetime
     tombstone_until: datetime
     limit: int
     by: By = By()
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
-class Touch(Struct, frozen=True, kw_only=True):
+
+class Touch(CatalogChange[None], frozen=True, kw_only=True):
     """Note reads, so that idle expiry moves, and that a full namespace lets go of others first.
 
     Artifacts that are gone or pinned are left alone; without an idle TTL the expiry stays.
@@ -190,6 +223,11 @@ class Touch(Struct, frozen=True, kw_only=True):
 
     reads: tuple[tuple[str, int, datetime], ...]
     """Namespace, number, moment of the read."""
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + len(self.reads)) * ROW_BYTES
 
 
 class FoundView(Struct, frozen=True):

@@ -7,23 +7,12 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob, Gone, Kind
 from coatcheck.core.holds import HoldConflict
-from coatcheck.core.quota import QuotaExceeded, Usage
+from coatcheck.core.quota import Usage
 from coatcheck.ports.artifacts import (
-    DeleteArtifact,
-    DeleteSession,
     FoundView,
-    IngestResult,
-    KeyConflict,
     KeyRecord,
-    PatchArtifact,
-    StoreArtifact,
-    StoredView,
-    StoreView,
-    Touch,
-    UploadFenced,
 )
-from coatcheck.ports.maintenance import EvictArtifacts, EvictionResult, MarkBlobCorrupt
-from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload, ReserveMore
+from coatcheck.ports.change import Commits
 
 
 class FoundArtifact(Struct, frozen=True):
@@ -81,12 +70,12 @@ class ArtifactPage(Struct, frozen=True):
 class InlineBytes(Protocol):
     """What the catalogue knows of blobs that are stored in it."""
 
-    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
+    async def inline_bytes(self, namespace: str, /, blob_id: str) -> bytes | None:
         """The stored bytes of an inline blob; None when there is no such row."""
         ...
 
 
-class Catalog(InlineBytes, Protocol):
+class Catalog(Commits, InlineBytes, Protocol):
     """Rows: what exists, for whom, until when. Every method names the namespace; none has an ambient caller.
 
     All raise CoatcheckError `storage_unavailable` when the database cannot be reached or is busy for too long, and
@@ -95,71 +84,22 @@ class Catalog(InlineBytes, Protocol):
     Questions raise `overloaded` when the database answers, but others keep all that there is to ask it with.
     """
 
-    async def begin_upload(self, change: BeginUpload) -> QuotaExceeded | None:
-        """Record the intent; see BeginUpload."""
-        ...
-
-    async def reserve_more(self, change: ReserveMore) -> bool | QuotaExceeded:
-        """Raise a reservation; see ReserveMore."""
-        ...
-
-    async def renew_upload(self, change: RenewUpload) -> bool:
-        """Move the lease; see RenewUpload."""
-        ...
-
-    async def abandon_upload(self, change: AbandonUpload) -> None:
-        """Forget the intent; see AbandonUpload."""
-        ...
-
-    async def store_artifact(
-        self, change: StoreArtifact
-    ) -> IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None:
-        """Commit an ingest; see StoreArtifact."""
-        ...
-
-    async def mark_blob_corrupt(self, change: MarkBlobCorrupt) -> bool:
-        """Trust a blob no more; see MarkBlobCorrupt."""
-        ...
-
-    async def same_bytes(self, namespace: str, sha256: bytes, size: int) -> Blob | None:
+    async def same_bytes(self, namespace: str, /, sha256: bytes, size: int) -> Blob | None:
         """The blob that storing this content would point at instead of a new one."""
         ...
 
-    async def store_view(self, change: StoreView) -> StoredView | UploadFenced | None:
-        """Keep a derived view; see StoreView."""
-        ...
-
-    async def patch_artifact(self, change: PatchArtifact) -> Artifact | Gone | None:
-        """Change what may change; see PatchArtifact."""
-        ...
-
-    async def delete_artifact(self, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
-        """Leave a tombstone; see DeleteArtifact."""
-        ...
-
-    async def delete_session(self, change: DeleteSession) -> int | HoldConflict:
-        """Leave tombstones for a batch of a session; see DeleteSession."""
-        ...
-
-    async def evict_artifacts(self, change: EvictArtifacts) -> EvictionResult:
-        """Make room; see EvictArtifacts."""
-        ...
-
-    async def holds_within(self, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
+    async def holds_within(self, namespace: str, /, session: str | None, now: datetime) -> HoldConflict | None:
         """The holds that cover something there is in a session, or in the whole namespace; None when there are none."""
         ...
 
-    async def usage_of(self, namespace: str) -> Usage:
+    async def usage_of(self, namespace: str, /) -> Usage:
         """What a namespace holds."""
-        ...
-
-    async def touch(self, change: Touch) -> None:
-        """Move idle expiry; see Touch."""
         ...
 
     async def find(
         self,
         namespace: str,
+        /,
         number: int,
         now: datetime,
         *,
@@ -180,7 +120,7 @@ class Catalog(InlineBytes, Protocol):
         """The number of the live artifact that was stored last of a run; see Run. None: there is none."""
         ...
 
-    async def find_key(self, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+    async def find_key(self, namespace: str, /, key: str, now: datetime) -> KeyRecord | None:
         """The request an idempotency key stands for, while it is remembered."""
         ...
 

@@ -1,31 +1,40 @@
 """Policies, holds, and namespaces that are to go."""
 
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
+from typing_extensions import override
 
 from coatcheck.core.artifact import Gone
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.holds import Hold, HoldConflict
 from coatcheck.core.policy import Policy, PolicyScope, Rules
 from coatcheck.core.quota import Usage
+from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceChange
 
 
-class DeleteNamespace(Struct, frozen=True, kw_only=True):
+class DeleteNamespace(NamespaceChange[int], frozen=True, kw_only=True):
     """Deletes up to `limit` artifacts of a marked namespace, live or expired. Returns how many.
 
     Artifacts that are held stay. The accounts of its sessions go, with the last artifacts the last of them.
     """
 
-    namespace: str
+    alone: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
     now: datetime
     tombstone_until: datetime
     limit: int
     by: By = SCHEDULE
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
-class MarkNamespace(Struct, frozen=True, kw_only=True):
+
+class MarkNamespace(CatalogChange[bool | HoldConflict], frozen=True, kw_only=True):
     """Mark a namespace as being deleted: from then on nothing is stored in it. Or take the mark away.
 
     Answers `HoldConflict` when a hold covers the namespace itself; then it is not marked. Otherwise whether this
@@ -38,7 +47,7 @@ class MarkNamespace(Struct, frozen=True, kw_only=True):
     by: By = By()
 
 
-class SetPolicy(Struct, frozen=True, kw_only=True):
+class SetPolicy(CatalogChange[int | None], frozen=True, kw_only=True):
     """Make a new version of a scope's policy, or with None remove it. Answers the version.
 
     Answers None when a removal finds no policy.
@@ -50,7 +59,7 @@ class SetPolicy(Struct, frozen=True, kw_only=True):
     by: By = By()
 
 
-class PlaceHold(Struct, frozen=True, kw_only=True):
+class PlaceHold(CatalogChange[bool | Gone | None], frozen=True, kw_only=True):
     """Place a hold. When it is answered, no delete that has not been answered before removes what it covers.
 
     Answers True; for an artifact that is not there its tombstone, or None when it is unknown, and no hold is placed.
@@ -61,7 +70,7 @@ class PlaceHold(Struct, frozen=True, kw_only=True):
     by: By = By()
 
 
-class ReleaseHold(Struct, frozen=True, kw_only=True):
+class ReleaseHold(CatalogChange[Hold | None], frozen=True, kw_only=True):
     """Release a hold. Answers it, or None when there is none of this ID."""
 
     id: str
@@ -71,12 +80,8 @@ class ReleaseHold(Struct, frozen=True, kw_only=True):
     by: By = By()
 
 
-class Decisions(Protocol):
+class Decisions(Commits, Protocol):
     """The catalogue as administrators see it: policies, holds, usage."""
-
-    async def set_policy(self, change: SetPolicy) -> int | None:
-        """Make a version of a policy; see SetPolicy."""
-        ...
 
     async def policy_version(self) -> int:
         """The last version of all; 0 when there never was a policy. Cheap: asked every few seconds."""
@@ -90,28 +95,12 @@ class Decisions(Protocol):
         """The versions of a scope's policy, newest first."""
         ...
 
-    async def place_hold(self, change: PlaceHold) -> bool | Gone | None:
-        """Place a hold; see PlaceHold."""
-        ...
-
-    async def release_hold(self, change: ReleaseHold) -> Hold | None:
-        """Release a hold; see ReleaseHold."""
-        ...
-
-    async def holds(self, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Hold]:
+    async def holds(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Hold]:
         """Holds of a namespace or of all, by ID behind one; those whose time is over are among them."""
         ...
 
-    async def usages(self, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
+    async def usages(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Usage]:
         """What namespaces hold, by name behind one."""
-        ...
-
-    async def mark_namespace(self, change: MarkNamespace) -> bool | HoldConflict:
-        """Begin or end a namespace's deletion; see MarkNamespace."""
-        ...
-
-    async def delete_namespace(self, change: DeleteNamespace) -> int:
-        """Leave tombstones for a batch of a namespace; see DeleteNamespace."""
         ...
 
     async def marked_namespaces(self) -> list[Usage]:

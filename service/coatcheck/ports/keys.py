@@ -4,13 +4,12 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
-from msgspec import Struct
-
 from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
+from coatcheck.ports.change import CatalogChange, Commits
 
 
-class MakeKey(Struct, frozen=True, kw_only=True):
+class MakeKey(CatalogChange[None], frozen=True, kw_only=True):
     """Keep a new key, and its namespace where there is none of that name, with a line in the audit.
 
     Another key of the same ID is an error of whoever draws the bytes: nothing is changed, and it raises.
@@ -21,7 +20,7 @@ class MakeKey(Struct, frozen=True, kw_only=True):
     by: Caller
 
 
-class RevokeKey(Struct, frozen=True, kw_only=True):
+class RevokeKey(CatalogChange[KeyInfo | None], frozen=True, kw_only=True):
     """Refuse a key from now on; a repetition changes nothing. Answers the key as it is then, or None.
 
     None: there is none of that ID in the namespace; a `namespace` of None looks in all.
@@ -33,7 +32,7 @@ class RevokeKey(Struct, frozen=True, kw_only=True):
     by: Caller
 
 
-class MakeNamespace(Struct, frozen=True, kw_only=True):
+class MakeNamespace(CatalogChange[tuple[NamespaceInfo, bool]], frozen=True, kw_only=True):
     """Have a namespace of this name. Answers it, and whether this change made it."""
 
     name: str
@@ -41,7 +40,7 @@ class MakeNamespace(Struct, frozen=True, kw_only=True):
     by: Caller
 
 
-class SwitchNamespace(Struct, frozen=True, kw_only=True):
+class SwitchNamespace(CatalogChange[NamespaceInfo | None], frozen=True, kw_only=True):
     """Refuse a namespace's keys from now on, or no more. Answers it as it is then, or None when there is none."""
 
     name: str
@@ -50,24 +49,8 @@ class SwitchNamespace(Struct, frozen=True, kw_only=True):
     by: Caller
 
 
-class Keys(Protocol):
+class Keys(Commits, Protocol):
     """Who may ask. What is changed here holds for every request that any replica begins to check afterwards."""
-
-    async def make_key(self, change: MakeKey) -> None:
-        """Keep a key; see MakeKey."""
-        ...
-
-    async def revoke_key(self, change: RevokeKey) -> KeyInfo | None:
-        """Refuse a key; see RevokeKey."""
-        ...
-
-    async def make_namespace(self, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
-        """Have a namespace; see MakeNamespace."""
-        ...
-
-    async def switch_namespace(self, change: SwitchNamespace) -> NamespaceInfo | None:
-        """Disable or enable; see SwitchNamespace."""
-        ...
 
     async def find_keys(self, ids: Collection[str]) -> dict[str, KeyRow]:
         """The keys of these IDs, as they are now; also those that are revoked or have expired."""

@@ -2,23 +2,27 @@
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
+from typing_extensions import override
 
 from coatcheck.core.artifact import Blob, Placement
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.quota import QuotaLimits
+from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceChange
 
 
-class EvictArtifacts(Struct, frozen=True, kw_only=True):
+class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=True):
     """Make room in a namespace: turn what was read longest ago into tombstones, expired artifacts first.
 
     Never what is pinned or held. It removes no more artifacts than are needed at this moment, and at most `limit`;
     where even all that may go would not be enough, it removes nothing. Answers `EvictionResult`.
     """
 
-    namespace: str
+    alone: ClassVar[bool] = True
+    deletes: ClassVar[bool] = True
+
     now: datetime
     room: QuotaLimits
     bytes: int = 0
@@ -28,6 +32,11 @@ class EvictArtifacts(Struct, frozen=True, kw_only=True):
     tombstone_until: datetime
     limit: int
     by: By = SCHEDULE
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
 
 class EvictionResult(Struct, frozen=True):
@@ -39,8 +48,10 @@ class EvictionResult(Struct, frozen=True):
     """Whether there is now as much room as was asked for."""
 
 
-class ExpireArtifacts(Struct, frozen=True, kw_only=True):
+class ExpireArtifacts(CatalogChange[int], frozen=True, kw_only=True):
     """Turn up to `limit` artifacts that expired by `now` into tombstones. Answers how many. Held ones stay."""
+
+    deletes: ClassVar[bool] = True
 
     now: datetime
     tombstone_until: datetime
@@ -49,8 +60,13 @@ class ExpireArtifacts(Struct, frozen=True, kw_only=True):
     """How long the tombstones of some namespaces last, counted from `now`; of others they last until the above."""
     by: By = SCHEDULE
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
-class ReapUploads(Struct, frozen=True, kw_only=True):
+
+class ReapUploads(CatalogChange[int], frozen=True, kw_only=True):
     """Turn up to `limit` uploads whose lease passed before `now` into dead blobs. Answers how many.
 
     From that moment the writer's commit is fenced; the sweep removes what it wrote.
@@ -59,26 +75,35 @@ class ReapUploads(Struct, frozen=True, kw_only=True):
     now: datetime
     limit: int
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
-class ForgetBlobs(Struct, frozen=True, kw_only=True):
+
+class ForgetBlobs(CatalogChange[None], frozen=True, kw_only=True):
     """Drop the rows of dead blobs (and their inline bytes). Their files have been removed already. Absent is fine."""
 
     blobs: tuple[tuple[str, str], ...]
     """Namespace, blob ID."""
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + len(self.blobs)) * ROW_BYTES
 
-class MarkBlobCorrupt(Struct, frozen=True, kw_only=True):
+
+class MarkBlobCorrupt(NamespaceChange[bool], frozen=True, kw_only=True):
     """Mark a live blob whose bytes were found missing or damaged. What points at it stays; nothing new will.
 
     Answers whether this very change did it: false for a blob that is condemned already, dead or unknown.
     """
 
-    namespace: str
     blob_id: str
     now: datetime
 
 
-class PurgeRecords(Struct, frozen=True, kw_only=True):
+class PurgeRecords(CatalogChange[int], frozen=True, kw_only=True):
     """Drop up to `limit` tombstones whose time is over, as many idempotency keys, sessions' accounts and audit lines.
 
     Answers how many in all.
@@ -89,8 +114,13 @@ class PurgeRecords(Struct, frozen=True, kw_only=True):
     audit_life: timedelta | None = None
     """How long audit lines are kept; None keeps them."""
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
-class TakeLease(Struct, frozen=True, kw_only=True):
+
+class TakeLease(CatalogChange[bool], frozen=True, kw_only=True):
     """Become or stay the one who does a piece of upkeep. Answers whether the holder has the lease now.
 
     It is given when it is free, over, or the holder's already. It saves work and protects nothing: what it guards
@@ -115,34 +145,14 @@ class DeadBlob(Struct, frozen=True):
     """Its bytes as they are stored; 0 where nobody wrote it down."""
 
 
-class Upkeep(Protocol):
+class Upkeep(Commits, Protocol):
     """The catalogue as the schedule sees it: across namespaces, in small batches, each its own transaction."""
-
-    async def expire_artifacts(self, change: ExpireArtifacts) -> int:
-        """Leave tombstones for a batch of expired artifacts; see ExpireArtifacts."""
-        ...
-
-    async def reap_uploads(self, change: ReapUploads) -> int:
-        """Fence a batch of lapsed uploads; see ReapUploads."""
-        ...
-
-    async def forget_blobs(self, change: ForgetBlobs) -> None:
-        """Drop dead blobs' rows; see ForgetBlobs."""
-        ...
-
-    async def purge_records(self, change: PurgeRecords) -> int:
-        """Forget a batch of old records; see PurgeRecords."""
-        ...
 
     async def empty_log(self) -> bool:
         """Have what was deleted leave the log that the catalogue keeps of its changes, where it keeps one in our files.
 
         False: somebody still reads from it, ask again later.
         """
-        ...
-
-    async def take_lease(self, change: TakeLease) -> bool:
-        """Become or stay the holder; see TakeLease."""
         ...
 
     async def lease_holder(self, name: str) -> str | None:

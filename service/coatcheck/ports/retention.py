@@ -4,29 +4,18 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from coatcheck.core.audit import AuditLine
-from coatcheck.core.retention.changes import (
-    BeginRun,
-    ClaimRun,
-    ClosePlan,
-    EndRun,
-    ForgetRemoved,
-    KeepParts,
-    KeptPlan,
-    LiveTotals,
-    MarkJob,
-    OpenPlan,
-    RemoveBatch,
-    RemovedArtifact,
-    RestoreArtifact,
-    SetJob,
-)
 from coatcheck.core.retention.jobs import Criteria, Job
 from coatcheck.core.retention.plan import PlanPart, RetentionCandidate, Sample
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
-from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.change import Commits
+from coatcheck.ports.retention_changes import (
+    KeptPlan,
+    LiveTotals,
+    RemovedArtifact,
+)
 
 
-class Retention(Protocol):
+class Retention(Commits, Protocol):
     """The catalogue as retention sees it: plans, runs, what was removed, the schedule, the audit log."""
 
     async def candidates(
@@ -68,44 +57,12 @@ class Retention(Protocol):
         """The next namespace that has artifacts, in the order of names."""
         ...
 
-    async def open_plan(self, change: OpenPlan, /) -> None:
-        """Begin to keep a plan; see OpenPlan."""
-        ...
-
-    async def keep_parts(self, change: KeepParts, /) -> None:
-        """Keep parts of it; see KeepParts."""
-        ...
-
-    async def close_plan(self, change: ClosePlan, /) -> None:
-        """Have it found; see ClosePlan."""
-        ...
-
     async def kept_plan(self, digest: str, now: datetime) -> KeptPlan | None:
         """The plan of this digest, while it can be applied."""
         ...
 
     async def plan_parts(self, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
         """Parts of a plan, from one on."""
-        ...
-
-    async def begin_run(self, change: BeginRun, /) -> RetentionRun:
-        """Begin a run; see BeginRun."""
-        ...
-
-    async def claim_run(self, change: ClaimRun, /) -> RetentionRun | None:
-        """Take up one that was left; see ClaimRun."""
-        ...
-
-    async def remove_batch(self, change: RemoveBatch, /) -> RetentionRun | None:
-        """Carry out a part of one; see RemoveBatch."""
-        ...
-
-    async def end_run(self, change: EndRun, /) -> RetentionRun | None:
-        """End one; see EndRun."""
-        ...
-
-    async def note_round(self, change: RetentionRun, /) -> None:
-        """Add what a round of the schedule did, see `scheduled_round`, to the run of its job and hour."""
         ...
 
     async def run(self, run_id: str) -> RetentionRun | None:
@@ -124,14 +81,6 @@ class Retention(Protocol):
         """Runs that meet all conditions, the latest first; `before` is start and ID of the one to go on behind."""
         ...
 
-    async def set_job(self, change: SetJob, /) -> JobState:
-        """Change a job of the schedule; see SetJob."""
-        ...
-
-    async def mark_job(self, change: MarkJob, /) -> None:
-        """Write down how it ran; see MarkJob."""
-        ...
-
     async def list_jobs(self) -> list[JobState]:
         """Jobs that were changed or have run, by name."""
         ...
@@ -142,14 +91,6 @@ class Retention(Protocol):
 
     async def removed_by_run(self, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
         """What a run has removed after a moment, in the order of removal, behind one."""
-        ...
-
-    async def restore_artifact(self, change: RestoreArtifact, /) -> IngestResult | UploadFenced | None:
-        """Bring an artifact back; see RestoreArtifact."""
-        ...
-
-    async def forget_removed(self, change: ForgetRemoved, /) -> int:
-        """Give up what cannot be undone any more; see ForgetRemoved."""
         ...
 
     async def find_audit_lines(

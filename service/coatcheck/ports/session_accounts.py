@@ -3,12 +3,15 @@
 from datetime import datetime
 from typing import Protocol
 
-from msgspec import Struct
+from typing_extensions import override
 
 from coatcheck.core.session_usage import SessionUsage, UsageDelta
+from coatcheck.ports.change import CatalogChange, Commits
+
+_ACCOUNT_BYTES = 256
 
 
-class AddSessionUsage(Struct, frozen=True, kw_only=True):
+class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
     """Add to the accounts of sessions, which begin with it where there are none.
 
     Making it again changes nothing, unless another process has added to the same session in between: then a change
@@ -21,14 +24,15 @@ class AddSessionUsage(Struct, frozen=True, kw_only=True):
     sessions: tuple[tuple[str, str, UsageDelta], ...]
     """Namespace, session, what to add; each pair once."""
 
+    @property
+    @override
+    def weight(self) -> int:
+        return len(self.sessions) * _ACCOUNT_BYTES
 
-class SessionAccounts(Protocol):
+
+class SessionAccounts(Commits, Protocol):
     """What the sessions' tokens came to. An account goes with its session, or 90 days after it was written to last."""
 
-    async def add_session_usage(self, change: AddSessionUsage) -> None:
-        """Add to accounts; see AddSessionUsage."""
-        ...
-
-    async def session_usage(self, namespace: str, session: str) -> SessionUsage | None:
+    async def session_usage(self, namespace: str, /, session: str) -> SessionUsage | None:
         """The account of a session; None when nothing was ever added to it."""
         ...

@@ -2,19 +2,17 @@
 
 from datetime import datetime
 
-from msgspec import Struct
-
 from coatcheck.core.artifact import Placement
-from coatcheck.core.quota import QuotaLimits
+from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.ports.change import NamespaceChange
 
 
-class BeginUpload(Struct, frozen=True, kw_only=True):
+class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=True):
     """Record the intent to write a blob, before its first byte is written.
 
     Answers `QuotaExceeded` where its reservation does not fit into `room`; then nothing is recorded.
     """
 
-    namespace: str
     blob_id: str
     placement: Placement
     lease_until: datetime
@@ -23,25 +21,22 @@ class BeginUpload(Struct, frozen=True, kw_only=True):
     room: QuotaLimits | None = None
 
 
-class ReserveMore(Struct, frozen=True, kw_only=True):
+class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=True):
     """Raise the reservation of an open upload to so many bytes. Answers as RenewUpload does, or `QuotaExceeded`."""
 
-    namespace: str
     blob_id: str
     reserve: int
     room: QuotaLimits | None
 
 
-class RenewUpload(Struct, frozen=True, kw_only=True):
+class RenewUpload(NamespaceChange[bool], frozen=True, kw_only=True):
     """Move the lease of an open upload. Answers whether it was still ours (false: reaped, stop writing)."""
 
-    namespace: str
     blob_id: str
     lease_until: datetime
 
 
-class AbandonUpload(Struct, frozen=True, kw_only=True):
+class AbandonUpload(NamespaceChange[None], frozen=True, kw_only=True):
     """Forget an intent whose file its writer has removed already. Absent is fine."""
 
-    namespace: str
     blob_id: str

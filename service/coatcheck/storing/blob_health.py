@@ -51,7 +51,7 @@ class BlobHealth:
     async def mark_corrupt(self, namespace: str, blob_id: str, why: str) -> None:
         """Trust a blob no more, from now on and after a restart."""
         change = MarkBlobCorrupt(namespace=namespace, blob_id=blob_id, now=self._clock.now())
-        if await self._catalog.mark_blob_corrupt(change):
+        if await self._catalog.commit(change):
             because = why.rstrip(".")
             log.error("Blob %s of %r is lost: %s. Posting its payload again heals it.", blob_id, namespace, because)
 

@@ -87,7 +87,7 @@ class CommitArtifact:
     async def _store(self, change: StoreArtifact) -> Settled:
         async def stored(room: QuotaLimits | None) -> Settled | QuotaExceeded:
             limited = change if room is None else replace(change, room=room)
-            return await self._catalog.store_artifact(limited)
+            return await self._catalog.commit(limited)
 
         with self._outage.watched():
             return await self._rooms.within_quota(change.namespace, stored)

@@ -127,7 +127,7 @@ class Evict:
         gone = 0
         while True:
             now = self.clock.now()
-            evicted = await self.catalog.evict_artifacts(
+            evicted = await self.catalog.commit(
                 EvictArtifacts(
                     namespace=namespace,
                     now=now,

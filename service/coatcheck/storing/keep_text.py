@@ -159,7 +159,7 @@ class KeepText:
         number = ids.parse(a.id)
         change = StoreView(namespace=a.namespace, number=number, now=now, new=new, inputs=view_inputs(a.said, a.facts))
         with self._deps.catalog_breaker.watched():
-            answer = await self._deps.catalog.store_view(change)
+            answer = await self._deps.catalog.commit(change)
         if isinstance(answer, UploadFenced):
             raise fenced()
         if answer is None:

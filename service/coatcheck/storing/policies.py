@@ -103,7 +103,7 @@ class Policies:
         """
         _allow(caller, scope)
         check(scope, policy)
-        version = await self._decisions.set_policy(
+        version = await self._decisions.commit(
             SetPolicy(scope=scope, policy=policy, now=self._clock.now(), by=By.of(caller))
         )
         await self.refresh()
@@ -116,7 +116,7 @@ class Policies:
             CoatcheckError: `policy_not_found`, `forbidden`.
         """
         _allow(caller, scope)
-        version = await self._decisions.set_policy(
+        version = await self._decisions.commit(
             SetPolicy(scope=scope, policy=None, now=self._clock.now(), by=By.of(caller))
         )
         if version is None:

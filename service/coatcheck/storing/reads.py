@@ -104,7 +104,7 @@ class NoteReads:
             reads = self._reads.drain()
             for start in range(0, len(reads), BATCH):
                 try:
-                    await self._catalog.touch(Touch(reads=reads[start : start + BATCH]))
+                    await self._catalog.commit(Touch(reads=reads[start : start + BATCH]))
                 except BaseException:
                     self._reads.restore(reads[start:])
                     raise

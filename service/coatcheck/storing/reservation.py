@@ -51,7 +51,7 @@ class Reservation:
         """
 
         async def asked(reserve: int, quota: QuotaLimits | None) -> QuotaExceeded | None:
-            return await self._deps.catalog.begin_upload(
+            return await self._deps.catalog.commit(
                 BeginUpload(
                     namespace=self._namespace,
                     blob_id=self._blob_id,
@@ -95,7 +95,7 @@ class Reservation:
 
     async def _more(self, reserve: int, quota: QuotaLimits | None) -> bool | QuotaExceeded:
         change = ReserveMore(namespace=self._namespace, blob_id=self._blob_id, reserve=reserve, room=quota)
-        answer = await self._deps.catalog.reserve_more(change)
+        answer = await self._deps.catalog.commit(change)
         if answer is True:
             self._reserved = reserve
         return answer

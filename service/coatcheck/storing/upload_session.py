@@ -251,7 +251,7 @@ class UploadSession:
         self._lease_until = now + p.lease
         change = RenewUpload(namespace=self._caller.namespace, blob_id=self.blob_id, lease_until=self._lease_until)
         with p.catalog_breaker.watched():
-            ours = await p.catalog.renew_upload(change)
+            ours = await p.catalog.commit(change)
         if not ours:
             raise fenced()
 
@@ -311,9 +311,7 @@ class UploadSession:
             if self._writer is not None:
                 await self._writer.abort()
             if self.begun:
-                await self._deps.catalog.abandon_upload(
-                    AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id)
-                )
+                await self._deps.catalog.commit(AbandonUpload(namespace=self._caller.namespace, blob_id=self.blob_id))
         except CoatcheckError as error:
             log.warning("upload %s is left to the reaper: %s", self.blob_id, error.detail)
 

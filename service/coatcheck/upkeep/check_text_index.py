@@ -32,7 +32,7 @@ async def _of_namespace(texts: TextIndex, repairs: TextIndex | None, namespace: 
         if whole is not None and not is_whole(whole[0]):
             damaged += 1
             if repairs is not None:
-                await repairs.drop_segment(DropSegment(namespace=namespace, segment_id=size.id))
+                await repairs.commit(DropSegment(namespace=namespace, segment_id=size.id))
     if damaged:
         return _of_damage(namespace, damaged, repaired=repairs is not None)
     missing = 0
@@ -41,7 +41,7 @@ async def _of_namespace(texts: TextIndex, repairs: TextIndex | None, namespace: 
         rows, row = await texts.unlisted(namespace, row)
         missing += len(rows)
         if rows and repairs is not None:
-            await repairs.reindex(Reindex(namespace=namespace, rows=tuple(rows)))
+            await repairs.commit(Reindex(namespace=namespace, rows=tuple(rows)))
     if not missing:
         return None
     detail = f"{missing:,} artifacts are not in the full-text index: no query finds them."

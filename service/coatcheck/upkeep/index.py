@@ -142,7 +142,7 @@ class Index:
         for segment in damaged:
             log.warning("a damaged segment of the full-text index of %s is given up, and made anew", namespace)
             try:
-                await self._texts.drop_segment(DropSegment(namespace=namespace, segment_id=segment))
+                await self._texts.commit(DropSegment(namespace=namespace, segment_id=segment))
             except CoatcheckError as error:
                 log.warning("it is not given up yet: %s", error.detail)
 
@@ -233,7 +233,7 @@ class Index:
             raise failed
         segment = await in_pool(self._pool, built, documents) if documents else None
         change = IndexDocuments(namespace=namespace, read=tuple(read), segment_id=self._new_id(), segment=segment)
-        return _Done(await self._texts.index_documents(change), failed is None)
+        return _Done(await self._texts.commit(change), failed is None)
 
     async def _document(self, each: Unindexed) -> IndexedDocument:
         assert each.found is not None  # noqa: S101 - the caller has looked
@@ -301,7 +301,7 @@ class Index:
             return 0
         segment = await in_pool(self._pool, merged, segments, live)
         change = MergeSegments(namespace=namespace, old=tuple(ids), segment_id=self._new_id(), segment=segment)
-        return len(ids) if await self._texts.merge_segments(change) else 0
+        return len(ids) if await self._texts.commit(change) else 0
 
     async def _live(self, namespace: str, segment: PackedSegment) -> NDArray[np.bool_]:
         rows, prints = documents_of(segment.listed)

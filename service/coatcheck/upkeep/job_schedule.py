@@ -12,9 +12,9 @@ from typing import Final
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import JobState
-from coatcheck.core.retention.changes import MarkJob, SetJob
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
+from coatcheck.ports.retention_changes import MarkJob, SetJob
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class JobSchedule:
         self._marked[name] = (now, outcome)
         detail = "" if error is None else error.detail
         try:
-            await self._retention.mark_job(MarkJob(name=name, now=now, outcome=outcome, detail=detail))
+            await self._retention.commit(MarkJob(name=name, now=now, outcome=outcome, detail=detail))
         except CoatcheckError as refused:
             log.info("how %s went was not written down: %s", name, refused.detail)
 
@@ -129,7 +129,7 @@ class JobSchedule:
                 Code.INVALID_REQUEST, "The index job sets its own pace; it can only be paused.", parameter="interval"
             )
         change = SetJob(name=name, now=self._clock.now(), by=by, paused=paused, interval=interval)
-        state = await self._retention.set_job(change)
+        state = await self._retention.commit(change)
         self._read_at = None
         return state
 

@@ -16,7 +16,6 @@ from msgspec import Struct
 from coatcheck.core.audit import SCHEDULE, By
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.retention import hourly_run, scheduled_round
-from coatcheck.core.retention.changes import ForgetRemoved
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
@@ -30,6 +29,7 @@ from coatcheck.ports.maintenance import (
     Upkeep,
 )
 from coatcheck.ports.retention import Retention
+from coatcheck.ports.retention_changes import ForgetRemoved, NoteRound
 from coatcheck.storing.blob_routing import not_opened, store_of
 from coatcheck.storing.reads import NoteReads, ReadLog
 from coatcheck.upkeep.job_schedule import JobSchedule
@@ -185,7 +185,7 @@ class Maintenance:
             items = 0 if job == "expire" else done.items
             took = time.monotonic() - began
             noted = scheduled_round(job, self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
-            await self._retention.note_round(noted)
+            await self._retention.commit(NoteRound(run=noted))
         return done.items
 
     async def leave(self) -> None:
@@ -194,26 +194,26 @@ class Maintenance:
             return
         lease = TakeLease(name="tidy", holder=self._crew.me, seconds=0, now=self._clock.now())
         try:
-            await self._upkeep.take_lease(lease)
+            await self._upkeep.commit(lease)
         except CoatcheckError as error:
             log.info("the lease for tidying was not given back, it will pass: %s", error.detail)
 
     async def _lead(self, leader: LeaderLease) -> bool:
         """Whether it is this process that tidies. A leader that stops or hangs loses the lease after two rounds."""
         seconds = 2 * leader.pause + _ROUND
-        return await self._upkeep.take_lease(
+        return await self._upkeep.commit(
             TakeLease(name="tidy", holder=leader.me, seconds=seconds, now=self._clock.now())
         )
 
     async def _expire(self, now: datetime) -> int:
         life, own = self._lives(self._life)
         by = SCHEDULE if self._retention is None else By(SCHEDULE.actor, run_id=hourly_run("expire", now))
-        return await self._upkeep.expire_artifacts(
+        return await self._upkeep.commit(
             ExpireArtifacts(now=now, tombstone_until=now + life, limit=BATCH, tombstone_lives=own, by=by)
         )
 
     async def _reap(self) -> int:
-        return await self._upkeep.reap_uploads(ReapUploads(now=self._clock.now(), limit=BATCH))
+        return await self._upkeep.commit(ReapUploads(now=self._clock.now(), limit=BATCH))
 
     async def sweep(self) -> MaintenanceJobResult:
         """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
@@ -229,7 +229,7 @@ class Maintenance:
             # First: what can still be undone has its bytes.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
             retention = self._retention
-            if (await _drain(lambda: retention.forget_removed(forget))).items:
+            if (await _drain(lambda: retention.commit(forget))).items:
                 self._traces = True
         removed = size = 0
         stuck: dict[str, str] = {}
@@ -239,7 +239,7 @@ class Maintenance:
             done = [blob for blob in batch if await self._remove(blob, stuck)]
             for start in range(0, len(done), ROWS):
                 part = tuple((blob.namespace, blob.id) for blob in done[start : start + ROWS])
-                await self._upkeep.forget_blobs(ForgetBlobs(blobs=part))
+                await self._upkeep.commit(ForgetBlobs(blobs=part))
             removed += len(done)
             size += sum(blob.stored_size for blob in done)
         self._tell(stuck)
@@ -275,7 +275,7 @@ class Maintenance:
 
     async def _purge(self) -> int:
         purge = PurgeRecords(now=self._clock.now(), limit=BATCH, audit_life=self._audit_life)
-        return await self._upkeep.purge_records(purge)
+        return await self._upkeep.commit(purge)
 
 
 async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:

@@ -37,5 +37,5 @@ class NoteAccounts:
                 part = tuple(spent[start : start + BATCH])
                 self._changes.append(AddSessionUsage(batch=self._number(), at=self._clock.now(), sessions=part))
             while self._changes:
-                await self._accounts.add_session_usage(self._changes[0])
+                await self._accounts.commit(self._changes[0])
                 del self._changes[0]

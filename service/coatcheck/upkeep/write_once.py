@@ -17,5 +17,5 @@ async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
     Raises:
         CoatcheckError: `storage_unavailable`.
     """
-    await upkeep.take_lease(TakeLease(name=name, holder=word, seconds=_FOREVER, now=clock.now()))
+    await upkeep.commit(TakeLease(name=name, holder=word, seconds=_FOREVER, now=clock.now()))
     return await upkeep.lease_holder(name) or word

@@ -81,7 +81,7 @@ class Holds:
             at=now,
             until=until,
         )
-        placed = await self.decisions.place_hold(PlaceHold(hold=hold, by=By.of(caller)))
+        placed = await self.decisions.commit(PlaceHold(hold=hold, by=By.of(caller)))
         if placed is None:
             raise not_found()
         if isinstance(placed, Gone):
@@ -96,7 +96,7 @@ class Holds:
         """
         only = None if is_everywhere(caller) else caller.namespace
         change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
-        released = await self.decisions.release_hold(change)
+        released = await self.decisions.commit(change)
         if released is None:
             raise CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see their IDs.")
         return released

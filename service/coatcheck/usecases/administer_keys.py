@@ -113,7 +113,7 @@ class AdministerKeys:
             requests_per_minute=rates.requests,
             bytes_per_minute=rates.bytes,
         )
-        await self._keys.make_key(MakeKey(info=info, digest=key.digest, by=caller))
+        await self._keys.commit(MakeKey(info=info, digest=key.digest, by=caller))
         self._on_created()
         return info, secret
 
@@ -138,7 +138,7 @@ class AdministerKeys:
         """
         space = None if is_everywhere(caller) else caller.namespace
         change = RevokeKey(key_id=key_id, namespace=space, now=self._clock.now(), by=caller)
-        info = await self._keys.revoke_key(change) if KEY_ID.fullmatch(key_id) else None
+        info = await self._keys.commit(change) if KEY_ID.fullmatch(key_id) else None
         if info is None:
             raise CoatcheckError(Code.KEY_NOT_FOUND, "There is no key with this ID. List the keys to see their IDs.")
         return info
@@ -159,7 +159,7 @@ class AdministerNamespaces:
         """
         require_everywhere(caller)
         check_namespace(name)
-        return await self._keys.make_namespace(MakeNamespace(name=name, now=self._clock.now(), by=caller))
+        return await self._keys.commit(MakeNamespace(name=name, now=self._clock.now(), by=caller))
 
     async def list(self, caller: Caller, *, after: str | None, limit: int) -> NamespacesPage:
         """The namespaces that there are. Who administers one sees that one."""
@@ -176,7 +176,7 @@ class AdministerNamespaces:
         """
         require_everywhere(caller)
         change = SwitchNamespace(name=name, disabled=disabled, now=self._clock.now(), by=caller)
-        found = await self._keys.switch_namespace(change)
+        found = await self._keys.commit(change)
         if found is None:
             raise CoatcheckError(
                 Code.NAMESPACE_NOT_FOUND,

@@ -59,7 +59,7 @@ class EmptyNamespace:
                 Code.NAMESPACE_NOT_FOUND, f"Nothing was ever stored in a namespace {namespace!r}. Check its name."
             )
         by = By.of(caller)
-        marked = await self._decisions.mark_namespace(
+        marked = await self._decisions.commit(
             MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=True, by=by)
         )
         if isinstance(marked, HoldConflict):
@@ -82,7 +82,7 @@ class EmptyNamespace:
         total = 0
         while True:
             now = self._clock.now()
-            done = await self._decisions.delete_namespace(
+            done = await self._decisions.commit(
                 DeleteNamespace(
                     namespace=namespace,
                     now=now,
@@ -100,7 +100,7 @@ class EmptyNamespace:
         if left.artifacts or left.reserved:
             return False
         change = MarkNamespace(namespace=namespace, now=self._clock.now(), deleting=False, by=SCHEDULE)
-        ended = await self._decisions.mark_namespace(change)
+        ended = await self._decisions.commit(change)
         if ended is True:
             log.info("namespace %r is deleted", namespace)
         return ended is True

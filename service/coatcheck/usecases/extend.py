@@ -63,7 +63,7 @@ class Extend:
                 Code.STORAGE_UNAVAILABLE,
                 "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
             )
-        answer = await self._catalog.patch_artifact(
+        answer = await self._catalog.commit(
             PatchArtifact(
                 namespace=caller.namespace,
                 number=number,

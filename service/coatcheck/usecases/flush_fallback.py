@@ -176,7 +176,7 @@ class FlushFallback:
         until = p.clock.now() + p.lease
         intent = BeginUpload(namespace=change.namespace, blob_id=blob.id, placement=blob.placement, lease_until=until)
         with p.catalog_breaker.watched():
-            await p.catalog.begin_upload(intent)
+            await p.catalog.commit(intent)
         with p.blobs_breaker.watched():
             writer = await p.blobs.create(change.namespace, blob.id)
             try:
@@ -190,6 +190,6 @@ class FlushFallback:
     async def _give_up(self, writer: BlobWriter, change: StoreArtifact) -> None:
         try:
             await writer.abort()
-            await self._deps.catalog.abandon_upload(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
+            await self._deps.catalog.commit(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
         except CoatcheckError as error:
             log.warning("upload %s is left to the reaper: %s", change.blob.id, error.detail)

@@ -67,7 +67,7 @@ class Forget(_Deletion):
 
     async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
         now = self._clock.now()
-        return await self._catalog.delete_artifact(
+        return await self._catalog.commit(
             DeleteArtifact(
                 namespace=caller.namespace,
                 number=number,
@@ -103,7 +103,7 @@ class ForgetSession(_Deletion):
         total = await self._of_shelter(caller, session)
         while True:
             now = self._clock.now()
-            done = await self._catalog.delete_session(
+            done = await self._catalog.commit(
                 DeleteSession(
                     namespace=caller.namespace,
                     session=session,

@@ -21,9 +21,9 @@ from coatcheck.core.retention import (
     Sample,
     check_scope,
 )
-from coatcheck.core.retention.changes import ClosePlan, KeepParts, LiveTotals, OpenPlan
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
+from coatcheck.ports.retention_changes import ClosePlan, KeepParts, LiveTotals, OpenPlan
 
 _PAGE: Final = 5_000
 """Candidates asked for at once: tens of milliseconds."""
@@ -61,9 +61,7 @@ class PlanRetention:
         plan_id = self.new_id()
         drafting = PlanBuilder(job, scope, moment)
         criteria = await self._criteria(job, scope, moment)
-        await self.retention.open_plan(
-            OpenPlan(plan_id=plan_id, scope=scope, criteria=criteria, until=moment + PLAN_LIFE)
-        )
+        await self.retention.commit(OpenPlan(plan_id=plan_id, scope=scope, criteria=criteria, until=moment + PLAN_LIFE))
         if job in REMOVING:
             live = await self._draft(plan_id, drafting, criteria)
             plan = drafting.plan(live.artifacts, live.bytes, await self._samples(drafting))
@@ -71,7 +69,7 @@ class PlanRetention:
             before = moment - self.grace if job is Job.SWEEP else moment
             items, size = await self.retention.items(job, before, self.audit_life)
             plan = drafting.plan(0, 0, items=items, item_bytes=size)
-        await self.retention.close_plan(ClosePlan(plan_id=plan_id, plan=plan))
+        await self.retention.commit(ClosePlan(plan_id=plan_id, plan=plan))
         return plan
 
     async def live(self, scope: JobScope) -> LiveTotals:
@@ -135,7 +133,7 @@ class PlanRetention:
 
     async def _keep(self, plan_id: str, waiting: list[PlanPart]) -> None:
         if waiting:
-            await self.retention.keep_parts(KeepParts(plan_id=plan_id, parts=tuple(waiting)))
+            await self.retention.commit(KeepParts(plan_id=plan_id, parts=tuple(waiting)))
             waiting.clear()
 
     async def _live_of(self, namespace: str) -> LiveTotals:

@@ -16,9 +16,9 @@ from typing import Final
 from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, RetentionRun, check_share, check_still
-from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
+from coatcheck.ports.retention_changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
 from coatcheck.upkeep.maintenance import MaintenanceJobResult
 from coatcheck.usecases.plan_retention import PlanRetention
 
@@ -89,7 +89,7 @@ class RunRetention:
             parts=kept_plan.parts,
         )
         lease = _LEASE if kept_plan.plan.job in REMOVING else _CHORE_LEASE
-        begun = await self.retention.begin_run(BeginRun(run=run, worker=self.me, lease_until=now + lease))
+        begun = await self.retention.commit(BeginRun(run=run, worker=self.me, lease_until=now + lease))
         if begun.id == run.id:
             self._start(begun)
         return await self._ended(begun, wait)
@@ -108,7 +108,7 @@ class RunRetention:
         taken = 0
         while True:
             now = self.clock.now()
-            run = await self.retention.claim_run(ClaimRun(worker=self.me, now=now, lease_until=now + _LEASE))
+            run = await self.retention.commit(ClaimRun(worker=self.me, now=now, lease_until=now + _LEASE))
             if run is None:
                 return taken
             taken += self._take_up(run)
@@ -157,7 +157,7 @@ class RunRetention:
     async def _part(self, run: RetentionRun) -> RetentionRun | None:
         now = self.clock.now()
         life, own = self.lives(self.tombstone_life)
-        return await self.retention.remove_batch(
+        return await self.retention.commit(
             RemoveBatch(
                 run_id=run.id,
                 part=run.next_part,
@@ -170,7 +170,7 @@ class RunRetention:
         )
 
     async def _end(self, run: RetentionRun, outcome: Outcome, began: float, done: MaintenanceJobResult) -> None:
-        await self.retention.end_run(
+        await self.retention.commit(
             EndRun(
                 run_id=run.id,
                 now=self.clock.now(),

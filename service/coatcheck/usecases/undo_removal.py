@@ -20,10 +20,10 @@ from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.payload_encoder import PayloadEncoder
-from coatcheck.core.retention.changes import RemovedArtifact, RestoreArtifact, RestoredView
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.retention import Retention
+from coatcheck.ports.retention_changes import RemovedArtifact, RestoreArtifact, RestoredView
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
@@ -167,7 +167,7 @@ class UndoRemoval:
 
     async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
         async def restored() -> IngestResult:
-            answer = await self.retention.restore_artifact(change)
+            answer = await self.retention.commit(change)
             if isinstance(answer, UploadFenced):
                 raise fenced()
             if answer is None:

@@ -179,7 +179,7 @@ class VerifyStore:
         if repairs is None or finding.what not in _LOSSES:
             return finding
         change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self._clock.now())
-        if not await repairs.mark_blob_corrupt(change):
+        if not await repairs.commit(change):
             return finding
         detail = f"{finding.detail} It is marked as lost now: posting the same payload again heals it."
         return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)

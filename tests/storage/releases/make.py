@@ -64,11 +64,11 @@ async def fill(catalog: Everything, made: list[StoreArtifact]) -> list[str]:
         if change.blob.placement == "file":
             lease = START + HOUR
             begin = BeginUpload(namespace="acme", blob_id=change.blob.id, placement="file", lease_until=lease)
-            await catalog.begin_upload(begin)
-        await catalog.store_artifact(change)
+            await catalog.commit(begin)
+        await catalog.commit(change)
     gone = ids.number(made[3].identity)
     until = START + 3650 * DAY
-    await catalog.delete_artifact(DeleteArtifact(namespace="acme", number=gone, now=START, tombstone_until=until))
+    await catalog.commit(DeleteArtifact(namespace="acme", number=gone, now=START, tombstone_until=until))
     return await told(catalog, [(change.namespace, ids.number(change.identity)) for change in made])
 
 

@@ -42,8 +42,8 @@ class FileBlobStore:
     ) -> None:
         """Make `<root>/blobs` durable. Blocks for a moment; raises CoatcheckError when it cannot be made.
 
-        With `make` false it is taken as it is, for looking at a store that must not change. `readers` are threads of
-        which what is read has need, so that it does not wait behind what is written.
+        With `make` false it is taken as it is, for looking at a store that must not change. `readers` is a separate
+        thread pool, so that reads never queue behind writes.
         """
         self.where = str(root)
         self._top = str(root / "blobs")

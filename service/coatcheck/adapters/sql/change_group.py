@@ -1,73 +1,45 @@
 """A group of changes inside one transaction: entered by namespace, ingests together, the rest one by one."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import groupby
+from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 
+from coatcheck.adapters.sql.change_handlers import HANDLERS
 from coatcheck.adapters.sql.changes import audit, holds, usage
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.changes.batch_store import apply_stores
 from coatcheck.adapters.sql.changes.store import apply_store
 from coatcheck.adapters.sql.changes.tombstone import lock_ahead
-from coatcheck.core.retention.changes import RemoveBatch, RestoreArtifact
-from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView
-from coatcheck.ports.decisions import DeleteNamespace
-from coatcheck.ports.maintenance import EvictArtifacts, ExpireArtifacts
-from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments
+from coatcheck.ports.artifacts import StoreArtifact
+from coatcheck.ports.change import ArtifactChange, CatalogChange
 
-CommitWatch = Callable[[int, float, float], None]
+T = TypeVar("T")
+
+CommitWatch: TypeAlias = Callable[[int, float, float], None]
 """Is told of a group that was committed, or was not: its changes, how long the first waited, how long all took."""
 
 
 GATHER_SECONDS: Final = 0.003
 """How long a group waits for changes that are on their way: a transaction costs several times what one change does."""
+MOST_CHANGES: Final = 256
+"""Of a group."""
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""A group whose changes weigh as much takes no further one."""
 
 
-class Work(NamedTuple):
-    """One change on its way to the database."""
+class FunctionChange(CatalogChange[T], frozen=True, kw_only=True):
+    """A function over the connection as a change."""
 
-    apply: Callable[[Connection, Any], Any]
-    change: Any
-    namespace: str | None
-    """Whose rows it touches; None: those of any, for upkeep."""
-    weight: int = 0
-    """Bytes that it adds, roughly."""
-
-    @property
-    def solitary(self) -> bool:
-        """Whether it locks rows that nobody can name before: replicas could wait in a circle if it shared a group."""
-        return self.namespace is None or isinstance(
-            self.change,
-            DeleteSession
-            | DeleteNamespace
-            | EvictArtifacts
-            | IndexDocuments
-            | MergeSegments
-            | DropSegment
-            | RestoreArtifact,
-        )
-
-    @property
-    def deletes(self) -> bool:
-        """Whether it removes artifacts, and so meets holds."""
-        return isinstance(
-            self.change,
-            DeleteArtifact | DeleteSession | DeleteNamespace | ExpireArtifacts | EvictArtifacts | RemoveBatch,
-        )
-
-
-def just(call: Callable[[Connection], object], namespace: str | None = None) -> Work:
-    """A change that is nothing but a function."""
-
-    def apply(conn: Connection, _: object) -> object:
-        return call(conn)
-
-    return Work(apply, None, namespace)
+    call: Callable[[Connection], T]
 
 
 def carry_out(
-    conn: Connection, group: Sequence[Work], enter: Callable[[Connection, str | None], None], number: Numberer
+    conn: Connection,
+    group: Sequence[CatalogChange[Any]],
+    enter: Callable[[Connection, str | None], None],
+    number: Numberer,
 ) -> list[object]:
     """Carry out a group; an answer for each. Raises what one of them raises: then the transaction is to be undone.
 
@@ -77,43 +49,36 @@ def carry_out(
     audit.begin(conn)
     usage.begin(conn)
     holds.begin(conn)
-    if any(work.deletes for work in group):
+    if any(change.deletes for change in group):
         holds.stand_by(conn)
+
+    def place(at: int) -> tuple[bool, str]:
+        namespace = group[at].entered
+        return namespace is None, namespace or ""
+
     answers: dict[int, object] = {}
-    order = sorted(range(len(group)), key=lambda at: (group[at].namespace is None, group[at].namespace or ""))
-    start = 0
-    while start < len(order):
-        namespace = group[order[start]].namespace
-        end = start
-        while end < len(order) and group[order[end]].namespace == namespace:
-            end += 1
-        enter(conn, namespace)
-        _carry_out_in_one(conn, group, order[start:end], number, answers)
-        start = end
+    for (everywhere, namespace), members in groupby(sorted(range(len(group)), key=place), key=place):
+        enter(conn, None if everywhere else namespace)
+        answers |= _carry_out_in_one(conn, {at: group[at] for at in members}, number)
     usage.flush(conn, enter)
     audit.flush(conn, enter)
     return [answers[at] for at in range(len(group))]
 
 
-def _carry_out_in_one(
-    conn: Connection, group: Sequence[Work], members: Sequence[int], number: Numberer, answers: dict[int, object]
-) -> None:
-    numbers = [
-        change.number
-        for at in members
-        if isinstance(change := group[at].change, DeleteArtifact | PatchArtifact | StoreView)
-    ]
-    if numbers and len(members) > 1 and conn.dialect.name != "sqlite":
-        lock_ahead(conn, group[members[0]].namespace or "", numbers)
-    stores = [at for at in members if isinstance(group[at].change, StoreArtifact)]
+def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], number: Numberer) -> dict[int, object]:
+    """Carry out changes of one namespace, or of none, in their order; ingests first where there are several."""
+    known = [change for change in changes.values() if isinstance(change, ArtifactChange)]
+    if known and len(changes) > 1 and conn.dialect.name != "sqlite":
+        lock_ahead(conn, known[0].namespace, [change.number for change in known])
+    answers: dict[int, object] = {}
+    stores = {at: change for at, change in changes.items() if isinstance(change, StoreArtifact)}
     if len(stores) > 1:
-        together = apply_stores(conn, [group[at].change for at in stores], number)
-        answers.update(zip(stores, together, strict=True))
-    for at in members:
-        if at in answers:
-            continue
-        work = group[at]
-        if isinstance(work.change, StoreArtifact):
-            answers[at] = apply_store(conn, work.change, number)
-        else:
-            answers[at] = work.apply(conn, work.change)
+        answers.update(zip(stores, apply_stores(conn, list(stores.values()), number), strict=True))
+    for at, change in changes.items():
+        if isinstance(change, FunctionChange):
+            answers[at] = change.call(conn)
+        elif not isinstance(change, StoreArtifact):
+            answers[at] = HANDLERS[type(change)](conn, change)
+        elif at not in answers:
+            answers[at] = apply_store(conn, change, number)
+    return answers

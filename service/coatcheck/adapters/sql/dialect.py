@@ -1,8 +1,9 @@
-"""What the databases say in words of their own: `has_label`, `among`, `contains_text`, `by_now`."""
+"""What the databases say in words of their own: `insert_into`, `has_label`, `among`, `contains_text`, `by_now`."""
 
-from typing import Any
+from typing import Any, Final, cast
 
-from sqlalchemy import Boolean, ColumnElement
+from sqlalchemy import Boolean, ColumnElement, Table
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
@@ -10,6 +11,15 @@ from sqlalchemy.sql.operators import OperatorType
 from typing_extensions import override
 
 from coatcheck.adapters.sql.types import UtcDateTime
+
+DIALECTS: Final = ("sqlite", "postgresql")
+
+
+def insert_into(table: Table, dialect: str) -> sqlite.Insert:
+    """An insert that can say what is done on a conflict, in a dialect's own type of statement."""
+    if dialect == "sqlite":
+        return sqlite.insert(table)
+    return cast("sqlite.Insert", postgresql.insert(table))  # two types of statement with the same methods
 
 
 class has_label(GenericFunction[bool]):  # noqa: N801 - SQLAlchemy's functions are spelled as in SQL

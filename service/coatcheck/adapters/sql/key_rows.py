@@ -78,7 +78,7 @@ def any_key(conn: Connection) -> bool:
     return bool(_ANY.rows(conn, {}))
 
 
-def list_keys(conn: Connection, namespace: str | None, before: str | None, limit: int) -> list[KeyInfo]:
+def list_keys(conn: Connection, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
     """Keys, newest first."""
     statement, place = _NEWEST, _PLACE
     if namespace is not None:
@@ -93,7 +93,7 @@ def list_keys(conn: Connection, namespace: str | None, before: str | None, limit
     return [info_of(row) for row in conn.execute(statement, values)]
 
 
-def list_namespaces(conn: Connection, after: str, limit: int, only: str | None) -> list[NamespaceInfo]:
+def list_namespaces(conn: Connection, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
     """Namespaces behind a name."""
     statement = _NAMESPACES if only is None else _NAMESPACES.where(namespaces.c.namespace == only)
     return [namespace_of(row) for row in conn.execute(statement, {"after": after, "most": limit})]

@@ -1,7 +1,4 @@
-"""Methods of a port, made of functions over a connection: each is one question, or one change in its own transaction.
-
-How a change is committed and where a question is asked is the database's own; see `SqlAccess`.
-"""
+"""The catalogue's two ways to the database, and methods of its ports made of functions over a connection."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,32 +7,31 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql.change_group import Work
+from coatcheck.adapters.sql.changes import usage
+from coatcheck.ports.change import Answer, CatalogChange
 
-C = TypeVar("C")
+N = TypeVar("N", bound=str | None)
 P = ParamSpec("P")
 T = TypeVar("T")
-_ROW_BYTES = 1024
 
 
 class SqlAccess(ABC):
     """A way to commit changes and a way to ask questions."""
 
     @abstractmethod
-    async def _commit(self, work: Work) -> object:
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
         """The answer of a change, once it is durable."""
 
     @abstractmethod
-    async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+    async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
         """The answer to a question about a namespace; None: about all of them."""
 
-    async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
-        """The same, for the methods made here."""
-        return await self._ask(namespace, question)
-
-    async def alone(self, apply: Callable[[Connection, C], T], change: C, rows: int) -> T:
-        """The answer of a change of about so many rows, of any namespace, once it is durable."""
-        return cast("T", await self._commit(Work(apply, change, None, (rows + 1) * _ROW_BYTES)))
+    async def commit(self, change: CatalogChange[Answer], /) -> Answer:
+        """Carry out a change and return its answer once it is durable."""
+        try:
+            return cast("Answer", await self.carry_out(change))
+        except usage.NamespaceClosing as error:
+            raise usage.closing(str(error)) from error
 
 
 def asks(
@@ -50,22 +46,11 @@ def asks(
 
 
 def asks_namespace(
-    question: Callable[Concatenate[Connection, str, P], T],
-) -> Callable[Concatenate[SqlAccess, str, P], "CoroutineType[Any, Any, T]"]:
+    question: Callable[Concatenate[Connection, N, P], T],
+) -> Callable[Concatenate[SqlAccess, N, P], "CoroutineType[Any, Any, T]"]:
     """A method that asks a question about a namespace, its first argument."""
 
-    async def method(access: SqlAccess, namespace: str, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def method(access: SqlAccess, namespace: N, *args: P.args, **kwargs: P.kwargs) -> T:
         return await access.ask(namespace, lambda conn: question(conn, namespace, *args, **kwargs))
-
-    return method
-
-
-def changes(
-    apply: Callable[[Connection, C], T], rows: Callable[[C], int] = lambda _: 0
-) -> Callable[[SqlAccess, C], "CoroutineType[Any, Any, T]"]:
-    """A method that carries out a change of rows of any namespace; `rows` says about how many it touches."""
-
-    async def method(access: SqlAccess, change: C) -> T:
-        return await access.alone(apply, change, rows(change))
 
     return method

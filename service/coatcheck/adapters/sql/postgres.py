@@ -5,7 +5,7 @@ one namespace, and row-level security shows it no other; upkeep sees them all.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import asyncpg
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.change_group import CommitWatch, Work
+from coatcheck.adapters.sql.change_group import CommitWatch
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, open_engine, shown_url
@@ -24,6 +24,7 @@ from coatcheck.adapters.sql.postgres_writer import PostgresWriter
 from coatcheck.adapters.sql.schema import check_revision, try_write
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.change import CatalogChange
 
 T = TypeVar("T")
 _OLDEST = 130000
@@ -132,10 +133,6 @@ class PostgresCatalog(SqlCatalog):
             # Without this a service that nobody writes to any more could never become ready again.
             await self._only_writer.run(try_write)
 
-    async def ask_all(self, question: Callable[[Connection], T]) -> T:
-        """The answer to a question about every namespace; for checks."""
-        return await self._pool.run(None, question)
-
     async def warnings(self) -> list[str]:
         """What an administrator should know of this database: sentences; empty when all is well."""
         _, exempt, fsync, encoding = await self._pool.run(None, _server)
@@ -158,15 +155,15 @@ class PostgresCatalog(SqlCatalog):
         return self._only_writer
 
     @override
-    async def _commit(self, work: Work) -> object:
-        return await self._writer.carry_out(work)
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
+        return await self._writer.carry_out(change)
 
     @override
-    async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+    async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
         return await self._pool.run(namespace, question)
 
     @override
-    async def _ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
+    async def ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
         return await self._lists.run(namespace, question)
 
 

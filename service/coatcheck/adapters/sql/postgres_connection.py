@@ -59,7 +59,7 @@ class PostgresLimits(Struct, frozen=True, kw_only=True):
     statement: float = 4.0
     """Seconds that one statement may take on the server."""
     listing: float = 1.5
-    """The same for one of a list: those who list must not keep the server from those who store and read."""
+    """Seconds that a list's statement may take on the server: lists must not hold up those who store and read."""
     lock: float = 2.0
     """Seconds that a statement may wait for another transaction."""
     answer: float = 8.0

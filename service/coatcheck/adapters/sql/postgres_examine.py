@@ -23,5 +23,5 @@ class PostgresExamination:
             CoatcheckError: `storage_unavailable` when the database cannot be asked.
         """
         del deep, repair
-        found = await self._catalog.ask_all(contradictions)
+        found = await self._catalog.ask(None, contradictions)
         return EngineReport(findings=tuple(found), notes=tuple(await self._catalog.warnings()))

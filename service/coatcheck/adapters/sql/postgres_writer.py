@@ -16,7 +16,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coatcheck.adapters.sql.change_group import GATHER_SECONDS, CommitWatch, Work, carry_out, just
+from coatcheck.adapters.sql.change_group import (
+    GATHER_SECONDS,
+    MOST_BYTES,
+    MOST_CHANGES,
+    CommitWatch,
+    FunctionChange,
+    carry_out,
+)
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.commit_tokens import CommitToken, CommitTokens
 from coatcheck.adapters.sql.faults import closed
@@ -30,11 +37,10 @@ from coatcheck.adapters.sql.postgres_faults import (
     unavailable,
 )
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.ports.change import CatalogChange
 
 T = TypeVar("T")
 
-_MOST_CHANGES = 256
-_MOST_BYTES = 8 * 1024 * 1024
 _TRIES = 5
 """Of a transaction that meets another replica's: each try meets a later state of the rows."""
 _PAUSE = 0.1
@@ -44,7 +50,7 @@ _PAUSE = 0.1
 class _Job(NamedTuple):
     """One change, and who waits for it."""
 
-    work: Work
+    change: CatalogChange[Any]
     waiter: "asyncio.Future[object]"
     since: float
 
@@ -75,17 +81,17 @@ class PostgresWriter:
         """How many changes are on their way, for which a group waits a moment."""
         self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
 
-    async def run(self, call: Callable[[Connection], T], namespace: str | None = None) -> T:
+    async def run(self, call: Callable[[Connection], T]) -> T:
         """Call this inside a transaction and answer when that is durable. It may be called again after a rollback."""
-        return cast("T", await self.carry_out(just(call, namespace)))
+        return cast("T", await self.carry_out(FunctionChange(call=call)))
 
-    async def carry_out(self, work: Work) -> object:
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
         """Carry out a change, in a transaction that it may share, and answer when that is durable."""
         if self._closed:
             raise closed()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[object] = loop.create_future()
-        self._jobs.append(_Job(work, waiter, time.monotonic()))
+        self._jobs.append(_Job(change, waiter, time.monotonic()))
         self._there.set()
         late = _Failure(unavailable("it did not say in time what became of the change"))
         alarm = loop.call_later(self._limits.answer, _resolve, waiter, late)
@@ -129,8 +135,8 @@ class PostgresWriter:
         group: list[_Job] = []
         weight = 0
         oldest = time.monotonic() - self._limits.answer / 2
-        while self._jobs and len(group) < _MOST_CHANGES and weight < _MOST_BYTES:
-            if group and self._jobs[0].work.solitary:
+        while self._jobs and len(group) < MOST_CHANGES and weight < MOST_BYTES:
+            if group and self._jobs[0].change.alone:
                 break
             job = self._jobs.popleft()
             if job.since < oldest:
@@ -138,8 +144,8 @@ class PostgresWriter:
                 _resolve(job.waiter, _Failure(unavailable("too many changes wait")))
                 continue
             group.append(job)
-            weight += job.work.weight
-            if job.work.solitary:
+            weight += job.change.weight
+            if job.change.alone:
                 break
         return group or await self._gather()
 
@@ -149,7 +155,7 @@ class PostgresWriter:
             # Tried by itself after its group, it must not make those behind it wait longer than they can.
             end = min(end, group[0].since + self._limits.answer)
         try:
-            return await self._commit([job.work for job in group], end)
+            return await self._commit([job.change for job in group], end)
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
             fault = _fault(error)
             if len(group) == 1:
@@ -158,7 +164,7 @@ class PostgresWriter:
                 return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
         return [(await self._answers([job]))[0] for job in group]
 
-    async def _commit(self, group: Sequence[Work], end: float) -> list[object]:
+    async def _commit(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object]:
         """Try until it is committed, until it fails by itself, or until the time is over."""
         for left in reversed(range(_TRIES)):
             try:
@@ -176,7 +182,7 @@ class PostgresWriter:
         self.fault = unavailable("the connection was lost each time")
         raise self.fault
 
-    async def _transaction(self, group: Sequence[Work], end: float) -> list[object] | None:
+    async def _transaction(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object] | None:
         """The answers once they are durable; None when the connection went and took the transaction back with it."""
         if time.monotonic() >= end:
             raise unavailable("it took too long")

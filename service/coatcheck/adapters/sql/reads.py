@@ -178,9 +178,9 @@ def find(
     number: int,
     now: datetime,
     *,
-    with_bytes: bool,
-    with_view: bool,
-    with_survey: bool,
+    with_bytes: bool = False,
+    with_view: bool = False,
+    with_survey: bool = False,
 ) -> FoundArtifact | Gone | None:
     """The artifact, its tombstone, or None."""
     statement = _FIND[with_bytes, with_view, with_survey]
@@ -221,7 +221,7 @@ def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRe
     return None if row is None else KeyRecord(*row)
 
 
-def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None) -> list[DeadBlob]:
+def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
     """Blobs that died before a moment, by moment and ID."""
     values: dict[str, Any] = {"now": before, "most": limit}
     if after is None:

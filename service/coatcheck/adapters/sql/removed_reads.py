@@ -10,8 +10,8 @@ from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.tables import blobs, removed, removed_views
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.retention.changes import RemovedArtifact, RemovedView
 from coatcheck.core.views import View, ViewMeasure, unpack_sections
+from coatcheck.ports.retention_changes import RemovedArtifact, RemovedView
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _AFTER = bindparam("after", type_=BigInteger())

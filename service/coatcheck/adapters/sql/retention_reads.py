@@ -40,10 +40,10 @@ from coatcheck.adapters.sql.tables import (
 from coatcheck.adapters.sql.tables import holds as hold_rows
 from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 from coatcheck.core import ids
-from coatcheck.core.retention.changes import KeptPlan, LiveTotals
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
 from coatcheck.core.retention.plan import AGES, PlanPart, RetentionCandidate, RetentionPlan, Sample
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
+from coatcheck.ports.retention_changes import KeptPlan, LiveTotals
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _AFTER = bindparam("after", type_=RowNumber)

@@ -122,7 +122,7 @@ class Snapshot:
 
 
 def live_file_blobs(path: Path) -> Iterator[FileBlob]:
-    """The same as `Snapshot.file_blobs`, page by page without holding a moment: for a first pass that takes long."""
+    """The live blobs in files, page by page and of no one moment: for a first pass that takes long."""
     engine = looking_engine(path)
     try:
         with explained(), engine.connect() as conn:

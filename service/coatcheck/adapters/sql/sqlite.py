@@ -6,13 +6,13 @@ directory for itself, and it refuses a directory on a network.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection
 from typing_extensions import override
 
 from coatcheck.adapters.sql.catalog import SqlCatalog
-from coatcheck.adapters.sql.change_group import CommitWatch, Work
+from coatcheck.adapters.sql.change_group import CommitWatch
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
@@ -22,6 +22,7 @@ from coatcheck.adapters.sql.schema import check_revision, give_room, take_room
 from coatcheck.adapters.sql.writer import GroupWriter
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.change import CatalogChange
 
 T = TypeVar("T")
 
@@ -114,9 +115,9 @@ class SqliteCatalog(SqlCatalog):
         return self._only_writer
 
     @override
-    async def _commit(self, work: Work) -> object:
-        return await self._writer.carry_out(work)
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
+        return await self._writer.carry_out(change)
 
     @override
-    async def _ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+    async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
         return await self._readers.run(question)

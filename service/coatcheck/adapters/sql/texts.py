@@ -87,7 +87,7 @@ _WAITING = select(unindexed.c.artifact_seq).where(
 )
 
 
-def waiting(conn: Connection, namespace: str, limit: int, after: int) -> list[Unindexed]:
+def waiting(conn: Connection, namespace: str, limit: int, *, after: int = 0) -> list[Unindexed]:
     """The oldest behind a row that wait for the index, with what is to be read of them."""
     found = _UNINDEXED.rows(conn, {"namespace": namespace, "after": after, "most": limit})
     return [_unindexed(row) for row in found]
@@ -152,11 +152,11 @@ def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegmen
     return found
 
 
-def fingerprints(conn: Connection, namespace: str, seqs: list[int]) -> dict[int, int]:
+def fingerprints(conn: Connection, namespace: str, rows: list[int]) -> dict[int, int]:
     """What the artifacts in these rows are now."""
     found: dict[int, int] = {}
-    for start in range(0, len(seqs), _STRETCH):
-        wanted = {"namespace": namespace, "seqs": seqs[start : start + _STRETCH]}
+    for start in range(0, len(rows), _STRETCH):
+        wanted = {"namespace": namespace, "seqs": rows[start : start + _STRETCH]}
         found.update((row[0], print_of(*row[1:])) for row in STATES.rows(conn, wanted))
     return found
 

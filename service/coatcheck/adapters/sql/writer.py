@@ -17,26 +17,30 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
-from coatcheck.adapters.sql.change_group import GATHER_SECONDS, CommitWatch, Work, carry_out, just
+from coatcheck.adapters.sql.change_group import (
+    GATHER_SECONDS,
+    MOST_BYTES,
+    MOST_CHANGES,
+    CommitWatch,
+    FunctionChange,
+    carry_out,
+)
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
 from coatcheck.adapters.sql.faults import closed, known_fault
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.change import CatalogChange
 
 T = TypeVar("T")
 
-_MOST_CHANGES = 256
-_MOST_BYTES = 8 * 1024 * 1024
-
-
-_EMPTY_LOG: Final = just(lambda _: None)
+_EMPTY_LOG: Final = FunctionChange[None](call=lambda _: None)
 """Stands for what is no change, and is done between transactions."""
 
 
 class _Job(NamedTuple):
     """One change on its way: what to do, how heavy it is, who waits on which loop, and since when."""
 
-    work: Work
+    change: CatalogChange[Any]
     loop: asyncio.AbstractEventLoop
     waiter: "asyncio.Future[Any]"
     since: float
@@ -69,17 +73,16 @@ class GroupWriter:
 
     async def run(self, call: Callable[[Connection], T]) -> T:
         """Call this inside a transaction and answer when that is durable. It may be called again after a rollback."""
-        answer = await self.carry_out(just(call))
-        return cast("T", answer)
+        return cast("T", await self.carry_out(FunctionChange(call=call)))
 
-    async def carry_out(self, work: Work) -> object:
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
         """Carry out a change, in a transaction that it may share, and answer when that is durable."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[object] = loop.create_future()
         with self._gate:
             if self._closed:
                 raise closed()
-            self._jobs.put(_Job(work, loop, waiter, time.monotonic()))
+            self._jobs.put(_Job(change, loop, waiter, time.monotonic()))
         return await waiter
 
     async def empty_log(self) -> bool:
@@ -117,8 +120,8 @@ class GroupWriter:
         end = time.monotonic() + GATHER_SECONDS
         while job is not None:
             group.append(job)
-            weight += job.work.weight
-            if len(group) == _MOST_CHANGES or weight >= _MOST_BYTES:
+            weight += job.change.weight
+            if len(group) == MOST_CHANGES or weight >= MOST_BYTES:
                 return group, False
             try:
                 left = end - time.monotonic() if self._jobs.empty() and self.approaching() else 0.0
@@ -128,12 +131,12 @@ class GroupWriter:
         return group, True
 
     def _commit(self, group: list[_Job]) -> list[object]:
-        changes = [job for job in group if job.work is not _EMPTY_LOG]
+        changes = [job for job in group if job.change is not _EMPTY_LOG]
         if len(changes) == len(group):
             return self._commit_changes(group)
         answers = iter(self._commit_changes(changes) if changes else [])
         emptied = self._empty_log()
-        return [emptied if job.work is _EMPTY_LOG else next(answers) for job in group]
+        return [emptied if job.change is _EMPTY_LOG else next(answers) for job in group]
 
     def _empty_log(self) -> object:
         try:
@@ -165,7 +168,7 @@ class GroupWriter:
             conn = self._connection()
             written = _written(conn)
             with conn.begin():
-                answers = carry_out(conn, [job.work for job in group], _anywhere, self._number)
+                answers = carry_out(conn, [job.change for job in group], _anywhere, self._number)
         except Exception as error:
             fault = known_fault(error)
             if fault is not None:

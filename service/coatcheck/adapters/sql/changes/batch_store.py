@@ -23,7 +23,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, inline_bytes, tombst
 from coatcheck.adapters.sql.tables import views as view_table
 from coatcheck.adapters.sql.types import Many
 from coatcheck.core.artifact import Blob
-from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
+from coatcheck.ports.artifacts import IngestResult, StoreAnswer, StoreArtifact, UploadFenced
 
 _NAMESPACE = bindparam("namespace", type_=Text())
 _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
@@ -95,9 +95,9 @@ class _Known(NamedTuple):
     condemned: set[_Content]
 
 
-def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> "list[store.Answer]":
+def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[StoreAnswer]:
     """Store artifacts of one namespace; an answer for each."""
-    answers: dict[int, store.Answer] = {}
+    answers: dict[int, StoreAnswer] = {}
     for at, change in enumerate(changes):
         full = no_room(conn, change, number)
         if full is not None:
@@ -124,7 +124,7 @@ def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Num
     return [answers[at] for at in range(len(changes))]
 
 
-def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: "dict[int, store.Answer]") -> None:
+def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: dict[int, StoreAnswer]) -> None:
     files = [
         (at, change) for at, change in enumerate(changes) if at not in answers and change.blob.placement != "inline"
     ]
@@ -142,7 +142,7 @@ def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: "
 
 
 def _find_places(
-    conn: Connection, changes: Sequence[StoreArtifact], number: Numberer, answers: "dict[int, store.Answer]"
+    conn: Connection, changes: Sequence[StoreArtifact], number: Numberer, answers: dict[int, StoreAnswer]
 ) -> tuple[list[_New], dict[int, int]]:
     """The changes that make an artifact under a free number, and the rows of those that are there and live."""
     wanted = {
@@ -185,7 +185,7 @@ def _answer_those_there(
     conn: Connection,
     changes: Sequence[StoreArtifact],
     there: dict[int, int],
-    answers: "dict[int, store.Answer]",
+    answers: dict[int, StoreAnswer],
 ) -> None:
     if not there:
         return
@@ -207,7 +207,7 @@ def _lost_views(conn: Connection, changes: Sequence[StoreArtifact]) -> set[_Cont
     return _same_bytes(conn, brought).condemned if brought else set()
 
 
-def _create(conn: Connection, new: list[_New], answers: "dict[int, store.Answer]") -> None:
+def _create(conn: Connection, new: list[_New], answers: dict[int, StoreAnswer]) -> None:
     if not new:
         return
     brought = {each.at: _brought(each.change) for each in new}

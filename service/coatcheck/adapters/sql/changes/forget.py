@@ -2,8 +2,9 @@
 
 import logging
 from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import Connection, Text, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Column, Connection, Executable, Table, Text, bindparam, delete, func, select, tuple_, update
 
 from coatcheck.adapters.sql.changes import audit, session_usage
 from coatcheck.adapters.sql.changes.tombstone import NOW, is_unused, is_used
@@ -34,31 +35,24 @@ _CONDEMN = (
     )
     .values(condemned_at=NOW)
 )
-_OVER = (
-    select(tombstones.c.namespace, tombstones.c.number)
-    .where(tombstones.c.until <= by_now(NOW))
-    .order_by(tombstones.c.until)
-    .limit(bindparam("limit"))
-    .with_for_update(skip_locked=True)
-)
-# A common table expression that locks is evaluated once; PostgreSQL may evaluate a sub-select again for each row.
-_DROP_TOMBSTONES = (
-    delete(tombstones)
-    .where(tuple_(tombstones.c.namespace, tombstones.c.number).in_(select(_OVER.cte("over_now"))))
-    .returning(tombstones.c.number)
-)
-_STALE = (
-    select(idempotency_keys.c.namespace, idempotency_keys.c.key)
-    .where(idempotency_keys.c.expires_at <= by_now(NOW))
-    .order_by(idempotency_keys.c.expires_at)
-    .limit(bindparam("limit"))
-    .with_for_update(skip_locked=True)
-)
-_DROP_KEYS = (
-    delete(idempotency_keys)
-    .where(tuple_(idempotency_keys.c.namespace, idempotency_keys.c.key).in_(select(_STALE.cte("over_now"))))
-    .returning(idempotency_keys.c.number)
-)
+
+
+def _drop_over(table: Table, until: Column[Any]) -> Executable:
+    """Drop rows whose time is over, the oldest first."""
+    key = list(table.primary_key)
+    over = (
+        select(*key)
+        .where(until <= by_now(NOW))
+        .order_by(until)
+        .limit(bindparam("limit"))
+        .with_for_update(skip_locked=True)
+    )
+    # A common table expression that locks is evaluated once; PostgreSQL may evaluate a sub-select again for each row.
+    return delete(table).where(tuple_(*key).in_(select(over.cte("over_now")))).returning(table.c.number)
+
+
+_DROP_TOMBSTONES = _drop_over(tombstones, tombstones.c.until)
+_DROP_KEYS = _drop_over(idempotency_keys, idempotency_keys.c.expires_at)
 _MARKS_LAST = timedelta(hours=1)
 """Nobody asks after a commit for longer than seconds."""
 _DROP_MARKS = delete(writers).where(writers.c.at < func.clock_timestamp() - _MARKS_LAST)

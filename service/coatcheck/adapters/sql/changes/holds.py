@@ -73,7 +73,7 @@ def stand_by(conn: Connection) -> None:
 
 
 def stand_by_now(conn: Connection) -> None:
-    """The same in a transaction that may have locks already, and so must not wait.
+    """Stand by for holds in a transaction that may have locks already, and so must not wait.
 
     Raises TransactionConflict while a hold is being placed.
     """
@@ -210,7 +210,7 @@ def hold_of(row: Any) -> Hold:  # noqa: ANN401 - a row of `holds`
     return Hold(**{name: getattr(row, name) for name in Hold.__struct_fields__})
 
 
-def list_holds(conn: Connection, namespace: str | None, after: str, limit: int) -> list[Hold]:
+def list_holds(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Hold]:
     """Holds by ID, behind one."""
     statement = select(*holds.c).where(holds.c.id > after).order_by(holds.c.id).limit(limit)
     if namespace is not None:

@@ -4,9 +4,9 @@ No row is removed or made valid again: a revoked key stays one for ever.
 """
 
 from sqlalchemy import Connection, bindparam, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.changes.audit import append
+from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.key_rows import KEY_COLUMNS, info_of, namespace_of, scopes_column
 from coatcheck.adapters.sql.tables import keys, namespaces
 from coatcheck.core.artifact import Caller
@@ -17,14 +17,8 @@ from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamesp
 _ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()
 _REVOKE = update(keys).where(keys.c.id == bindparam("key_id"), keys.c.revoked_at.is_(None))
 _NAMESPACE = select(namespaces).where(namespaces.c.namespace == bindparam("name")).with_for_update()
-_ADD = {
-    "sqlite": sqlite.insert(keys).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(keys).on_conflict_do_nothing(),
-}
-_MAKE = {
-    "sqlite": sqlite.insert(namespaces).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(namespaces).on_conflict_do_nothing(),
-}
+_ADD = {dialect: insert_into(keys, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
+_MAKE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for dialect in DIALECTS}
 
 
 def apply_make_key(conn: Connection, change: MakeKey) -> None:

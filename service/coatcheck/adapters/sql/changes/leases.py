@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Interval, bindparam, func, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Executable, Interval, bindparam, func, or_, select
 
+from coatcheck.adapters.sql.dialect import insert_into
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.ports.maintenance import TakeLease
@@ -21,9 +21,10 @@ _UNTIL: dict[str, ColumnElement[Any]] = {
 }
 
 
-def _take(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement = insert(leases).values(name=bindparam("name"), holder=bindparam("holder"), until=_UNTIL[dialect])
+def _take(dialect: str) -> Executable:
+    statement = insert_into(leases, dialect).values(
+        name=bindparam("name"), holder=bindparam("holder"), until=_UNTIL[dialect]
+    )
     given = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=[leases.c.name],

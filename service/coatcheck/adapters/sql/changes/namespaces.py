@@ -4,10 +4,10 @@ It is set when no hold covers the namespace itself, and taken away when the name
 """
 
 from sqlalchemy import Connection, Text, bindparam, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.changes import audit
 from coatcheck.adapters.sql.changes.holds import holds_on, stand_by_now
+from coatcheck.adapters.sql.dialect import insert_into
 from coatcheck.adapters.sql.tables import usage
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.audit import AuditLine
@@ -27,8 +27,9 @@ def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
         held = holds_on(conn, change.namespace, None, change.now)
         if held is not None:
             return held
-        insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
-        conn.execute(insert(usage).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO})
+        conn.execute(
+            insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), {"namespace": change.namespace, **_ZERO}
+        )
     before = conn.execute(_STATE, {"space": change.namespace}).scalar()
     if (before is not None) == change.deleting:
         return False

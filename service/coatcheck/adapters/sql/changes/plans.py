@@ -6,8 +6,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from coatcheck.adapters.sql.changes import removal_records
 from coatcheck.adapters.sql.tables import plan_parts, plans, runs
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.core.retention.changes import ClosePlan, ForgetRemoved, KeepParts, OpenPlan
 from coatcheck.core.retention.runs import Outcome
+from coatcheck.ports.retention_changes import ClosePlan, ForgetRemoved, KeepParts, OpenPlan
 
 _NOW = bindparam("now", type_=UtcDateTime)
 _OVER = (

@@ -30,8 +30,8 @@ from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.audit import AuditLine
 from coatcheck.core.expiry import expiry
-from coatcheck.core.retention.changes import RestoreArtifact
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.retention_changes import RestoreArtifact
 
 _REMOVED = (
     select(removed)

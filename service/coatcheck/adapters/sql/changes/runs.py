@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Text, bindparam, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import BigInteger, Connection, Executable, Text, bindparam, insert, select, update
 
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
@@ -22,15 +21,15 @@ from coatcheck.adapters.sql.changes.tombstone import (
     tombstone,
     tombstone_expired,
 )
-from coatcheck.adapters.sql.dialect import among
+from coatcheck.adapters.sql.dialect import DIALECTS, among, insert_into
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
 from coatcheck.adapters.sql.types import Many
 from coatcheck.core.audit import AuditLine, By, Detail, unpack_numbers
-from coatcheck.core.retention.changes import BeginRun, ClaimRun, EndRun, MarkJob, RemoveBatch, SetJob
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
 from coatcheck.ports.maintenance import ExpireArtifacts
+from coatcheck.ports.retention_changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
 
 _LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
 _OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)
@@ -184,9 +183,8 @@ def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, detail
 _ADDED = ("artifacts", "bytes", "items", "busy_ms")
 
 
-def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
-    insert_into = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement = insert_into(runs)
+def _add(dialect: str) -> Executable:
+    statement = insert_into(runs, dialect)
     new = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=[runs.c.id],
@@ -198,10 +196,15 @@ def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statemen
     )
 
 
-_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 
-def add_round(conn: Connection, run: RetentionRun) -> None:
+def apply_note_round(conn: Connection, change: NoteRound) -> None:
+    """Add what a round did to the hour's run."""
+    _add_round(conn, change.run)
+
+
+def _add_round(conn: Connection, run: RetentionRun) -> None:
     """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
     conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
 
@@ -211,7 +214,7 @@ def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
     gone = tombstone_expired(conn, change)
     if gone and change.by.run_id is not None:
         run = scheduled_round("expire", change.now, **_counts(gone, change.now))
-        add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
+        _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
     return len(gone)
 
 
@@ -244,6 +247,5 @@ def apply_mark_job(conn: Connection, change: MarkJob) -> None:
 
 
 def _state(conn: Connection, name: str) -> JobState:
-    insert_into = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
-    conn.execute(insert_into(jobs).on_conflict_do_nothing(), {"name": name, "paused": False})
+    conn.execute(insert_into(jobs, conn.dialect.name).on_conflict_do_nothing(), {"name": name, "paused": False})
     return run_rows.job_of(conn.execute(_JOB, {"job": name}).one())

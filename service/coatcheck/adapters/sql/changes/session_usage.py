@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, func, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
 
+from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.tables import session_usage
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core.session_usage import SessionUsage, UsageDelta
@@ -25,9 +25,8 @@ _GAUGES: Final = ("persisted_tokens", "transient_tokens")
 _T = session_usage.c
 
 
-def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statement
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement = insert(session_usage).values(
+def _add(dialect: str) -> Executable:
+    statement = insert_into(session_usage, dialect).values(
         {column.name: bindparam(column.name, type_=column.type) for column in session_usage.c}
     )
     new = statement.excluded
@@ -43,7 +42,7 @@ def _add(dialect: str) -> Any:  # noqa: ANN401 - two unrelated types of statemen
     )
 
 
-_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 _ACCOUNT = select(*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at).where(
     _T.namespace == bindparam("namespace"), _T.session == bindparam("session")
 )

@@ -35,8 +35,15 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.audit import SCHEDULE
 from coatcheck.core.expiry import expiry
-from coatcheck.core.quota import QuotaExceeded
-from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, KeyRecord, StoreArtifact, UploadFenced
+from coatcheck.ports.artifacts import (
+    IdempotencyKey,
+    IngestResult,
+    KeyConflict,
+    KeyRecord,
+    StoreAnswer,
+    StoreArtifact,
+    UploadFenced,
+)
 
 _LOOKS = 8
 """For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""
@@ -84,10 +91,7 @@ _SIZE = select(blobs.c.size).where(blobs.c.seq == bindparam("seq"))
 _ADD_ARTIFACT = Prepared(insert(artifacts).returning(artifacts.c.seq), columns=without_seq(artifacts))
 
 
-Answer = IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None
-
-
-def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> Answer:
+def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> StoreAnswer:
     """Store an artifact, or answer the one that is there."""
     full = no_room(conn, change, number)
     if full is not None:
@@ -97,8 +101,8 @@ def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.
     return apply_fenced_store(conn, change, number)
 
 
-def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> Answer:
-    """The same behind the fence: the upload's intent has been taken in this transaction."""
+def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> StoreAnswer:
+    """Store an artifact behind the fence: the upload's intent has been taken in this transaction."""
     known = None if change.key is None else _known_key(conn, change, change.key)
     if known is not None and change.key is not None:
         same = known.fingerprint == change.key.fingerprint

@@ -22,11 +22,10 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.changes import audit, holds, removal_records, session_usage, usage
 from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
-from coatcheck.adapters.sql.dialect import among, by_now
+from coatcheck.adapters.sql.dialect import DIALECTS, among, by_now, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.rows import Reason, gone
 from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
@@ -150,14 +149,12 @@ _RELEASE = (
 _REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
 # Two replicas can leave a tombstone behind a live artifact, unseen (one stores and deletes what the other is about to
 # store): the last word is the artifact's own.
-_TO_SQLITE, _TO_POSTGRESQL = sqlite.insert(tombstones), postgresql.insert(tombstones)
 _ADD_TOMBSTONE = {
-    "sqlite": _TO_SQLITE.on_conflict_do_update(
-        index_elements=tombstones.primary_key, set_={name: _TO_SQLITE.excluded[name] for name in _REWRITTEN}
-    ),
-    "postgresql": _TO_POSTGRESQL.on_conflict_do_update(
-        index_elements=tombstones.primary_key, set_={name: _TO_POSTGRESQL.excluded[name] for name in _REWRITTEN}
-    ),
+    dialect: new.on_conflict_do_update(
+        index_elements=tombstones.primary_key, set_={name: new.excluded[name] for name in _REWRITTEN}
+    )
+    for dialect in DIALECTS
+    for new in [insert_into(tombstones, dialect)]
 }
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
+from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads, usage
 from coatcheck.core.errors import CoatcheckError, Code
@@ -38,9 +38,8 @@ def _big(name: str) -> Any:  # noqa: ANN401 - a parameter of no particular type
 
 
 def _add(dialect: str) -> Prepared:
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
     values = {column.name: _big(column.name) for column in _ADDED}
-    statement = insert(usage).values(namespace=_NAMESPACE, **values)
+    statement = insert_into(usage, dialect).values(namespace=_NAMESPACE, **values)
     fits = (usage.c.bytes + usage.c.reserved <= _big("most_bytes")) & (usage.c.artifacts <= _big("most_artifacts"))
     return Prepared(
         statement.on_conflict_do_update(
@@ -51,7 +50,7 @@ def _add(dialect: str) -> Prepared:
     )
 
 
-_ADD = {dialect: _add(dialect) for dialect in ("sqlite", "postgresql")}
+_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 
 @dataclass
@@ -162,6 +161,20 @@ def seen(conn: Connection, namespace: str) -> Usage:
     return Usage(namespace=namespace, bytes=bytes_, artifacts=artifacts_, reserved=reserved, deleting_at=deleting_at)
 
 
+def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
+    """What namespaces hold, by name behind one; only one of them where it is given."""
+    wanted = select(*usage.c).where(usage.c.namespace > after).order_by(usage.c.namespace).limit(limit)
+    if namespace is not None:
+        wanted = wanted.where(usage.c.namespace == namespace)
+    return [Usage(**row) for row in conn.execute(wanted).mappings()]
+
+
+def marked(conn: Connection) -> list[Usage]:
+    """The namespaces that are being deleted, by name."""
+    wanted = select(*usage.c).where(usage.c.deleting_at.is_not(None)).order_by(usage.c.namespace)
+    return [Usage(**row) for row in conn.execute(wanted).mappings()]
+
+
 def closing(namespace: str) -> CoatcheckError:
     """The refusal to store in a namespace that is being deleted."""
     return CoatcheckError(
@@ -243,9 +256,8 @@ def drifted(conn: Connection) -> list[Drift]:
 
 def correct(conn: Connection) -> None:
     """Make the sums those of the rows. Only while nobody stores."""
-    insert = sqlite.insert if conn.dialect.name == "sqlite" else postgresql.insert
     zero = {"bytes": 0, "artifacts": 0, "reserved": 0}
     absent = [{"namespace": drift.true.namespace, **zero} for drift in drifted(conn)]
     if absent:
-        conn.execute(insert(usage).on_conflict_do_nothing(), absent)
+        conn.execute(insert_into(usage, conn.dialect.name).on_conflict_do_nothing(), absent)
     conn.execute(_CORRECT)

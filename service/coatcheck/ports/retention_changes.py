@@ -1,19 +1,23 @@
-"""What retention asks of the catalogue: changes, each one transaction, and what they answer."""
+"""Changes of plans, runs, jobs and removed artifacts, and what retention is answered."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from msgspec import Struct
+from typing_extensions import override
 
 from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.audit import By
 from coatcheck.core.retention.jobs import Criteria, JobScope
-from coatcheck.core.retention.plan import PlanPart, RetentionPlan
-from coatcheck.core.retention.runs import Outcome, RetentionRun
+from coatcheck.core.retention.plan import PART, PlanPart, RetentionPlan
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 from coatcheck.core.views import View
+from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.change import ROW_BYTES, CatalogChange, NamespaceChange
 
 
-class OpenPlan(Struct, frozen=True, kw_only=True):
+class OpenPlan(CatalogChange[None], frozen=True, kw_only=True):
     """Begin to keep a plan: nobody finds it yet."""
 
     plan_id: str
@@ -22,14 +26,19 @@ class OpenPlan(Struct, frozen=True, kw_only=True):
     until: datetime
 
 
-class KeepParts(Struct, frozen=True, kw_only=True):
+class KeepParts(CatalogChange[None], frozen=True, kw_only=True):
     """Keep parts of a plan that was opened."""
 
     plan_id: str
     parts: tuple[PlanPart, ...]
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + 4 * len(self.parts)) * ROW_BYTES
 
-class ClosePlan(Struct, frozen=True, kw_only=True):
+
+class ClosePlan(CatalogChange[None], frozen=True, kw_only=True):
     """Have a plan found by its digest, all parts of which are kept."""
 
     plan_id: str
@@ -45,7 +54,7 @@ class KeptPlan(Struct, frozen=True, kw_only=True):
     parts: int
 
 
-class BeginRun(Struct, frozen=True, kw_only=True):
+class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
     """Begin a run, or answer the one that applies the same plan already."""
 
     run: RetentionRun
@@ -53,7 +62,7 @@ class BeginRun(Struct, frozen=True, kw_only=True):
     lease_until: datetime
 
 
-class ClaimRun(Struct, frozen=True, kw_only=True):
+class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
     """Take up the run that was left longest ago, whose lease has passed. Answers it, or None when there is none."""
 
     worker: str
@@ -61,12 +70,14 @@ class ClaimRun(Struct, frozen=True, kw_only=True):
     lease_until: datetime
 
 
-class RemoveBatch(Struct, frozen=True, kw_only=True):
+class RemoveBatch(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
     """Carry out one part of a run: remove those of its artifacts that meet the plan's criteria now and are not held.
 
     The run's counts and its place move in the same transaction, so that each part is carried out once, whoever tries.
     Answers the run as it is then; None when there is no such run.
     """
+
+    deletes: ClassVar[bool] = True
 
     run_id: str
     part: int
@@ -76,8 +87,13 @@ class RemoveBatch(Struct, frozen=True, kw_only=True):
     tombstone_until: datetime
     tombstone_lives: Mapping[str, timedelta] = {}
 
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + PART) * ROW_BYTES
 
-class EndRun(Struct, frozen=True, kw_only=True):
+
+class EndRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
     """Write down how a run ended. One that has ended stays as it is."""
 
     run_id: str
@@ -89,7 +105,13 @@ class EndRun(Struct, frozen=True, kw_only=True):
     busy_seconds: float = 0.0
 
 
-class SetJob(Struct, frozen=True, kw_only=True):
+class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
+    """Add what a round of the schedule did, see `scheduled_round`, to the run of its job and hour."""
+
+    run: RetentionRun
+
+
+class SetJob(CatalogChange[JobState], frozen=True, kw_only=True):
     """Pause or resume a job of the schedule, or change its interval; with a line in the audit."""
 
     name: str
@@ -101,7 +123,7 @@ class SetJob(Struct, frozen=True, kw_only=True):
     """Seconds; None: as it was, 0: as the settings say."""
 
 
-class MarkJob(Struct, frozen=True, kw_only=True):
+class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
     """Write down when a job of the schedule ran last, and how it went."""
 
     name: str
@@ -139,7 +161,7 @@ class RestoredView(Struct, frozen=True):
     inline: bytes | None
 
 
-class RestoreArtifact(Struct, frozen=True, kw_only=True):
+class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], frozen=True, kw_only=True):
     """Bring back an artifact that was removed: its row, its views, its place in the index; the tombstone goes.
 
     The copies' upload intents go first, or `UploadFenced`. Where live bytes of the same content are there, these are
@@ -147,7 +169,8 @@ class RestoreArtifact(Struct, frozen=True, kw_only=True):
     there: then it is answered, with `created` false, and nothing is changed.
     """
 
-    namespace: str
+    alone: ClassVar[bool] = True
+
     number: int
     seq: int
     now: datetime
@@ -160,13 +183,23 @@ class RestoreArtifact(Struct, frozen=True, kw_only=True):
     since: datetime
     """What was removed before cannot be brought back."""
 
+    @property
+    @override
+    def weight(self) -> int:
+        return ROW_BYTES + len(self.inline or b"")
 
-class ForgetRemoved(Struct, frozen=True, kw_only=True):
+
+class ForgetRemoved(CatalogChange[int], frozen=True, kw_only=True):
     """Give up up to `limit` of what was removed up to a moment, and plans that are over. Answers how many."""
 
     before: datetime
     now: datetime
     limit: int
+
+    @property
+    @override
+    def weight(self) -> int:
+        return (1 + self.limit) * ROW_BYTES
 
 
 class LiveTotals(Struct, frozen=True):

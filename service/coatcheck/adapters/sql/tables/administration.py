@@ -1,0 +1,133 @@
+"""What administrators decide and look at: policies, holds, keys, usage, the audit log; and who does what."""
+
+from sqlalchemy import BigInteger, Column, Identity, Index, LargeBinary, Table, Text
+
+from coatcheck.adapters.sql.tables.metadata import metadata, partial_index
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+
+# What administrators have decided. A policy's versions are never changed: the last one of a scope is what holds.
+policies = Table(
+    "policies",
+    metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),  # in the order of commits, over all scopes
+    Column("namespace", Text, nullable=False),  # `*`: all of them
+    Column("part", Text, nullable=False),  # session, kind, tool or label; empty: the whole
+    Column("value", Text, nullable=False),
+    Column("policy", Text),  # JSON; NULL: removed
+    Column("at", UtcDateTime, nullable=False),
+    Column("made_by", Text, nullable=False),
+)
+Index(
+    "ix_policies_namespace_part_value_version",
+    policies.c.namespace,
+    policies.c.part,
+    policies.c.value,
+    policies.c.version,
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("session", Text),  # NULL, and no number either: the whole namespace
+    Column("number", BigInteger),
+    Column("reason", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("until", UtcDateTime),
+)
+Index("ix_holds_namespace_number_session", holds.c.namespace, holds.c.number, holds.c.session)
+
+usage = Table(  # changed in the transactions that change what it counts; the row is locked last
+    "usage",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("bytes", BigInteger, nullable=False),  # stored bytes of its blobs that are not dead
+    Column("artifacts", BigInteger, nullable=False),  # rows, also of those that have expired and are not buried yet
+    Column("reserved", BigInteger, nullable=False),  # bytes of open uploads
+    Column("deleting_at", UtcDateTime),  # since when everything in it is being deleted
+)
+
+session_usage = Table(  # what a session's tokens came to; no foreign key: it is written beside what it counts
+    "session_usage",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("session", Text, primary_key=True),
+    Column("artifacts", BigInteger, nullable=False),
+    Column("raw_tokens", BigInteger, nullable=False),
+    Column("given_tokens", BigInteger, nullable=False),
+    Column("reads", BigInteger, nullable=False),
+    Column("read_tokens", BigInteger, nullable=False),
+    Column("compactions", BigInteger, nullable=False),
+    Column("unsent_tokens", BigInteger, nullable=False),
+    Column("persisted_tokens", BigInteger),
+    Column("transient_tokens", BigInteger),
+    Column("since", UtcDateTime, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("batch", BigInteger, nullable=False),  # the change that was added last, so that it is not added again
+)
+Index("ix_session_usage_at", session_usage.c.at)
+
+# What was done: lines that are only added, and pruned by age.
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("seq", RowNumber, Identity(), primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("key_id", Text),
+    Column("namespace", Text),  # NULL: about the whole store
+    Column("reason", Text, nullable=False),
+    Column("run_id", Text),
+    Column("artifacts", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),  # bytes of content
+    Column("details", Text, nullable=False),  # JSON
+    Column("numbers", LargeBinary, nullable=False),  # packed; the last, because it may be long
+)
+Index("ix_audit_log_at", audit_log.c.at)
+Index("ix_audit_log_namespace_seq", audit_log.c.namespace, audit_log.c.seq)
+partial_index("ix_audit_log_run_id", audit_log.c.run_id, where=audit_log.c.run_id.is_not(None))
+
+# Who may ask. Rows of both are never removed, so that the audit's names keep their meaning.
+namespaces = Table(
+    "namespaces",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("disabled_at", UtcDateTime),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),  # `*`: none of its own
+    Column("name", Text, nullable=False),
+    Column("scopes", Text, nullable=False),  # in alphabetical order, with a blank between two
+    Column("session_prefix", Text),
+    Column("digest", LargeBinary, nullable=False),  # SHA-256 of the whole key
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),  # set once
+    Column("requests_per_minute", BigInteger),  # NULL: as the settings say; 0: no limit
+    Column("bytes_per_minute", BigInteger),
+)
+Index("ix_keys_created_at_id", keys.c.created_at, keys.c.id)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+)
+
+writers = Table(  # PostgreSQL's only: see `postgres_marks`. No index but the key, so that rewriting a row is cheap.
+    "writers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("nonce", LargeBinary, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+)

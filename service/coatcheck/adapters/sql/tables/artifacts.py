@@ -1,0 +1,138 @@
+"""What is stored: blobs, artifacts and views that point at them, uploads under way, what remains of artifacts."""
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Identity, Index, Integer, LargeBinary, Table, Text
+
+from coatcheck.adapters.sql.tables.metadata import metadata, partial_index
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("seq", RowNumber, Identity(), primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("placement", Text, nullable=False),
+    Column("sha256", LargeBinary, nullable=False),  # empty for the remains of a reaped upload
+    Column("digest", BigInteger, nullable=False),  # the first eight bytes of sha256, for a narrow index
+    Column("size", BigInteger, nullable=False),
+    Column("stored_size", BigInteger, nullable=False),
+    Column("frames", LargeBinary, nullable=False),  # a packed FrameIndex
+    Column("dead_at", UtcDateTime),  # set once, never cleared
+    Column("condemned_at", UtcDateTime),  # set once: its bytes were found missing or damaged
+)
+Index("uq_blobs_id", blobs.c.id, unique=True)
+partial_index("ix_blobs_digest", blobs.c.digest, where=blobs.c.dead_at.is_(None))
+partial_index("ix_blobs_dead_at_id", blobs.c.dead_at, blobs.c.id, where=blobs.c.dead_at.is_not(None))
+
+inline_bytes = Table(
+    "inline_bytes",
+    metadata,
+    Column("blob_seq", RowNumber, ForeignKey("blobs.seq", ondelete="CASCADE"), primary_key=True),
+    Column("namespace", Text, nullable=False),  # its blob's: what row-level security looks at
+    Column("stored", LargeBinary, nullable=False),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("seq", RowNumber, Identity(), primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),  # 18 digits: the artifact ID
+    Column("identity", LargeBinary, nullable=False),
+    Column("blob_seq", RowNumber, ForeignKey("blobs.seq"), nullable=False),
+    Column("session", Text),
+    Column("tool_name", Text),
+    Column("kind", Text, nullable=False),
+    Column("url", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("read_at", UtcDateTime, nullable=False),  # from which the idle TTL counts
+    Column("expires_at", UtcDateTime),
+    Column("ttl", BigInteger),
+    Column("idle_ttl", BigInteger),
+    Column("pinned", Boolean, nullable=False),
+    Column("engine", Integer, nullable=False),
+    Column("said", Text, nullable=False),  # JSON, without the labels
+    Column("labels", Text),  # a JSON array; NULL when there are none
+    Column("measure", Text, nullable=False),  # JSON
+    Column("facts", Text, nullable=False),  # JSON
+    Column("declared_at", UtcDateTime),  # when `said` was replaced; NULL: it is what the first request declared
+)
+Index("uq_artifacts_namespace_number", artifacts.c.namespace, artifacts.c.number, unique=True)
+Index("ix_artifacts_namespace_seq", artifacts.c.namespace, artifacts.c.seq)
+partial_index(
+    "ix_artifacts_namespace_session_seq",
+    artifacts.c.namespace,
+    artifacts.c.session,
+    artifacts.c.seq,
+    where=artifacts.c.session.is_not(None),
+)
+Index("ix_artifacts_blob_seq", artifacts.c.blob_seq)
+partial_index("ix_artifacts_expires_at", artifacts.c.expires_at, where=artifacts.c.expires_at.is_not(None))
+Index(  # what a full namespace lets go of, in order: rows that came together may have one moment
+    "ix_artifacts_namespace_read_at_seq", artifacts.c.namespace, artifacts.c.read_at, artifacts.c.seq
+)
+
+views = Table(  # no cascade: whoever removes an artifact must release the bytes of its views, or is refused
+    "views",
+    metadata,
+    Column("artifact_seq", RowNumber, ForeignKey("artifacts.seq"), primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),  # its artifact's
+    Column("blob_seq", RowNumber, ForeignKey("blobs.seq")),  # NULL: the view is the payload itself
+    Column("extractor", Text, nullable=False),
+    Column("partial", Boolean, nullable=False),
+    Column("measure", Text, nullable=False),  # JSON
+    Column("sections", LargeBinary, nullable=False),  # packed; the last, because it may be long
+)
+partial_index("ix_views_blob_seq", views.c.blob_seq, where=views.c.blob_seq.is_not(None))
+
+surveys = Table(  # apart, so that lists and counts read small rows
+    "surveys",
+    metadata,
+    Column(
+        "artifact_seq",
+        RowNumber,
+        ForeignKey("artifacts.seq", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("namespace", Text, nullable=False),  # its artifact's
+    Column("data", LargeBinary, nullable=False),
+)
+
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("blob_id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("placement", Text, nullable=False),
+    Column("lease_until", UtcDateTime, nullable=False),
+    Column("reserved", BigInteger, nullable=False),  # bytes of its namespace's room; in `usage` too
+)
+Index("ix_uploads_lease_until", uploads.c.lease_until)
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("identity", LargeBinary, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("tool_name", Text),
+    Column("session", Text),  # who may not see it is not told that it was there
+    Column("until", UtcDateTime, nullable=False),
+)
+Index("ix_tombstones_until", tombstones.c.until)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("created", Boolean, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+Index("ix_idempotency_keys_expires_at", idempotency_keys.c.expires_at)

@@ -1,0 +1,23 @@
+"""Every change that a port names is carried out by some function."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+from coatcheck import ports
+from coatcheck.adapters.sql.change_handlers import HANDLERS
+from coatcheck.ports.change import ArtifactChange, CatalogChange, NamespaceChange
+
+
+def kinds(of: type[CatalogChange[Any]]) -> Iterator[type[CatalogChange[Any]]]:
+    for kind in of.__subclasses__():
+        yield kind
+        yield from kinds(kind)
+
+
+def test_every_change_of_the_ports_has_a_handler() -> None:
+    for module in pkgutil.iter_modules(ports.__path__):
+        importlib.import_module(f"{ports.__name__}.{module.name}")
+    changes = {kind for kind in kinds(CatalogChange) if kind.__module__.startswith(f"{ports.__name__}.")}
+    assert changes - {NamespaceChange, ArtifactChange} == set(HANDLERS)
