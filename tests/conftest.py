@@ -7,6 +7,7 @@ import pytest
 
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
+from reading.reading_harness import ReadingStore, reading_store
 from support.service import Service, serving
 
 
@@ -23,3 +24,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "coatcheck.db"
     migrate(sqlite_url(path))
     return path
+
+
+@pytest.fixture(scope="session")
+def reading(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadingStore]:
+    """A catalogue that harnesses of readers are opened over, one after the other."""
+    with reading_store(tmp_path_factory.mktemp("reading"), template) as opened:
+        yield opened

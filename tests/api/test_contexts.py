@@ -35,7 +35,7 @@ async def compact(client: httpx.AsyncClient, of: Json, **asked: Json) -> Json:
 async def test_what_storage_refuses_is_cut_or_stays_and_says_so(
     client: httpx.AsyncClient, harness: FaceHarness
 ) -> None:
-    harness.faulty.fault = CoatcheckError(
+    harness.catalog.fault = CoatcheckError(
         Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call."
     )
     answer = await compact(client, body(LOG, LOG + "again\n"))
@@ -50,7 +50,7 @@ async def test_what_storage_refuses_is_cut_or_stays_and_says_so(
     assert "(4 payloads)" in answer["warnings"][0]["message"]
     left = [one["why"] for one in answer["report"]["left"]]
     assert left == ["could not be stored"] * 2
-    harness.faulty.fault = None
+    harness.catalog.fault = None
     stored = await compact(client, body(LOG, LOG + "again\n"))
     assert [payload["stored"] for payload in stored["payloads"]] == [True] * 4
     assert stored["warnings"] == []

@@ -285,7 +285,7 @@ async def test_more_hosts_can_be_allowed_or_all(harness: FaceHarness) -> None:
 async def test_a_bug_is_logged_whole_and_answered_without_a_word_of_it(
     client: httpx.AsyncClient, harness: FaceHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.faulty.fault = RuntimeError("the password is swordfish")
+    harness.catalog.fault = RuntimeError("the password is swordfish")
     with caplog.at_level(logging.ERROR, "coatcheck.api"):
         answer = await client.post("/v1/artifacts", json={"content": "x"}, headers={"x-request-id": "req-7"})
     assert (answer.status_code, answer.json()["code"], answer.json()["request_id"]) == (500, "internal", "req-7")
@@ -305,7 +305,7 @@ async def test_what_may_pass_says_when_to_retry(
     status: int,
     retry: bool,
 ) -> None:
-    harness.faulty.fault = CoatcheckError(code, "A sentence.", size=5)
+    harness.catalog.fault = CoatcheckError(code, "A sentence.", size=5)
     answer = await client.get("/v1/artifacts")
     assert (answer.status_code, answer.json()["code"], answer.json()["size"]) == (status, str(code), 5)
     assert ("retry-after" in answer.headers) == retry
@@ -315,7 +315,7 @@ async def test_what_may_pass_says_when_to_retry(
 async def test_a_payload_that_storage_refuses_still_gets_its_card(
     client: httpx.AsyncClient, harness: FaceHarness, code: Code
 ) -> None:
-    harness.faulty.fault = CoatcheckError(code, "A sentence.")
+    harness.catalog.fault = CoatcheckError(code, "A sentence.")
     body = {"content": "a line of output\n" * 2000, "tool_name": "make"}
     answers = [await client.post("/v1/artifacts", json=body) for _ in range(2)]
     batch = (await client.post("/v1/artifacts:batch", json={"items": [body]})).json()["results"][0]
@@ -333,7 +333,7 @@ async def test_readiness_follows_the_database_and_liveness_does_not(
     client: httpx.AsyncClient, harness: FaceHarness
 ) -> None:
     assert (await client.get("/health/ready")).json() == {"status": "ready"}
-    harness.faulty.fault = RuntimeError()
+    harness.catalog.fault = RuntimeError()
     assert (await client.get("/health/ready")).status_code == 503
     assert (await client.get("/health/live")).json() == {"status": "live"}
 
@@ -383,10 +383,10 @@ async def test_want_of_room_is_logged_once_a_minute_and_damage_always(
 
 
 async def fail_in_two_ways(client: httpx.AsyncClient, harness: FaceHarness) -> None:
-    harness.faulty.fault = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
     for _ in range(3):
         assert (await client.get("/v1/artifacts")).status_code == 507
-    harness.faulty.fault = CoatcheckError(Code.INTEGRITY, "Frame 3 of blob b is damaged.")
+    harness.catalog.fault = CoatcheckError(Code.INTEGRITY, "Frame 3 of blob b is damaged.")
     for n in range(2):
         headers = {"x-request-id": f"damaged-{n}"}
         assert (await client.get("/v1/artifacts", headers=headers)).status_code == 500

@@ -435,7 +435,7 @@ def test_a_quotation_is_found_in_the_cited_part_of_a_text_too_large_to_look_at_w
 
 async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, harness: FaceHarness) -> None:
     asked = {"response": tavily(TIDES, BRIDGES), "query": "tides", "session": "s"}
-    harness.faulty.fault = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
     got = await client.post("/v1/search-results", json=asked)
     answer = got.json()
     assert (got.status_code, answer["stored"]) == (202, False)
@@ -443,7 +443,7 @@ async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.Async
     assert "Not stored: cannot be read back." in answer["text"]
     assert answer["id"] not in answer["text"] + answer["summary"]["text"]
     assert [shown["citation"] for shown in answer["results"]] == ["r1", "r2"]
-    harness.faulty.fault = None
+    harness.catalog.fault = None
     again = await client.post("/v1/search-results", json=asked)
     assert (again.status_code, again.json()["stored"], again.json()["id"]) == (201, True, answer["id"])
 

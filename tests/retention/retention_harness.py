@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import AuditLine, By
@@ -25,11 +26,11 @@ AUDIT_LIFE = timedelta(days=90)
 ALICE = By("alice", "k1")
 
 
-class RetentionHarness(Harness):
+class RetentionHarness(Harness[Everything, FileBlobStore]):
     """Everything opened, in the namespace `acme` unless a test says otherwise."""
 
     def __init__(self, catalog: Everything, root: Path, pool: ThreadPoolExecutor) -> None:
-        super().__init__(root, pool, catalog, fallback_bytes=0)
+        super().__init__(root, pool, catalog, FileBlobStore(root, pool), fallback_bytes=0)
         self.job_schedule = JobSchedule(catalog, self.clock, default=10, monotonic=self.clock.seconds)
         self.maintenance = Maintenance(
             catalog,

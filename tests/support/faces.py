@@ -4,23 +4,18 @@ import contextlib
 import itertools
 import secrets
 import shutil
-import sqlite3
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.sql.change_group import Work
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import contexts
-from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, Catalog
+from coatcheck.ports.catalog import Catalog
 from coatcheck.reading.sources import Sources
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
@@ -51,56 +46,22 @@ from coatcheck.usecases.show_usage import ShowUsage
 from coatcheck.usecases.undo_removal import UndoRemoval
 from coatcheck.usecases.verify_citations import VerifyCitations
 from support.clock import HandClock
+from support.faulty_catalog import FaultyCatalog
 from support.harness import GRACE, THREADS, TOMBSTONE_LIFE, Harness
 from support.outlines import SmallExtractor
 
 
-class FaultyCatalog(SqliteCatalog):
-    """A catalogue that refuses changes, lists and readiness while `fault` is set; single rows can still be read."""
-
-    fault: Exception | None = None
-
-    def _refuse(self) -> None:
-        if self.fault is not None:
-            raise self.fault
-
-    @override
-    async def _commit(self, work: Work) -> object:
-        self._refuse()
-        return await super()._commit(work)
-
-    @override
-    async def list_artifacts(
-        self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
-    ) -> ArtifactPage:
-        self._refuse()
-        return await super().list_artifacts(namespace, where, now, before=before, limit=limit)
-
-    @override
-    async def ready(self) -> None:
-        if self.fault is not None:
-            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
-        await super().ready()
-
-
-class FaceHarness(Harness):
+class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
     """Everything that the routes need. Payloads are in memory; breakers close before the next call."""
 
     def __init__(self, root: Path, pool: ThreadPoolExecutor, catalog: FaultyCatalog, payload_limit: int) -> None:
-        super().__init__(root, pool, catalog, blobs=MemoryBlobStore(HandClock()), fallback_bytes=0)
-        self.faulty = catalog
+        super().__init__(root, pool, catalog, MemoryBlobStore(HandClock()), fallback_bytes=0)
         self.services = self._services(payload_limit)
 
+    @override
     def clear(self) -> None:
-        """Take away every row that a test has made, and the fault."""
-        self.faulty.fault = None
-        with contextlib.closing(sqlite3.connect(self.root / "coatcheck.db")) as conn, conn:
-            names = conn.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rootpage DESC"
-            ).fetchall()
-            for (name,) in names:
-                if name not in {"alembic_version", "leases"} and not name.startswith("sqlite_"):
-                    conn.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a table of this schema
+        self.catalog.fault = None
+        super().clear()
 
     def _services(self, payload_limit: int) -> Services:
         catalog, clock, tokenizer, pool = self.catalog, self.clock, self.tokenizer, self.pool

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.filesystem import FileSystem
@@ -49,6 +51,8 @@ CALLER = Caller()
 THREADS = 2
 
 Numberer = Callable[[bytes, int], int]
+CatalogT = TypeVar("CatalogT", bound=Everything, default=SqliteCatalog)
+BlobsT = TypeVar("BlobsT", bound=BlobStore, default=FileBlobStore)
 
 
 class StubbornFiles(FileSystem):
@@ -63,17 +67,18 @@ class StubbornFiles(FileSystem):
         super().unlink(path)
 
 
-class Harness:
+class Harness(Generic[CatalogT, BlobsT]):
     """Everything opened in one directory."""
 
     def __init__(
         self,
         root: Path,
         pool: ThreadPoolExecutor,
-        catalog: Everything,
+        catalog: CatalogT,
+        blobs: BlobsT,
         clock: HandClock | None = None,
         *,
-        blobs: BlobStore | None = None,
+        files: StubbornFiles | None = None,
         fallback_bytes: int = 16 * 1024**2,
     ) -> None:
         self.root = root
@@ -81,8 +86,8 @@ class Harness:
         self.catalog = catalog
         self.clock = clock or HandClock()
         self.reads = ReadLog()
-        self.files = StubbornFiles()
-        self.blobs = blobs or FileBlobStore(root, pool, self.files)
+        self.files = files or StubbornFiles()
+        self.blobs = blobs
         self.tokenizer = load_tokenizer()
         self.fallback = FallbackBuffer(fallback_bytes)
         self.find = Find(catalog, self.clock, self.reads, self.fallback)
@@ -190,6 +195,14 @@ class Harness:
             number: int = conn.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]  # noqa: S608
         return number
 
+    def clear(self) -> None:
+        """Take away every row that a test has made."""
+        with contextlib.closing(sqlite3.connect(self.root / "coatcheck.db")) as conn, conn:
+            # Foreign keys are not enforced on this connection.
+            for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                if name not in {"alembic_version", "leases"} and not name.startswith("sqlite_"):
+                    conn.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a table of this schema
+
     def is_empty(self) -> bool:
         """No artifact, no intent, no blob, no file."""
         return self.stored_files() == [] and not any(map(self.count, ("artifacts", "uploads", "blobs")))
@@ -211,4 +224,5 @@ def sqlite_in(root: Path, template: Path, number: Numberer = ids.number) -> Gene
 def harness_in(root: Path, template: Path, number: Numberer = ids.number) -> Generator[Harness]:
     """The use cases in a directory, over a copy of a migrated database."""
     with sqlite_in(root, template, number) as catalog, ThreadPoolExecutor(THREADS) as pool:
-        yield Harness(root, pool, catalog)
+        files = StubbornFiles()
+        yield Harness(root, pool, catalog, FileBlobStore(root, pool, files), files=files)

@@ -282,7 +282,7 @@ async def test_a_path_reads_json_and_goes_on_by_what_the_answer_gave(agent: Agen
 async def test_a_failure_of_storage_says_what_to_do(
     agent: Agent, harness: FaceHarness, error: Exception, text: str
 ) -> None:
-    harness.faulty.fault = error
+    harness.catalog.fault = error
     answer = await agent.call("list_artifacts", {})
     assert (answer.is_error, answer.text) == (True, text)
 

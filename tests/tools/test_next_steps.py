@@ -82,7 +82,7 @@ def test_what_only_http_has_is_said_in_the_tools_words() -> None:
 
 async def test_a_section_that_cannot_be_kept_does_not_send_to_another_view(agent: Agent, harness: FaceHarness) -> None:
     page = await agent.put("<html><h1>Guide</h1><p>words</p><h2>Two</h2></html>" * 9, kind="web_page", inline_tokens=0)
-    harness.faulty.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
     answer = await agent.read(artifact_id=page, section="s2")
     assert (answer.is_error, "view" in answer.text.replace("text view", "")) == (True, False)
     assert answer.text.endswith("Retry the same call.")

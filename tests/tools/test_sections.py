@@ -91,14 +91,14 @@ async def test_where_a_view_cannot_be_kept_the_payload_is_read_and_it_is_said(
     agent: Agent, harness: FaceHarness
 ) -> None:
     page = await put(agent)
-    harness.faulty.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
     answer = await agent.read(artifact_id=page, limit=1)
     assert (answer.is_error, answer.body) == (False, "<html><h1>Guide</h1>")
     assert answer.first.endswith(" · raw]")
     assert "Its readable text cannot be had at the moment: this is the payload as it came." in answer.last
     narrowed = await agent.read(artifact_id=page, section="s2")
     assert (narrowed.is_error, "Retry the same call" in narrowed.text) == (True, True)
-    harness.faulty.fault = None
+    harness.catalog.fault = None
     assert (await agent.read(artifact_id=page, limit=1)).first.endswith(" · text]")
 
 
