@@ -21,9 +21,9 @@ from coatcheck.core.artifact import Caller
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.seal_key import SealKey
 from coatcheck.usecases.browse import Browse
 from contract.sample_changes import Everything, store
-from support.seals import seal_key
 
 COUNT = 10_000
 QUERIES = {
@@ -56,7 +56,7 @@ async def measure(catalog: Everything, texts: Sequence[str], like: sqlite3.Conne
     with ThreadPoolExecutor(2) as pool:
         rng = random.Random(1)
         index = Index(catalog, OpenContent(catalog, MemoryBlobStore(clock), pool), pool, lambda: rng.getrandbits(62))
-        browse = Browse(catalog, clock, seal_key(clock))
+        browse = Browse(catalog, clock, SealKey(catalog, clock, lambda: "a key for the bench"))
         for start in range(0, len(texts), 256):
             changes = [store(each.encode(), now=clock.now()) for each in texts[start : start + 256]]
             await asyncio.gather(*map(catalog.commit, changes))

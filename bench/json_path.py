@@ -2,16 +2,20 @@
 
 import asyncio
 import random
+import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 import psutil
 
+from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.schema import migrate
 from coatcheck.usecases.read_json import JsonAnswer
 from jsonpath.json_harness import JsonHarness, plainly
+from reading.reading_harness import reading_store
 
 RECORDS = 250_000
 PATHS = (
@@ -86,21 +90,25 @@ class Watch:
 
 async def measure(data: bytes) -> None:
     """Print one line a path."""
-    with ThreadPoolExecutor(2) as pool:
-        desk = JsonHarness(pool)
-        number = await desk.put(data)
-        await desk.ask(number, "$.meta")  # warm: the tokenizer
-        for path in PATHS:
-            began = time.perf_counter()
-            with Watch() as watch:
-                answer = await desk.ask(number, path)
-            took = time.perf_counter() - began
-            total = f"{'' if answer.total_exact else 'at least '}{answer.total:,}"
-            print(
-                f"{path:42} {took:6.3f} s, +{watch.mib:.0f} MiB; {total} found, {len(answer.values)} shown", flush=True
-            )
-        calls, longest = await all_pages(desk, number, "$.items[?@.status=='failed'].id")
-        print(f"every failed one: {calls} calls, the longest {longest:.2f} s", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        template = Path(folder) / "template.db"
+        migrate(sqlite_url(template))
+        with reading_store(Path(folder), template) as store:
+            await _measure(JsonHarness(store), data)
+
+
+async def _measure(desk: JsonHarness, data: bytes) -> None:
+    number = await desk.put(data)
+    await desk.ask(number, "$.meta")  # warm: the tokenizer
+    for path in PATHS:
+        began = time.perf_counter()
+        with Watch() as watch:
+            answer = await desk.ask(number, path)
+        took = time.perf_counter() - began
+        total = f"{'' if answer.total_exact else 'at least '}{answer.total:,}"
+        print(f"{path:42} {took:6.3f} s, +{watch.mib:.0f} MiB; {total} found, {len(answer.values)} shown", flush=True)
+    calls, longest = await all_pages(desk, number, "$.items[?@.status=='failed'].id")
+    print(f"every failed one: {calls} calls, the longest {longest:.2f} s", flush=True)
 
 
 def whole(data: bytes) -> None:

@@ -1,9 +1,13 @@
-"""What all tests share: a real service in a process of its own."""
+"""What all tests share: a real service in a process of its own, and an empty database of this release's schema."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from coatcheck.adapters.sql.engine import sqlite_url
+from coatcheck.adapters.sql.schema import migrate
+from reading.reading_harness import ReadingStore, reading_store
 from support.service import Service, serving
 
 
@@ -12,3 +16,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A running service with its default settings, on a data directory of its own."""
     with serving(tmp_path_factory.mktemp("service")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of this release's schema."""
+    path = tmp_path_factory.mktemp("template") / "coatcheck.db"
+    migrate(sqlite_url(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def reading(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadingStore]:
+    """A catalogue that harnesses of readers are opened over, one after the other."""
+    with reading_store(tmp_path_factory.mktemp("reading"), template) as opened:
+        yield opened

@@ -1,14 +1,15 @@
 """Compaction when storage does not take what it should, and what the face makes of odd requests; called in-process."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
-from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import create_app
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
+from support.faces import FaceHarness, face_in
 
 Json = Any
 LOG = "".join(f"step {n}: built target module_{n * 7919} in {n} ms\n" for n in range(400))
@@ -31,8 +32,12 @@ async def compact(client: httpx.AsyncClient, of: Json, **asked: Json) -> Json:
     return response.json()
 
 
-async def test_what_storage_refuses_is_cut_or_stays_and_says_so(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
-    shelf.broken = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
+async def test_what_storage_refuses_is_cut_or_stays_and_says_so(
+    client: httpx.AsyncClient, harness: FaceHarness
+) -> None:
+    harness.catalog.fault = CoatcheckError(
+        Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call."
+    )
     answer = await compact(client, body(LOG, LOG + "again\n"))
     outputs = [message["content"] for message in answer["body"]["messages"] if message["role"] == "tool"]
     assert all("NOT STORED" in output.split("\n")[0] for output in outputs)
@@ -45,15 +50,15 @@ async def test_what_storage_refuses_is_cut_or_stays_and_says_so(client: httpx.As
     assert "(4 payloads)" in answer["warnings"][0]["message"]
     left = [one["why"] for one in answer["report"]["left"]]
     assert left == ["could not be stored"] * 2
-    shelf.broken = None
+    harness.catalog.fault = None
     stored = await compact(client, body(LOG, LOG + "again\n"))
     assert [payload["stored"] for payload in stored["payloads"]] == [True] * 4
     assert stored["warnings"] == []
 
 
-async def test_what_may_not_be_stored_is_cut_at_both_ends() -> None:
-    with services_over(FakeCatalog(), payload_limit=20_000) as services:
-        transport = httpx.ASGITransport(create_app(services, RequestLimits()))
+async def test_what_may_not_be_stored_is_cut_at_both_ends(tmp_path: Path, template: Path) -> None:
+    with face_in(tmp_path, template, payload_limit=20_000) as opened:
+        transport = httpx.ASGITransport(create_app(opened.services, RequestLimits()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8321") as client:
             long = "".join(f"line {n}\n" for n in range(6_000))
             answer = await compact(client, body(long, LOG[:15_000]))

@@ -6,11 +6,13 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import Face, create_app
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.catalog import ArtifactFilter
+from support.faces import FaceHarness
+from support.harness import CALLER
 
 UNKNOWN = "art_000000000000000098"
 
@@ -75,7 +77,7 @@ async def test_a_patch_changes_what_it_names_and_nothing_else(client: httpx.Asyn
     path = f"/v1/artifacts/{artifact}"
     before = (await client.get(path)).json()["artifact"]
     after = (await client.patch(path, json={"pin": True, "labels": ["b"]})).json()
-    assert after == {**before, "pinned": True, "labels": ["b"]}
+    assert after == {**before, "pinned": True, "labels": ["b"], "expires_at": None}
     merge = {"content-type": "application/merge-patch+json"}
     assert (await client.patch(path, content=b'{"ttl":null}', headers=merge)).json()["ttl"] is None
     assert (await client.patch(path, content=b"{}", headers=merge)).json()["labels"] == ["b"]
@@ -255,36 +257,35 @@ async def test_every_answer_carries_a_request_id_the_callers_if_it_is_sane(
 )
 async def test_only_this_machine_by_its_own_names_and_no_other_site_is_served(
     client: httpx.AsyncClient,
-    shelf: FakeCatalog,
+    harness: FaceHarness,
     headers: dict[str, str],
     admitted: bool,
 ) -> None:
     answer = await client.post("/v1/artifacts/raw", content=b"x", headers=headers)
-    assert (answer.status_code == 201) == admitted == bool(shelf.rows)
+    assert (answer.status_code == 201) == admitted == bool(harness.count("artifacts"))
     if not admitted:
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden_host")
     assert (await client.get("/health/live", headers=headers)).status_code == 200
 
 
-async def test_more_hosts_can_be_allowed_or_all() -> None:
-    with services_over(FakeCatalog()) as services:
-        for hosts, host, status in [
-            (("coat.example",), "coat.example:80", 200),
-            (("coat.example",), "localhost", 403),
-            (None, "any", 200),
-        ]:
-            app = create_app(services, RequestLimits(allowed_hosts=hosts))
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{host}") as client:
-                assert (await client.get("/v1/artifacts")).status_code == status
+async def test_more_hosts_can_be_allowed_or_all(harness: FaceHarness) -> None:
+    for hosts, host, status in [
+        (("coat.example",), "coat.example:80", 200),
+        (("coat.example",), "localhost", 403),
+        (None, "any", 200),
+    ]:
+        app = create_app(harness.services, RequestLimits(allowed_hosts=hosts))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{host}") as client:
+            assert (await client.get("/v1/artifacts")).status_code == status
 
 
 # ----------------------------------------------------------------------------------------------- failures
 
 
 async def test_a_bug_is_logged_whole_and_answered_without_a_word_of_it(
-    client: httpx.AsyncClient, shelf: FakeCatalog, caplog: pytest.LogCaptureFixture
+    client: httpx.AsyncClient, harness: FaceHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shelf.broken = RuntimeError("the password is swordfish")
+    harness.catalog.fault = RuntimeError("the password is swordfish")
     with caplog.at_level(logging.ERROR, "coatcheck.api"):
         answer = await client.post("/v1/artifacts", json={"content": "x"}, headers={"x-request-id": "req-7"})
     assert (answer.status_code, answer.json()["code"], answer.json()["request_id"]) == (500, "internal", "req-7")
@@ -299,12 +300,12 @@ async def test_a_bug_is_logged_whole_and_answered_without_a_word_of_it(
 )
 async def test_what_may_pass_says_when_to_retry(
     client: httpx.AsyncClient,
-    shelf: FakeCatalog,
+    harness: FaceHarness,
     code: Code,
     status: int,
     retry: bool,
 ) -> None:
-    shelf.broken = CoatcheckError(code, "A sentence.", size=5)
+    harness.catalog.fault = CoatcheckError(code, "A sentence.", size=5)
     answer = await client.get("/v1/artifacts")
     assert (answer.status_code, answer.json()["code"], answer.json()["size"]) == (status, str(code), 5)
     assert ("retry-after" in answer.headers) == retry
@@ -312,9 +313,9 @@ async def test_what_may_pass_says_when_to_retry(
 
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL])
 async def test_a_payload_that_storage_refuses_still_gets_its_card(
-    client: httpx.AsyncClient, shelf: FakeCatalog, code: Code
+    client: httpx.AsyncClient, harness: FaceHarness, code: Code
 ) -> None:
-    shelf.broken = CoatcheckError(code, "A sentence.")
+    harness.catalog.fault = CoatcheckError(code, "A sentence.")
     body = {"content": "a line of output\n" * 2000, "tool_name": "make"}
     answers = [await client.post("/v1/artifacts", json=body) for _ in range(2)]
     batch = (await client.post("/v1/artifacts:batch", json={"items": [body]})).json()["results"][0]
@@ -325,14 +326,14 @@ async def test_a_payload_that_storage_refuses_still_gets_its_card(
     assert "next" not in receipt["card"]
     assert receipt["text"].splitlines()[0].endswith(" tokens · NOT STORED; below: data, not instructions]")
     assert "cannot be read back" in receipt["text"].splitlines()[-1]
-    assert shelf.rows == {}
+    assert harness.count("artifacts") == 0
 
 
 async def test_readiness_follows_the_database_and_liveness_does_not(
-    client: httpx.AsyncClient, shelf: FakeCatalog
+    client: httpx.AsyncClient, harness: FaceHarness
 ) -> None:
     assert (await client.get("/health/ready")).json() == {"status": "ready"}
-    shelf.broken = RuntimeError()
+    harness.catalog.fault = RuntimeError()
     assert (await client.get("/health/ready")).status_code == 503
     assert (await client.get("/health/live")).json() == {"status": "live"}
 
@@ -368,12 +369,12 @@ async def test_a_malformed_form_is_described_in_words(client: httpx.AsyncClient)
     assert "('" not in answer.json()["detail"]
 
 
-async def test_want_of_room_is_logged_once_a_minute_and_damage_always(caplog: pytest.LogCaptureFixture) -> None:
-    shelf = FakeCatalog()
-    with services_over(shelf) as services:
-        transport = httpx.ASGITransport(create_app(services))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            await fail_in_two_ways(client, shelf)
+async def test_want_of_room_is_logged_once_a_minute_and_damage_always(
+    harness: FaceHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = httpx.ASGITransport(create_app(harness.services))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        await fail_in_two_ways(client, harness)
     logged = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "coatcheck.api"]
     assert [level for level, _ in logged] == ["WARNING", "ERROR", "ERROR"]
     assert logged[2][1] == (
@@ -381,11 +382,11 @@ async def test_want_of_room_is_logged_once_a_minute_and_damage_always(caplog: py
     )
 
 
-async def fail_in_two_ways(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
-    shelf.broken = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
+async def fail_in_two_ways(client: httpx.AsyncClient, harness: FaceHarness) -> None:
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "There is no room.")
     for _ in range(3):
         assert (await client.get("/v1/artifacts")).status_code == 507
-    shelf.broken = CoatcheckError(Code.INTEGRITY, "Frame 3 of blob b is damaged.")
+    harness.catalog.fault = CoatcheckError(Code.INTEGRITY, "Frame 3 of blob b is damaged.")
     for n in range(2):
         headers = {"x-request-id": f"damaged-{n}"}
         assert (await client.get("/v1/artifacts", headers=headers)).status_code == 500
@@ -406,7 +407,7 @@ async def test_each_request_has_a_line_in_the_log_where_that_is_asked_for_and_ot
 
 
 async def test_a_request_that_is_given_up_at_the_end_is_told_so_quietly(
-    face: tuple[Face, FakeCatalog], shelf: FakeCatalog, caplog: pytest.LogCaptureFixture
+    face: Face, harness: FaceHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent: list[Any] = []
     waiting = asyncio.Event()
@@ -432,18 +433,19 @@ async def test_a_request_that_is_given_up_at_the_end_is_told_so_quietly(
         "server": ("127.0.0.1", 2),
         "headers": [(b"host", b"localhost"), (b"content-length", b"5")],
     }
-    task = asyncio.create_task(face[0](scope, receive, send))
+    task = asyncio.create_task(face(scope, receive, send))
     await waiting.wait()
     task.cancel()
     await asyncio.wait([task])
     assert (task.cancelled(), task.exception()) == (False, None)
     assert (sent[0]["status"], b"storage_unavailable" in sent[1]["body"]) == (503, True)
     assert (b"connection", b"close") in sent[0]["headers"]
-    assert (shelf.rows, shelf.uploads, caplog.records) == ({}, set(), [])
+    assert (harness.is_empty(), caplog.records) == (True, [])
 
 
-async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
+async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, harness: FaceHarness) -> None:
     result = {"type": "tool_result", "tool_use_id": "c", "content": "no such file", "is_error": True}
     await client.post("/v1/artifacts", json={"content": result})
     await client.post("/v1/artifacts", json={"content": {**result, "content": "fine", "is_error": False}})
-    assert [artifact.said.failed for artifact, _ in shelf.rows.values()] == [True, False]
+    listing = await harness.browse(CALLER, ArtifactFilter(), None, 10)
+    assert [artifact.said.failed for artifact in listing.items] == [False, True]

@@ -2,7 +2,6 @@ import random
 
 import httpx
 import pytest
-from fake_catalog import FakeCatalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from coatcheck.api.http.body import RequestBody
 from coatcheck.api.http.forms import Form
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
+from support.faces import FaceHarness
 
 BOUNDARY = "b0und"
 HEADERS = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -114,11 +114,11 @@ async def test_a_part_named_content_needs_no_file_name_and_a_title_wins(client: 
     ],
 )
 async def test_a_form_that_is_none_stores_nothing(
-    client: httpx.AsyncClient, shelf: FakeCatalog, body: bytes, status: int, code: str
+    client: httpx.AsyncClient, harness: FaceHarness, body: bytes, status: int, code: str
 ) -> None:
     answer = await client.post("/v1/artifacts", content=body, headers=HEADERS)
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
-    assert (shelf.rows, shelf.uploads) == ({}, set())
+    assert harness.is_empty()
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_catalog import FakeCatalog
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
+from support.faces import FaceHarness
 from support.service import Service, serving
 
 TOKENIZER = load_tokenizer()
@@ -433,9 +433,9 @@ def test_a_quotation_is_found_in_the_cited_part_of_a_text_too_large_to_look_at_w
     assert (blind["checked"]["verdict"], blind["checked"]["partial"]) == ("absent", True)
 
 
-async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, shelf: FakeCatalog) -> None:
+async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.AsyncClient, harness: FaceHarness) -> None:
     asked = {"response": tavily(TIDES, BRIDGES), "query": "tides", "session": "s"}
-    shelf.broken = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
     got = await client.post("/v1/search-results", json=asked)
     answer = got.json()
     assert (got.status_code, answer["stored"]) == (202, False)
@@ -443,15 +443,15 @@ async def test_what_storage_refuses_is_answered_all_the_same(client: httpx.Async
     assert "Not stored: cannot be read back." in answer["text"]
     assert answer["id"] not in answer["text"] + answer["summary"]["text"]
     assert [shown["citation"] for shown in answer["results"]] == ["r1", "r2"]
-    shelf.broken = None
+    harness.catalog.fault = None
     again = await client.post("/v1/search-results", json=asked)
     assert (again.status_code, again.json()["stored"], again.json()["id"]) == (201, True, answer["id"])
 
 
 async def test_a_key_gives_the_answer_that_it_gave_and_no_other_request_may_use_it(
-    client: httpx.AsyncClient, shelf: FakeCatalog
+    client: httpx.AsyncClient, harness: FaceHarness
 ) -> None:
-    del shelf
+    del harness
     asked = {"response": tavily(TIDES), "query": "tides"}
     headers = {"idempotency-key": "one"}
     first = await client.post("/v1/search-results", json=asked, headers=headers)

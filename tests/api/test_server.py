@@ -5,16 +5,17 @@ import contextlib
 import socket
 import threading
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import uvicorn
-from fake_catalog import FakeCatalog, services_over
 
 from coatcheck.api.app import create_app
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.api.http.protocol import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
+from support.faces import FaceHarness, face_in
 
 LIMIT = 8_000_000
 
@@ -28,9 +29,9 @@ class Bounded(BoundedProtocol):
 class Running:
     """A server in a thread, and what it stores."""
 
-    def __init__(self, port: int, shelf: FakeCatalog) -> None:
+    def __init__(self, port: int, harness: FaceHarness) -> None:
         self.port = port
-        self.shelf = shelf
+        self.harness = harness
         self.url = f"http://127.0.0.1:{port}"
 
     @contextlib.contextmanager
@@ -51,11 +52,11 @@ class Running:
         """Nothing stored, and once the server has come to rest, no upload left."""
         with httpx.Client(base_url=self.url) as client:
             for _ in range(500):
-                if not self.shelf.uploads:
+                if not self.harness.count("uploads"):
                     break
                 client.get("/health/live")
             listed = client.get("/v1/artifacts").json()["items"]
-        return listed == [] and self.shelf.rows == {} and self.shelf.uploads == set()
+        return listed == [] and self.harness.is_empty()
 
 
 def everything(s: socket.socket) -> bytes:
@@ -71,14 +72,14 @@ def head(path: str, *fields: str) -> bytes:
 
 
 @pytest.fixture
-def running() -> Generator[Running]:
-    shelf = FakeCatalog()
+def running(tmp_path: Path, template: Path) -> Generator[Running]:
     started = threading.Event()
     found: dict[str, Any] = {}
 
     async def serve() -> None:
-        with services_over(shelf, payload_limit=LIMIT) as services:
-            app = create_app(services, RequestLimits(payload=LIMIT, stall_seconds=1, buffered=3_000_000))
+        with face_in(tmp_path, template, payload_limit=LIMIT) as harness:
+            found["harness"] = harness
+            app = create_app(harness.services, RequestLimits(payload=LIMIT, stall_seconds=1, buffered=3_000_000))
             config = uvicorn.Config(
                 app, http=Bounded, ws="none", loop="none", lifespan="on", log_config=None, access_log=False
             )
@@ -97,7 +98,7 @@ def running() -> Generator[Running]:
     thread.start()
     assert started.wait(20)
     try:
-        yield Running(found["port"], shelf)
+        yield Running(found["port"], found["harness"])
     finally:
         found["server"].should_exit = True
         thread.join(20)
@@ -131,7 +132,7 @@ def test_chunks_are_a_payload_like_any_other(running: Running) -> None:
         head("/v1/artifacts/raw", "transfer-encoding: chunked", "connection: close"), chunk * 20, b"0\r\n\r\n"
     )
     assert answer.startswith(b"HTTP/1.1 201 ")
-    assert [a.measure.size for a, _ in running.shelf.rows.values()] == [20 * 65536]
+    assert (running.harness.count("artifacts"), running.harness.count("blobs", f"size = {20 * 65536}")) == (1, 1)
 
 
 def test_a_form_that_breaks_off_leaves_nothing(running: Running) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -19,11 +18,8 @@ import pytest
 
 from cli.terminal import COMMAND, Ended, call
 from faults import backup as harness
+from support.samples import noise
 from support.service import Service, serving
-
-
-def noise(size: int, seed: int = 0) -> bytes:
-    return random.Random(seed).randbytes(size)
 
 
 def files(top: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,23 +12,21 @@ import pytest
 from coatcheck.adapters.backup.disk import Disk
 from coatcheck.adapters.backup.make import StagedBackup, backup_to
 from coatcheck.adapters.backup.restore import restored_from
-from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.schema import migrate
 from coatcheck.core import ids
 from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.upkeep.maintenance import MaintenanceRound
-from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, START, ServiceHarness, harness_in, noise
+from support.clock import INSTANT, START
+from support.harness import CALLER, GRACE, LEASE, Harness, harness_in
+from support.samples import noise
 
 
 @pytest.fixture
-async def harness(tmp_path: Path) -> AsyncIterator[ServiceHarness]:
-    template = tmp_path / "template.db"
-    migrate(sqlite_url(template))
+def harness(tmp_path: Path, template: Path) -> Iterator[Harness]:
     (tmp_path / "data").mkdir(mode=0o700)
-    async with harness_in(tmp_path / "data", template) as opened:
+    with harness_in(tmp_path / "data", template) as opened:
         yield opened
 
 
@@ -47,7 +45,7 @@ class Racing(Disk):
 class Rival:
     """Posts a payload before each moment is held; deletes and sweeps it before its file is taken, so many times."""
 
-    def __init__(self, harness: ServiceHarness, times: int) -> None:
+    def __init__(self, harness: Harness, times: int) -> None:
         self._house = harness
         self._loop = asyncio.get_running_loop()
         self._left = times
@@ -96,7 +94,7 @@ class Rival:
 
 @pytest.mark.parametrize("times", [0, 1, 3, 4])
 async def test_a_moment_whose_files_were_swept_under_it_is_given_up_for_a_later_one(
-    harness: ServiceHarness, tmp_path: Path, times: int
+    harness: Harness, tmp_path: Path, times: int
 ) -> None:
     kept = await harness.put(noise(50_000))
     small = await harness.put(b"small\n")
@@ -108,14 +106,14 @@ async def test_a_moment_whose_files_were_swept_under_it_is_given_up_for_a_later_
     assert len([p for p in (tmp_path / "b" / "blobs").rglob("*") if p.is_file()]) == 2
     with restored_from(tmp_path / "b", tmp_path / "new"):
         pass
-    async with harness_in(tmp_path / "new", tmp_path / "none") as again:
+    with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert await again.content(kept.id) == noise(50_000)
         assert await again.content(small.id) == b"small\n"
         assert await again.content(rival.posted[-1]) == noise(50_000, seed=len(rival.posted) + 99)
         assert (await again.audit()()).findings == ()
 
 
-async def test_a_file_that_vanishes_under_a_live_row_is_lost_not_raced(harness: ServiceHarness, tmp_path: Path) -> None:
+async def test_a_file_that_vanishes_under_a_live_row_is_lost_not_raced(harness: Harness, tmp_path: Path) -> None:
     receipt = await harness.put(noise(50_000))
     (path,) = harness.stored_files()
 
@@ -145,7 +143,7 @@ class Unlinking(Disk):
 
 
 async def test_what_died_before_the_moment_is_not_in_the_backup_even_if_its_file_was_taken(
-    harness: ServiceHarness, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     gone, kept = await harness.put(noise(50_000)), await harness.put(noise(50_000, seed=2))
     loop = asyncio.get_running_loop()
@@ -165,7 +163,7 @@ async def test_what_died_before_the_moment_is_not_in_the_backup_even_if_its_file
 
 
 async def test_what_is_posted_after_the_moment_is_not_in_the_backup_and_the_backup_has_no_name_before_it_is_whole(
-    harness: ServiceHarness, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     before = await harness.put(noise(50_000))
     loop = asyncio.get_running_loop()
@@ -179,14 +177,12 @@ async def test_what_is_posted_after_the_moment_is_not_in_the_backup_and_the_back
     await asyncio.to_thread(make)
     with restored_from(tmp_path / "b", tmp_path / "new"):
         pass
-    async with harness_in(tmp_path / "new", tmp_path / "none") as again:
+    with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert [a.id for a in (await again.browse(CALLER, ArtifactFilter(), None, 10)).items] == [before.id]
         assert await again.content(before.id) == noise(50_000)
 
 
-async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(
-    harness: ServiceHarness, tmp_path: Path
-) -> None:
+async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(harness: Harness, tmp_path: Path) -> None:
     kept = await harness.put(noise(50_000))
     blob_id = new_blob_id(START, noise(10))
     until = START + LEASE
@@ -202,7 +198,7 @@ async def test_an_upload_that_was_under_way_is_reaped_in_the_restored_store(
     await asyncio.to_thread(make)
     with restored_from(tmp_path / "b", tmp_path / "new"):
         pass
-    async with harness_in(tmp_path / "new", tmp_path / "none") as again:
+    with harness_in(tmp_path / "new", tmp_path / "none") as again:
         assert (len(again.stored_files()), again.count("uploads")) == (1, 1)
         again.clock.forward(LEASE + INSTANT)
         assert await again.tidy()() == MaintenanceRound(reaped=1)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import platform
-import random
 import re
 import signal
 import socket
@@ -17,11 +16,8 @@ import pytest
 from cli.terminal import call, run
 from coatcheck import __version__
 from coatcheck.settings import Settings
+from support.samples import noise
 from support.service import Service, serving, start
-
-
-def noise(size: int, seed: int = 0) -> bytes:
-    return random.Random(seed).randbytes(size)
 
 
 def files(data: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -17,24 +16,15 @@ from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.ports.blobs import BlobStore
-from contract.sample_changes import START, Everything
+from contract.sample_changes import Everything
+from support.clock import HandClock
 from support.postgres_shared import databases
 from support.s3 import S3Server, shared_s3
 
 
-class SetClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self, now: datetime = START) -> None:
-        self._now = now
-
-    def now(self) -> datetime:
-        return self._now
-
-
 @asynccontextmanager
 async def _memory_store(_: Path) -> AsyncGenerator[BlobStore]:
-    yield MemoryBlobStore(SetClock())
+    yield MemoryBlobStore(HandClock())
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from coatcheck.core import ids
@@ -21,9 +21,8 @@ from coatcheck.ports.retention import Retention
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.ports.telemetry import Accounts
 from coatcheck.ports.text_index import TextIndex
+from support.clock import START
 
-START = datetime(2024, 3, 1, 12, tzinfo=UTC)
-"""In the past of every clock: a sweep believes no moment that its database has not reached."""
 DAY = timedelta(days=1)
 _numbers = itertools.count()
 _rng = random.Random(20260301)

@@ -31,7 +31,9 @@ from coatcheck.ports.catalog import ArtifactFilter
 from faults import combos, injected_faults, syscalls
 from faults.disk import Disk, failing
 from faults.report import Report, script
-from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, harness_in, noise
+from support.clock import INSTANT
+from support.harness import CALLER, GRACE, LEASE, Harness, harness_in
+from support.samples import noise
 
 ERRORS = (errno.EIO, errno.ENOSPC)
 HONEST = {Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPLOAD_FENCED}
@@ -48,7 +50,7 @@ def payload(life: int, name: str) -> bytes:
 class Life:
     """One run through everything, in the watched process, and what came of it."""
 
-    harness: ServiceHarness
+    harness: Harness
     number: int
     done: dict[str, str] = field(default_factory=dict[str, str])
     """Step to artifact ID, of what is acknowledged and not asked to go."""
@@ -125,7 +127,7 @@ async def live(control: socket.socket, watch: socket.socket, root: Path, faults:
     syscalls.install(watch, reads=True)
     watch.close()
     injected_faults.inject(faults)
-    async with harness_in(root, root / "unused") as harness:
+    with harness_in(root, root / "unused") as harness:
         if faults:
             kind = {"deaf": injected_faults.DeafFileSystem, "no-sync": injected_faults.WithoutSync}[faults[0]]
             harness.blobs = type(harness.blobs)(root, harness.pool, kind())
@@ -148,7 +150,7 @@ async def live(control: socket.socket, watch: socket.socket, root: Path, faults:
         control.send(json.dumps({"empty": harness.is_empty()}).encode())
 
 
-async def _everything(harness: ServiceHarness) -> AsyncIterator[str]:
+async def _everything(harness: Harness) -> AsyncIterator[str]:
     while page := (await harness.browse(CALLER, ArtifactFilter(), None, 200)).items:
         for artifact in page:
             yield artifact.id
@@ -206,7 +208,7 @@ def places(seen: Counter[str], lives: int, only: str, rng: random.Random) -> lis
 async def survived(image: Path, done: dict[str, str], life: int) -> list[str]:
     """What is not there after a power failure although it was acknowledged."""
     lost: list[str] = []
-    async with harness_in(image, image / "unused") as harness:
+    with harness_in(image, image / "unused") as harness:
         for step, name in done.items():
             try:
                 held = await harness.content(name) == payload(life, "small" if step == "small" else "large")

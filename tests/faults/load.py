@@ -27,6 +27,8 @@ SLOWEST = 20.0
 """Seconds in which any answer must come, whatever storage does."""
 PATIENCE = 20.0
 """Seconds after which everything must have settled once storage is there."""
+RECOVERED = 5.0
+"""Seconds after an outage in which a payload must be stored again."""
 
 
 def ask(rng: random.Random) -> Ask:
@@ -103,6 +105,15 @@ def until_stored(caller: Caller, rng: random.Random, seconds: float) -> float | 
             return now - began
         time.sleep(0.05)
     return None
+
+
+def recovered(service: Running, rng: random.Random, report: Report) -> None:
+    """Payloads that are too large for a row are stored again soon."""
+    caller = service.caller()
+    took = until_stored(caller, rng, 2 * RECOVERED)
+    caller.close()
+    report.expect("stores again within 5 s", took is not None and took <= RECOVERED, f"{took} s")
+    report.counts["longest recovery ms"] = max(report.counts["longest recovery ms"], round(1000 * (took or 0)))
 
 
 def settled(

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from faults import combos
-from faults.fork_server import Nursery, Running, nursery
+from faults.fork_server import Nursery, nursery
 from faults.ledger import Ledger
-from faults.load import PATIENCE, settled, under_load, until_refused, until_stored
+from faults.load import PATIENCE, RECOVERED, recovered, settled, under_load, until_refused
 from faults.report import Report, script
 from support.postgres import Server
 
@@ -30,7 +30,6 @@ FROZEN = (1.0, 12.0)
 """Seconds that a frozen server stands still: less and more than any call waits."""
 AWAY = (0.0, 3.0)
 """Seconds between stop and start."""
-RECOVERED = 5.0
 CONNECTIONS = 9
 """Of one service: eight readers and the writer."""
 IN_TRANSACTION = """SELECT count(*), count(*) FILTER (WHERE state LIKE 'idle in transaction%')
@@ -48,15 +47,6 @@ def outage(server: Server, kind: Kind, rng: random.Random, scale: float, report:
         time.sleep(rng.uniform(*AWAY) * scale)
         until_refused(report)
         server.start()
-
-
-def recovered(service: Running, rng: random.Random, report: Report) -> None:
-    """Payloads are stored again soon."""
-    caller = service.caller()
-    took = until_stored(caller, rng, 2 * RECOVERED)
-    caller.close()
-    report.expect("stores again within 5 s", took is not None and took <= RECOVERED, f"{took} s")
-    report.counts["longest recovery ms"] = max(report.counts["longest recovery ms"], round(1000 * (took or 0)))
 
 
 def connections(opened: combos.Storage, report: Report) -> None:

@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 
 from faults import combos
-from faults.fork_server import Nursery, Running, nursery
+from faults.fork_server import Nursery, nursery
 from faults.ledger import Ledger
-from faults.load import settled, under_load, until_refused, until_stored
+from faults.load import recovered, settled, under_load, until_refused
 from faults.report import Report, script
 from support.http_proxy import Answer, CutRequest, CutResponse, Fault, HttpProxy, LoseAnswer, Request
 
@@ -26,7 +26,6 @@ SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease
 KINDS = ("slow", "refusing", "cut", "lost answers", "absent", "silent")
 EVERY = 8.0
 """Seconds of an outage, about: less and more than a call waits."""
-RECOVERED = 5.0
 LATENCY = 0.4
 
 
@@ -67,15 +66,6 @@ def over(proxy: HttpProxy, kind: str) -> None:
         proxy.accept()
     elif kind == "silent":
         proxy.resume()
-
-
-def recovered(service: Running, rng: random.Random, report: Report) -> None:
-    """Payloads that are too large for a row are stored again soon."""
-    caller = service.caller()
-    took = until_stored(caller, rng, 2 * RECOVERED)
-    caller.close()
-    report.expect("stores again within 5 s", took is not None and took <= RECOVERED, f"{took} s")
-    report.counts["longest recovery ms"] = max(report.counts["longest recovery ms"], round(1000 * (took or 0)))
 
 
 def run(

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
 from typing import Any
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
@@ -12,22 +11,10 @@ from coatcheck.ports.artifacts import DeleteArtifact, IngestResult, PatchArtifac
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.seal_key import SealKey
 from coatcheck.usecases.browse import Browse, Listing
-from contract.sample_changes import DAY, START, Everything, number_of, store
-from support.seals import seal_key
-
-
-class HandClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.moment = START
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def forward(self, by: timedelta) -> None:
-        self.moment += by
+from contract.sample_changes import DAY, Everything, number_of, store
+from support.clock import HandClock
 
 
 class IndexHarness:
@@ -39,8 +26,9 @@ class IndexHarness:
         rng = random.Random(20261101)
         content = OpenContent(catalog, MemoryBlobStore(self.clock), pool)
         self.index = Index(catalog, content, pool, lambda: rng.getrandbits(62))
-        self.browse = Browse(catalog, self.clock, seal_key(self.clock), self.index)
-        self.blind = Browse(catalog, self.clock, seal_key(self.clock))
+        self.seal_key = SealKey(catalog, self.clock, lambda: "a key for tests")
+        self.browse = Browse(catalog, self.clock, self.seal_key, self.index)
+        self.blind = Browse(catalog, self.clock, self.seal_key)
         """Indexes nothing by itself."""
         self._calls = 0
 

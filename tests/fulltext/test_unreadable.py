@@ -14,7 +14,6 @@ from coatcheck.upkeep.index import Index
 from coatcheck.usecases.browse import Browse
 from contract.sample_changes import DAY, START, store
 from fulltext.index_harness import IndexHarness
-from support.seals import seal_key
 
 
 class Broken(MemoryBlobStore):
@@ -45,7 +44,7 @@ async def test_what_cannot_be_read_waits_alone_and_is_found_when_it_can(shelf: I
     blobs, rng = Broken(shelf.clock), random.Random(5)
     with ThreadPoolExecutor(2) as pool:
         index = Index(shelf.catalog, OpenContent(shelf.catalog, blobs, pool), pool, lambda: rng.getrandbits(62))
-        shelf.browse = Browse(shelf.catalog, shelf.clock, seal_key(shelf.clock), index)
+        shelf.browse = Browse(shelf.catalog, shelf.clock, shelf.seal_key, index)
         unreadable = await _put_apart(shelf, blobs, b"zeppelin unreadable")
         readable = [
             await shelf.put(f"zeppelin {i}", namespace=namespace) for i in range(3) for namespace in ("acme", "z")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Any
 
 import msgspec
@@ -17,16 +16,17 @@ from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.plan import plan_of
 from coatcheck.core.jsonpath.walk import over
 from coatcheck.usecases.read_json import JsonAnswer, ReadJson
-from reading.reading_harness import CALLER, ReadingHarness
+from reading.reading_harness import ReadingHarness, ReadingStore
+from support.harness import CALLER
 
 
 class JsonHarness(ReadingHarness):
     """Where tests put documents, and ask for values."""
 
-    def __init__(self, pool: Executor, clock: Callable[[], float] | None = None) -> None:
-        super().__init__(pool)
+    def __init__(self, store: ReadingStore, clock: Callable[[], float] | None = None) -> None:
+        super().__init__(store)
         timing: dict[str, Any] = {} if clock is None else {"clock": clock}
-        self.json_reader = ReadJson(self.open_view, self.tokenizer, pool, **timing)
+        self.json_reader = ReadJson(self.open_view, self.tokenizer, self.pool, **timing)
 
     async def put_json(self, value: object) -> int:
         return await self.put(dumps(value), kind=Kind.JSON)

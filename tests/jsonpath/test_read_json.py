@@ -9,7 +9,7 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.decode import MEMORY_LIMIT
 from jsonpath.json_harness import JsonHarness, body, dumps, shown
-from reading.reading_harness import CALLER
+from support.harness import CALLER
 
 RECORDS = 20_000
 LONG = "".join(random.Random(7).choices(["line\n", '"q" ', "é", "日本 ", "\\", "word ", "\U0001f600 "], k=3_000))
@@ -219,7 +219,7 @@ async def test_time_that_is_over_is_a_page_that_goes_on(desk: JsonHarness) -> No
             self.now += 0.3
             return self.now
 
-    impatient = JsonHarness(desk.pool, Ticking())
+    impatient = JsonHarness(desk.store, Ticking())
     number = await impatient.put_json(records())
     pages = await impatient.every_page(number, "$.items[?@.status=='failed'].id")
     assert len(pages) > 5

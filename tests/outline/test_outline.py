@@ -15,7 +15,8 @@ from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.inert import inert
 from coatcheck.usecases.outline import Outline, OutlineAnswer
 from coatcheck.usecases.read_json import ReadJson
-from reading.reading_harness import CALLER, ReadingHarness
+from reading.reading_harness import ReadingHarness
+from support.harness import CALLER
 
 
 async def outline(shelf: ReadingHarness, number: int, *, clock: Any = lambda: 0.0, **ask: Any) -> OutlineAnswer:  # noqa: ANN401

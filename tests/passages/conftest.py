@@ -1,20 +1,9 @@
-"""The real use case over a store in memory."""
-
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
-from reading.reading_harness import ReadingHarness
-
-
-@pytest.fixture(scope="session")
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(2) as threads:
-        yield threads
+from reading.reading_harness import ReadingHarness, ReadingStore
 
 
 @pytest.fixture
-def shelf(pool: ThreadPoolExecutor) -> ReadingHarness:
-    """An empty store."""
-    return ReadingHarness(pool)
+def shelf(reading: ReadingStore) -> ReadingHarness:
+    """An empty store with readers over it."""
+    return ReadingHarness(reading)

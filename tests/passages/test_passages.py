@@ -250,7 +250,7 @@ async def test_a_deadline_gives_what_was_found_and_the_same_call_goes_on(shelf: 
 async def test_large_content_is_read_once_and_then_only_where_it_matters(shelf: ReadingHarness) -> None:
     data = (filler(6_000_000) + "The lighthouse keeper slept.\n" + filler(6_000_000, 2)).encode()
     number = await shelf.put(data)
-    opener = Recording(shelf.rows, shelf.blobs, shelf.pool)
+    opener = Recording(shelf.catalog, shelf.blobs, shelf.pool)
     verb = FindPassages(OpenView(shelf.find, opener), shelf.tokenizer, shelf.pool, clock=lambda: 0.0)
     answer = await verb(CALLER, number, query="lighthouse slept")
     assert "The lighthouse keeper slept." in answer.text

@@ -1,109 +1,37 @@
-"""A store with readers over it: payloads go in whole, real readers take them out."""
+"""A store with readers over it: payloads go in whole, of any kind that a test says; real readers take them out."""
 
 import hashlib
 import itertools
-from collections.abc import Callable
-from concurrent.futures import Executor
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+import shutil
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, Caller, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
 from coatcheck.core.blob_ids import new_blob_id
-from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.seekable import FrameEncoder
-from coatcheck.ports.artifacts import FoundView, StoredView, StoreView
+from coatcheck.ports.artifacts import FoundView, IngestResult, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.ports.change import CatalogChange
-from coatcheck.ports.uploads import AbandonUpload, BeginUpload
+from coatcheck.ports.uploads import BeginUpload
 from coatcheck.reading.view import OpenView
-from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.content import Content, OpenContent
-from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.find import Find
-from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.keep_text import KeepText
-from coatcheck.storing.reads import ReadLog
 from coatcheck.usecases.find_passages import FindPassages, PassagesAnswer
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
 from coatcheck.usecases.search import PatternSearchRequest, Search, SearchAnswer
+from support.clock import HandClock
+from support.faulty_catalog import FaultyCatalog
+from support.harness import CALLER, LEASE, Harness
 from support.outlines import SmallExtractor
 
 CREATED = datetime(2026, 11, 21, 8, 49, 37, 123456, tzinfo=UTC)
-CALLER = Caller()
 _NAMES = itertools.count(1)
-"""Of the blobs of views: two shelves may share a store."""
-
-
-class FixedClock:
-    """A clock that stands."""
-
-    def now(self) -> datetime:
-        return CREATED
-
-
-class Rows:
-    """The statements of the catalogue that readers use, over a dict."""
-
-    def __init__(self) -> None:
-        self.rows: dict[int, FoundArtifact] = {}
-        self.uploads: list[str] = []
-        self.refusal: CoatcheckError | None = None
-        """What keeping a view answers, while it is set."""
-
-    async def find(
-        self,
-        namespace: str,
-        number: int,
-        now: datetime,
-        *,
-        with_bytes: bool = False,
-        with_view: bool = False,
-        with_survey: bool = False,
-    ) -> FoundArtifact | None:
-        assert now == CREATED
-        found = self.rows.get(number)
-        if found is None or found.artifact.namespace != namespace:
-            return None
-        return FoundArtifact(
-            found.artifact,
-            found.inline if with_bytes else None,
-            found.text_view if with_view else None,
-            found.survey if with_survey else None,
-        )
-
-    async def inline_bytes(self, namespace: str, blob_id: str) -> bytes | None:
-        rows = (f for f in self.rows.values() if f.artifact.namespace == namespace)
-        return next((f.inline for f in rows if f.artifact.blob.id == blob_id), None)
-
-    async def commit(self, change: CatalogChange[Any], /) -> Any:  # noqa: ANN401 - the change's own answer
-        match change:
-            case BeginUpload():
-                self.uploads.append(change.blob_id)
-            case AbandonUpload():
-                if change.blob_id in self.uploads:
-                    self.uploads.remove(change.blob_id)
-            case StoreView():
-                return self._keep_view(change)
-            case _:
-                raise NotImplementedError(type(change))
-        return None
-
-    def _keep_view(self, change: StoreView) -> StoredView | None:
-        if self.refusal is not None:
-            raise self.refusal
-        found = self.rows.get(change.number)
-        if found is None:
-            return None
-        if change.new.blob is not None and change.new.blob.id in self.uploads:
-            self.uploads.remove(change.new.blob.id)
-        if found.text_view is not None:
-            return StoredView(found.text_view, blob_used=False)
-        kept = FoundView(change.new.view, change.new.blob, change.new.inline)
-        self.rows[change.number] = FoundArtifact(found.artifact, found.inline, kept)
-        return StoredView(kept, blob_used=True)
+"""Of blobs: two harnesses may share a store."""
 
 
 class Recording(OpenContent):
@@ -116,44 +44,53 @@ class Recording(OpenContent):
         return self.opened
 
 
-class ReadingHarness:
-    """Where tests put payloads."""
+class ReadingStore(NamedTuple):
+    """What harnesses are opened over, one after the other."""
 
-    def __init__(self, pool: Executor, clock: Callable[[], float] | None = None) -> None:
-        self.blobs = MemoryBlobStore(FixedClock())
-        self.rows = Rows()
-        self.tokenizer = load_tokenizer()
-        find = Find(cast("Any", self.rows), FixedClock(), ReadLog())
-        self.find = find
-        self.pool = pool
-        self.open_content = OpenContent(self.rows, self.blobs, pool)
+    root: Path
+    pool: ThreadPoolExecutor
+    catalog: FaultyCatalog
+
+
+@contextmanager
+def reading_store(root: Path, template: Path) -> Generator[ReadingStore]:
+    """A catalogue in a directory, over a copy of a migrated database, and two threads."""
+    shutil.copy(template, root / "coatcheck.db")
+    with closing(FaultyCatalog.open(root / "coatcheck.db", threads=2)) as catalog, ThreadPoolExecutor(2) as pool:
+        yield ReadingStore(root, pool, catalog)
+
+
+class ReadingHarness:
+    """Readers over a catalogue in a directory and bytes in memory. What others stored in the catalogue goes."""
+
+    def __init__(
+        self,
+        store: ReadingStore,
+        clock: Callable[[], float] | None = None,
+        beside: "ReadingHarness | None" = None,
+    ) -> None:
+        """Open them; `beside` shares its store with this one."""
+        self.store = store
+        root, pool, catalog = store
+        self.pool, self.catalog = pool, catalog
+        self.blobs = beside.blobs if beside else MemoryBlobStore(HandClock(CREATED))
+        self.stored: dict[int, FoundArtifact] = beside.stored if beside else {}
+        self.harness = Harness(root, pool, catalog, self.blobs, HandClock(CREATED), fallback_bytes=0)
+        if beside is None:
+            catalog.fault = None
+            self.harness.clear()
+        self.tokenizer = self.harness.tokenizer
+        self.find = self.harness.find
+        self.open_content = self.harness.opened()
         # Without a clock of the test's own time stands still: no answer may depend on how busy the machine is.
         timing: dict[str, Any] = {"clock": clock or (lambda: 0.0)}
         self.extractor = SmallExtractor()
-        self.keep_text = KeepText(self._places(), self.open_content, self.extractor)
-        self.open_view = OpenView(find, self.open_content, self.keep_text)
+        deps = self.harness.deps(inline_bytes=1024, ttl=3600, new_blob_id=_fresh_blob_id)
+        self.keep_text = KeepText(deps, self.open_content, self.extractor)
+        self.open_view = OpenView(self.find, self.open_content, self.keep_text)
         self.reader = Read(self.open_view, self.tokenizer, pool, **timing)
         self.searcher = Search(self.open_view, self.tokenizer, pool, **timing)
         self.finder = FindPassages(self.open_view, self.tokenizer, pool, **timing)
-
-    def _places(self) -> IngestDeps:
-        return IngestDeps(
-            catalog=cast("Any", self.rows),
-            blobs=self.blobs,
-            clock=FixedClock(),
-            pool=self.pool,
-            tokenizer=self.tokenizer,
-            new_blob_id=lambda: new_blob_id(CREATED, next(_NAMES).to_bytes(10, "big")),
-            lease=timedelta(minutes=5),
-            inline_bytes=1024,
-            payload_limit=1 << 30,
-            ttl=3600,
-            card_tokens=600,
-            inline_tokens=1000,
-            fallback=FallbackBuffer(0),
-            catalog_breaker=CircuitBreaker("catalogue", lambda: 0.0),
-            blobs_breaker=CircuitBreaker("blob store", lambda: 0.0),
-        )
 
     async def put(
         self,
@@ -169,10 +106,8 @@ class ReadingHarness:
         stored = encoder.feed(data) + encoder.finish()
         assert encoder.index is not None
         digest = hashlib.sha256(data).digest()
-        number = ids.number(ids.identity("default", None, str(len(self.rows.rows)), digest))
-        blob_id = new_blob_id(CREATED, number.to_bytes(10, "big"))
         blob = Blob(
-            id=blob_id,
+            id=_fresh_blob_id(),
             placement="inline" if inline else "file",
             size=len(data),
             stored_size=len(stored),
@@ -180,23 +115,38 @@ class ReadingHarness:
             index=encoder.index.pack(),
         )
         if not inline:
-            writer = await self.blobs.create("default", blob_id)
+            await self.catalog.commit(
+                BeginUpload(namespace="default", blob_id=blob.id, placement="file", lease_until=CREATED + LEASE)
+            )
+            writer = await self.blobs.create("default", blob.id)
             await writer.write(stored)
             await writer.finish()
-        artifact = Artifact(
-            namespace="default",
-            id=ids.render(number),
-            said=DeclaredMetadata(**said),
-            measure=_measure(data, encoder, digest),
-            facts=DetectedMetadata(kind=kind, media_type=recognised),
-            blob=blob,
-            created_at=CREATED,
-            expires_at=None,
-            ttl=None,
-            idle_ttl=None,
+        answer = await self.catalog.commit(
+            StoreArtifact(
+                namespace="default",
+                identity=ids.identity("default", None, str(len(self.stored)), digest),
+                said=DeclaredMetadata(**said),
+                measure=_measure(data, encoder, digest),
+                facts=DetectedMetadata(kind=kind, media_type=recognised),
+                engine=1,
+                blob=blob,
+                inline=stored if inline else None,
+                ttl=None,
+                idle_ttl=None,
+                pinned=False,
+                now=CREATED,
+            )
         )
-        self.rows.rows[number] = FoundArtifact(artifact, stored if inline else None)
+        assert isinstance(answer, IngestResult)
+        number = ids.parse(answer.artifact.id)
+        self.stored[number] = FoundArtifact(answer.artifact, stored if inline else None)
         return number
+
+    async def text_view(self, number: int) -> FoundView | None:
+        """The text view that the catalogue keeps."""
+        found = await self.catalog.find("default", number, CREATED, with_view=True)
+        assert isinstance(found, FoundArtifact)
+        return found.text_view
 
     def damage(self, number: int) -> None:
         """Flip a bit in the middle of what is stored."""
@@ -204,10 +154,10 @@ class ReadingHarness:
         stored[len(stored) // 2] ^= 1
 
     def artifact(self, number: int) -> Artifact:
-        return self.rows.rows[number].artifact
+        return self.stored[number].artifact
 
     def content(self, number: int) -> Content:
-        return self.open_content(self.rows.rows[number])
+        return self.open_content(self.stored[number])
 
     async def read(self, number: int, **ask: Any) -> ReadAnswer:  # noqa: ANN401
         return await self.reader(CALLER, number, ReadRequest(**ask))
@@ -217,6 +167,10 @@ class ReadingHarness:
 
     async def search(self, number: int, pattern: str, **ask: Any) -> SearchAnswer:  # noqa: ANN401
         return await self.searcher(CALLER, number, PatternSearchRequest(pattern=pattern, **ask))
+
+
+def _fresh_blob_id() -> str:
+    return new_blob_id(CREATED, next(_NAMES).to_bytes(10, "big"))
 
 
 def _measure(data: bytes, encoder: FrameEncoder, digest: bytes) -> Measure:

@@ -7,7 +7,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.window import Extent, LineExtent, Unit
 from coatcheck.reading.view import OpenView
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
-from reading.reading_harness import CALLER, ReadingHarness, Recording
+from reading.reading_harness import ReadingHarness, Recording
+from support.harness import CALLER
 
 R = random.Random(20261121)
 
@@ -169,7 +170,7 @@ async def test_four_kilobytes_touch_at_most_two_frames_wherever_they_are(shelf: 
     widths: dict[Unit, int] = {"line": 21, "char": 1, "byte": 1}
     for part in (0, 1, 2, 3, 97, 98):
         offset = len(data) * part // 99 // widths[unit] + 1
-        opening = Recording(shelf.rows, shelf.blobs, shelf.pool)
+        opening = Recording(shelf.catalog, shelf.blobs, shelf.pool)
         read = Read(OpenView(shelf.find, opening), shelf.tokenizer, shelf.pool)
         ask = ReadRequest(unit=unit, offset=offset, limit=4096 // widths[unit])
         answer = await read(CALLER, number, ask)
@@ -247,7 +248,7 @@ async def test_views_that_do_not_exist_are_refused(shelf: ReadingHarness) -> Non
 
 async def test_token_positions_are_pending_until_counted_and_every_retry_gets_further(shelf: ReadingHarness) -> None:
     ticks = iter(range(10_000))
-    slow = ReadingHarness(shelf.pool, clock=lambda: float(next(ticks)))
+    slow = ReadingHarness(shelf.store, clock=lambda: float(next(ticks)))
     data = b"some words of a log line, number 12345\n" * 60_000
     number = await slow.put(data)
     seen: list[int] = []

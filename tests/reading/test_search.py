@@ -8,7 +8,7 @@ import pytest
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep import STRETCH
 from coatcheck.usecases.search import SearchAnswer
-from reading.reading_harness import ReadingHarness
+from reading.reading_harness import ReadingHarness, ReadingStore
 
 R = random.Random(7)
 PATTERNS = ["foo", "fo+", "o.*f", "^foo", "foo$", "[^a]b", r"\s+x", r"\bfoo\b", "ba{2,4}r", "(foo|bar)x?", "x*y", "é"]
@@ -245,9 +245,9 @@ def looks() -> Looks:
 
 
 @pytest.fixture
-def hurried(looks: Looks) -> Iterator[ReadingHarness]:
+def hurried(reading: ReadingStore, looks: Looks) -> Iterator[ReadingHarness]:
     with ThreadPoolExecutor(1) as pool:
-        yield ReadingHarness(pool, clock=looks)
+        yield ReadingHarness(reading._replace(pool=pool), clock=looks)
 
 
 @pytest.mark.parametrize("pattern", [".*[^A-Z]|[A-Z]", "(a+)+$", "(?:a?){60}a{60}z", "(A|A)*B", "(?:A+A+)+B"])
@@ -307,7 +307,7 @@ async def test_no_match_in_a_line_that_was_searched_in_pieces_says_what_is_not_f
 
 async def test_a_deadline_is_told_and_the_same_call_gets_further(shelf: ReadingHarness) -> None:
     ticks = iter(range(10_000_000))
-    slow = ReadingHarness(shelf.pool, clock=lambda: next(ticks) / 1_000)
+    slow = ReadingHarness(shelf.store, clock=lambda: next(ticks) / 1_000)
     data = b"".join(b"match %d\n" % n if n >= 9_000 else b"other %d\n" % n for n in range(12_000))
     number = await slow.put(data)
     seen: list[tuple[int, int]] = []

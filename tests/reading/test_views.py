@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from coatcheck.core.sections import part
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent, LineExtent, Unit
 from coatcheck.usecases.read import ReadAnswer
-from reading.reading_harness import CALLER, ReadingHarness
+from reading.reading_harness import ReadingHarness, ReadingStore
+from support.harness import CALLER
 from support.outlines import headings, page_text
 
 R = random.Random(20261122)
@@ -74,12 +74,12 @@ async def test_the_text_view_is_made_once_and_kept_however_many_ask(shelf: Readi
     assert {a.text for a in answers} == {"".join(TEXT.decode().splitlines(keepends=True)[:3])}
     assert {a.view for a in answers} == {"text"}
     assert shelf.extractor.asked == 1
-    kept = shelf.rows.rows[number].text_view
+    kept = await shelf.text_view(number)
     assert kept is not None
     assert (kept.view.extractor, kept.view.sections, kept.view.partial) == ("small 1", SECTIONS, False)
     assert (kept.view.measure.size, kept.view.measure.lines) == (len(TEXT), TEXT.count(b"\n"))
     assert kept.blob is not None
-    assert (kept.blob.placement, shelf.rows.uploads) == ("file", [])
+    assert (kept.blob.placement, shelf.harness.count("uploads")) == ("file", 0)
     await shelf.search(number, "river", view="text")
     assert shelf.extractor.asked == 1
 
@@ -88,7 +88,7 @@ async def test_a_small_view_lives_in_the_catalogue(shelf: ReadingHarness) -> Non
     number = await shelf.put(b"<h1>One</h1>\n<p>river</p>\n", kind=Kind.WEB_PAGE)
     assert (await shelf.read(number, view="text")).text == "# One\nriver\n"
     assert (await shelf.read(number, view="text")).text == "# One\nriver\n"
-    kept = shelf.rows.rows[number].text_view
+    kept = await shelf.text_view(number)
     assert kept is not None
     assert kept.blob is not None
     assert (kept.blob.placement, kept.inline is None) == ("inline", False)
@@ -181,7 +181,7 @@ async def test_plain_text_is_its_own_text_view_and_has_its_sections(shelf: Readi
     for view in ("raw", "text"):
         answer = await shelf.read(number, view=view, section="s2")
         assert (answer.text.encode(), answer.view) == (bytes_of(SECTIONS[1]), view)
-    kept = shelf.rows.rows[number].text_view
+    kept = await shelf.text_view(number)
     assert kept is not None
     assert (kept.blob, kept.view.sections) == (None, SECTIONS)
     assert shelf.extractor.asked == 1
@@ -269,17 +269,17 @@ async def test_passages_of_whole_lines_are_said_to_be_whole_at_a_sections_beginn
 async def test_a_view_that_storage_refuses_is_not_shown_and_is_there_when_it_is_kept(shelf: ReadingHarness) -> None:
     number = await shelf.put(PAGE, kind=Kind.WEB_PAGE)
     before = set(shelf.blobs._blobs)  # pyright: ignore[reportPrivateUsage]
-    shelf.rows.refusal = CoatcheckError(Code.STORAGE_FULL, "The disk is full. Free space.")
+    shelf.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full. Free space.")
     error = await refused(shelf.read(number, view="text"))
     assert error.code is Code.STORAGE_FULL
     assert error.detail == (
         f"The text view of {shelf.artifact(number).id} could not be stored, and is not shown until it is. The disk is "
         "full. Free space. Retry the same call, or use view=raw."
     )
-    assert shelf.rows.rows[number].text_view is None
-    assert (set(shelf.blobs._blobs), shelf.rows.uploads) == (before, [])  # pyright: ignore[reportPrivateUsage]
+    assert await shelf.text_view(number) is None
+    assert (set(shelf.blobs._blobs), shelf.harness.count("uploads")) == (before, 0)  # pyright: ignore[reportPrivateUsage]
     assert (await shelf.read(number, limit=1)).text == PAGE.decode().splitlines(keepends=True)[0]
-    shelf.rows.refusal = None
+    shelf.catalog.fault = None
     assert (await shelf.read(number, view="text", limit=1)).text == "An introduction.\n"
 
 
@@ -303,7 +303,7 @@ async def test_a_view_that_cannot_be_made_for_now_is_made_when_asked_again(shelf
 
 async def test_the_best_view_falls_back_to_the_payload_where_storage_refuses(shelf: ReadingHarness) -> None:
     number, plain = await shelf.put(PAGE, kind=Kind.WEB_PAGE), await shelf.put(TEXT, kind=Kind.TEXT)
-    shelf.rows.refusal = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
+    shelf.catalog.fault = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")
     reading = await shelf.open_view.best(CALLER, number, sections=True)
     assert (reading.view, reading.unkept, reading.content.size) == ("raw", True, len(PAGE))
     reading = await shelf.open_view.best(CALLER, plain, sections=True)
@@ -343,14 +343,14 @@ async def test_of_a_text_that_is_too_long_the_first_part_is_looked_through_for_s
     assert (reading.partial, reading.sections_end) == (False, False)
 
 
-async def test_two_processes_that_make_a_view_at_once_answer_the_one_that_is_kept(pool: ThreadPoolExecutor) -> None:
-    one, two = ReadingHarness(pool), ReadingHarness(pool)
+async def test_two_processes_that_make_a_view_at_once_answer_the_one_that_is_kept(reading: ReadingStore) -> None:
+    one = ReadingHarness(reading)
+    two = ReadingHarness(reading, beside=one)
     number = await one.put(PAGE, kind=Kind.WEB_PAGE)
-    two.rows.rows, two.blobs._blobs = one.rows.rows, one.blobs._blobs  # pyright: ignore[reportPrivateUsage]
     answers = await asyncio.gather(*(shelf.read(number, view="text", limit=5) for shelf in (one, two)))
     assert answers[0].text == answers[1].text
     assert (one.extractor.asked, two.extractor.asked) == (1, 1)
-    kept = one.rows.rows[number].text_view
+    kept = await one.text_view(number)
     assert kept is not None
     assert kept.blob is not None
     stored = set(one.blobs._blobs) - {one.artifact(number).blob.id}  # pyright: ignore[reportPrivateUsage]

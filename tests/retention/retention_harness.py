@@ -1,109 +1,54 @@
-"""The verbs of retention over a real catalogue and real files, at an hour that the test decides."""
+"""The verbs of retention beside all others, over a real catalogue of either kind and real files."""
 
-import random
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime, timedelta
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from coatcheck.adapters.blobs.files import FileBlobStore
-from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import AuditLine, By
-from coatcheck.core.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, JobScope, Outcome, RetentionPlan, RetentionRun
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
-from coatcheck.runtime.circuit_breaker import CircuitBreaker
-from coatcheck.storing.content import OpenContent
-from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.storing.ingest_deps import IngestDeps
-from coatcheck.storing.ingest_request import IngestRequest
-from coatcheck.storing.reads import ReadLog
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance
-from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
 from coatcheck.usecases.undo_removal import UndoRemoval
 from contract.conftest import CATALOGS
-from contract.sample_changes import START, Everything
-from usecases.service_harness import stream
+from contract.sample_changes import Everything
+from support.harness import GRACE, TOMBSTONE_LIFE, Harness
 
-GRACE = timedelta(seconds=600)
-LIFE = timedelta(days=30)
 AUDIT_LIFE = timedelta(days=90)
 ALICE = By("alice", "k1")
 
 
-class MovedClock:
-    """A clock that stands until it is moved."""
+class RetentionHarness(Harness[Everything, FileBlobStore]):
+    """Everything opened, in the namespace `acme` unless a test says otherwise."""
 
-    def __init__(self) -> None:
-        self._now = START
-
-    def now(self) -> datetime:
-        return self._now
-
-    def forward(self, **by: float) -> None:
-        self._now += timedelta(**by)
-
-    def seconds(self) -> float:
-        return self.now().timestamp()
-
-
-class RetentionHarness:
-    """Everything opened."""
-
-    def __init__(self, catalog: Everything, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self.catalog = catalog
-        self.clock = MovedClock()
-        self._rng = random.Random(8102)
-        self.blobs = FileBlobStore(folder, pool)
-        self.open_content = OpenContent(catalog, self.blobs, pool)
-        self.places = IngestDeps(
-            catalog=catalog,
-            blobs=self.blobs,
-            clock=self.clock,
-            pool=pool,
-            tokenizer=load_tokenizer(),
-            new_blob_id=self.new_id,
-            lease=timedelta(seconds=900),
-            inline_bytes=4 * 1024,
-            payload_limit=1 << 30,
-            ttl=30 * 86400,
-            card_tokens=600,
-            inline_tokens=1000,
-            fallback=FallbackBuffer(0),
-            catalog_breaker=CircuitBreaker("catalogue", self.clock.seconds),
-            blobs_breaker=CircuitBreaker("blob store", self.clock.seconds),
-        )
+    def __init__(self, catalog: Everything, root: Path, pool: ThreadPoolExecutor) -> None:
+        super().__init__(root, pool, catalog, FileBlobStore(root, pool), fallback_bytes=0)
         self.job_schedule = JobSchedule(catalog, self.clock, default=10, monotonic=self.clock.seconds)
-        self.tidy = Maintenance(
+        self.maintenance = Maintenance(
             catalog,
             catalog,
             self.blobs,
             self.clock,
-            ReadLog(),
-            tombstone_life=LIFE,
+            self.reads,
+            tombstone_life=TOMBSTONE_LIFE,
             grace=GRACE,
             audit_life=AUDIT_LIFE,
             job_schedule=self.job_schedule,
             retention=catalog,
         )
         self.plan_retention = PlanRetention(
-            catalog, self.clock, self.new_id, grace=GRACE, audit_life=AUDIT_LIFE, settled=self.tidy.settled
+            catalog, self.clock, self.new_id, grace=GRACE, audit_life=AUDIT_LIFE, settled=self.maintenance.settled
         )
         self.runs = self.worker("first")
-        self.undo = UndoRemoval(catalog, self.places, self.open_content, grace=GRACE)
-        self.forget = Forget(catalog, self.clock, LIFE)
-        self.forget_session = ForgetSession(catalog, self.clock, LIFE)
-
-    def new_id(self) -> str:
-        return new_blob_id(self.clock.now(), self._rng.randbytes(10))
+        self.undo = UndoRemoval(catalog, self.deps(inline_bytes=4 * 1024), self.opened(), grace=GRACE)
 
     def worker(self, name: str) -> RunRetention:
         """Another process's way to carry out runs."""
@@ -113,15 +58,15 @@ class RetentionHarness:
             self.plan_retention,
             self.new_id,
             me=name,
-            tombstone_life=LIFE,
-            chores={Job.SWEEP: self.tidy.sweep},
+            tombstone_life=TOMBSTONE_LIFE,
+            chores={Job.SWEEP: self.maintenance.sweep},
         )
 
-    async def put(self, payload: bytes, *, namespace: str = "acme", **said: Any) -> int:  # noqa: ANN401 - of an Offer
-        """Store a payload; answers its number."""
+    async def store(self, payload: bytes, *, namespace: str = "acme", **said: Any) -> int:  # noqa: ANN401 - as `put`
+        """Store a payload, as a file if it is larger than 4 KiB; its number."""
         offer = {name: said.pop(name) for name in ("ttl", "idle_ttl", "pinned") if name in said}
-        asked = IngestRequest(said=DeclaredMetadata(**said), **offer)
-        receipt = await Ingest(self.places)(Caller(namespace=namespace), stream(payload), lambda: asked)
+        settings = {"inline_bytes": 4 * 1024}
+        receipt = await self.put(payload, settings=settings, caller=Caller(namespace=namespace), said=said, **offer)
         assert receipt.stored
         return ids.parse(receipt.id)
 
@@ -149,9 +94,9 @@ class RetentionHarness:
 
     async def removed_lines(self) -> list[int]:
         """Every removal that the audit tells of."""
-        return [n for line in await self.audit(action="artifact.removed") for n in line.numbers]
+        return [n for line in await self.audit_lines(action="artifact.removed") for n in line.numbers]
 
-    async def audit(self, *, action: str | None = None, run_id: str | None = None) -> list[AuditLine]:
+    async def audit_lines(self, *, action: str | None = None, run_id: str | None = None) -> list[AuditLine]:
         """Lines of the audit log, the latest first."""
         return await self.catalog.find_audit_lines(limit=10_000, action=action, run_id=run_id)
 
@@ -159,19 +104,12 @@ class RetentionHarness:
         """An artifact's payload, read anew."""
         found = await self.catalog.find(namespace, number, self.clock.now(), with_bytes=True)
         assert isinstance(found, FoundArtifact)
-        return await self.open_content(found).read(0, found.artifact.measure.size)
-
-    def now(self) -> datetime:
-        return self.clock.now()
+        return await self.opened()(found).read(0, found.artifact.measure.size)
 
 
 @asynccontextmanager
-async def harness_in(database: str, folder: Path) -> AsyncGenerator[RetentionHarness]:
-    """A shop on a database of this kind."""
-    opening: AbstractAsyncContextManager[Any] = CATALOGS[database](folder)
-    with ThreadPoolExecutor(4) as pool:
-        async with opening as catalog:
+async def harness_on(database: str, folder: Path) -> AsyncGenerator[RetentionHarness]:
+    """The verbs on a database of this kind."""
+    async with CATALOGS[database](folder) as catalog:
+        with ThreadPoolExecutor(4) as pool:
             yield RetentionHarness(catalog, folder, pool)
-
-
-__all__ = ["ALICE", "GRACE", "START", "Everything", "RetentionHarness", "harness_in"]

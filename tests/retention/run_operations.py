@@ -20,11 +20,12 @@ from coatcheck.ports.uploads import BeginUpload
 from coatcheck.usecases.plan_retention import PlanRetention
 from coatcheck.usecases.run_retention import RunRetention
 from contract.sample_changes import fresh_blob_id
+from support.clock import HandClock
+from support.harness import GRACE
 
 if TYPE_CHECKING:
     from retention.sequences import World
 
-GRACE = timedelta(seconds=600)
 _BY = By("test")
 
 Row = tuple[str, int, datetime]
@@ -42,19 +43,11 @@ class Kept:
     rows: frozenset[Row] = frozenset()
 
 
-class _WorldClock:
-    def __init__(self, world: "World") -> None:
-        self._world = world
-
-    def now(self) -> datetime:
-        return self._world.now
-
-
 def _planning(world: "World") -> PlanRetention:
     async def settled() -> datetime:
         return world.now
 
-    return PlanRetention(world.catalog, _WorldClock(world), fresh_blob_id, grace=GRACE, settled=settled)
+    return PlanRetention(world.catalog, HandClock(world.now), fresh_blob_id, grace=GRACE, settled=settled)
 
 
 async def plan(world: "World") -> None:
@@ -91,7 +84,12 @@ async def _apply(world: "World", made: RetentionPlan, members: frozenset[tuple[s
     world.evicting = made.job is Job.EVICT
     world.expiring = made.job is Job.EXPIRE
     runs = RunRetention(
-        world.catalog, _WorldClock(world), _planning(world), fresh_blob_id, me="test", tombstone_life=timedelta(days=30)
+        world.catalog,
+        HandClock(world.now),
+        _planning(world),
+        fresh_blob_id,
+        me="test",
+        tombstone_life=timedelta(days=30),
     )
     try:
         run = await runs.apply(made.digest, confirm=world.rng.random() < 0.8, by=_BY, wait=60)

@@ -1,12 +1,9 @@
 """The audit log: every line is written once, or not, and goes when its time is over."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from coatcheck.adapters.sql.changes import audit as writing
 from coatcheck.adapters.sql.engine import sqlite_url, writing_engine
@@ -17,9 +14,9 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.audit import AuditLine, By, merged
 from coatcheck.core.retention import Job
 from coatcheck.ports.artifacts import DeleteArtifact
-from contract.conftest import CATALOGS
 from contract.sample_changes import START, number_of, store
-from retention.retention_harness import ALICE, AUDIT_LIFE, LIFE, RetentionHarness, harness_in
+from retention.retention_harness import ALICE, AUDIT_LIFE, RetentionHarness
+from support.harness import TOMBSTONE_LIFE
 
 CALLER = Caller(namespace="acme", name="alice")
 
@@ -43,12 +40,6 @@ def test_removals_of_one_hand_and_reason_are_one_line_and_nothing_else_is() -> N
     ]
 
 
-@pytest.fixture(params=CATALOGS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RetentionHarness]:
-    async with harness_in(request.param, tmp_path) as opened:
-        yield opened
-
-
 async def test_deletes_at_once_are_each_in_the_audit_once(harness: RetentionHarness) -> None:
     changes = [store(b"%d" % n, namespace=f"space{n % 3}") for n in range(60)]
     await asyncio.gather(*(harness.catalog.commit(change) for change in changes))
@@ -56,24 +47,24 @@ async def test_deletes_at_once_are_each_in_the_audit_once(harness: RetentionHarn
         DeleteArtifact(
             namespace=change.namespace,
             number=number_of(change),
-            now=harness.now(),
-            tombstone_until=harness.now() + LIFE,
+            now=harness.clock.now(),
+            tombstone_until=harness.clock.now() + TOMBSTONE_LIFE,
         )
         for change in changes
     ]
     answers = await asyncio.gather(*(harness.catalog.commit(change) for change in [*deletes, *deletes]))
     assert answers.count(True) == 60
     assert sorted(await harness.removed_lines()) == sorted(map(number_of, changes))
-    spaces = {(number, line.namespace) for line in await harness.audit() for number in line.numbers}
+    spaces = {(number, line.namespace) for line in await harness.audit_lines() for number in line.numbers}
     assert spaces == {(number_of(change), change.namespace) for change in changes}
 
 
 async def test_what_is_posted_again_over_an_expired_one_is_told_as_its_expiry(harness: RetentionHarness) -> None:
     said = {"session": "s", "tool_call_id": "c"}
-    number = await harness.put(b"again\n", ttl=60, **said)
+    number = await harness.store(b"again\n", ttl=60, **said)
     harness.clock.forward(seconds=100)
-    assert await harness.put(b"again\n", **said) == number
-    (line,) = await harness.audit()
+    assert await harness.store(b"again\n", **said) == number
+    (line,) = await harness.audit_lines()
     assert (line.action, line.reason, line.by.actor, line.numbers, line.size) == (
         "artifact.removed",
         "expired",
@@ -87,27 +78,29 @@ async def test_the_schedule_prunes_lines_that_are_too_old_and_a_plan_counts_them
     harness: RetentionHarness,
 ) -> None:
     for n in range(3):
-        await harness.forget(CALLER, await harness.put(b"%d" % n))
+        await harness.forget(CALLER, await harness.store(b"%d" % n))
         harness.clock.forward(days=1)
-    assert [line.at for line in await harness.audit()] == [START + timedelta(days=n) for n in (2, 1, 0)]
-    await harness.tidy()
-    harness.clock.forward(seconds=(START + AUDIT_LIFE + timedelta(days=1) - harness.now()).total_seconds())
-    assert (await harness.tidy.purge()).items == 3 + 1  # tombstones, and the line that is older than that to the moment
-    assert [line.at for line in await harness.audit()] == [START + timedelta(days=n) for n in (2, 1)]
+    assert [line.at for line in await harness.audit_lines()] == [START + timedelta(days=n) for n in (2, 1, 0)]
+    await harness.maintenance()
+    harness.clock.forward(seconds=(START + AUDIT_LIFE + timedelta(days=1) - harness.clock.now()).total_seconds())
+    assert (
+        await harness.maintenance.purge()
+    ).items == 3 + 1  # tombstones, and the line that is older than that to the moment
+    assert [line.at for line in await harness.audit_lines()] == [START + timedelta(days=n) for n in (2, 1)]
     harness.clock.forward(days=1)
     assert (await harness.plan(Job.PURGE)).items == 1
-    assert (await harness.tidy()).purged == 1
-    assert [line.at for line in await harness.audit(action="artifact")] == [START + timedelta(days=2)]
+    assert (await harness.maintenance()).purged == 1
+    assert [line.at for line in await harness.audit_lines(action="artifact")] == [START + timedelta(days=2)]
 
 
 async def test_lines_written_after_all_others_were_pruned_are_found(harness: RetentionHarness) -> None:
-    await harness.forget(CALLER, await harness.put(b"first"))
+    await harness.forget(CALLER, await harness.store(b"first"))
     harness.clock.forward(days=AUDIT_LIFE.days + 1)
-    await harness.tidy.purge()
-    assert await harness.audit() == []
-    number = await harness.put(b"second")
+    await harness.maintenance.purge()
+    assert await harness.audit_lines() == []
+    number = await harness.store(b"second")
     await harness.forget(CALLER, number)
-    assert [line.numbers for line in await harness.audit()] == [(number,)]
+    assert [line.numbers for line in await harness.audit_lines()] == [(number,)]
 
 
 def test_what_is_taken_back_was_never_written(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """A plan rehearses, its run removes what it covers, an undo brings it back, and the audit tells of each once."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -17,18 +15,12 @@ from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.retention_changes import BeginRun
-from contract.conftest import CATALOGS
 from contract.sample_changes import number_of, store
-from retention.retention_harness import ALICE, GRACE, RetentionHarness, harness_in
+from retention.retention_harness import ALICE, RetentionHarness
+from support.harness import GRACE
 
 DAY = 86_400
 _CALLER = Caller(namespace="acme", name="alice", key_id="k1")
-
-
-@pytest.fixture(params=CATALOGS)
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RetentionHarness]:
-    async with harness_in(request.param, tmp_path) as opened:
-        yield opened
 
 
 async def _filled(
@@ -46,7 +38,7 @@ async def _filled(
             f"payload {i:04d}\n".encode(),
             namespace=namespace,
             said=DeclaredMetadata(tool_call_id=f"{namespace} {session} {i}", session=session, tool_name=tool_name),
-            now=harness.now(),
+            now=harness.clock.now(),
             ttl=ttl,
         )
         for i in range(count)
@@ -57,7 +49,7 @@ async def _filled(
 
 
 async def test_a_plan_says_what_and_why_and_changes_nothing(harness: RetentionHarness) -> None:
-    mine = [*await _filled(harness, 3, session="s", tool_name="bash"), await harness.put(b"x" * 9000, session="s")]
+    mine = [*await _filled(harness, 3, session="s", tool_name="bash"), await harness.store(b"x" * 9000, session="s")]
     await _filled(harness, 2, session="t")
     await _filled(harness, 2, session="s", namespace="other")
     before = await harness.there()
@@ -77,13 +69,13 @@ async def test_a_run_removes_exactly_the_plan_and_the_audit_says_each_once(harne
     mine = await _filled(harness, 1203, session="s")
     others = await _filled(harness, 40, session="t")
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
-    late = await harness.put(b"came after the plan", session="s")
+    late = await harness.store(b"came after the plan", session="s")
     run = await harness.apply(plan, confirm=True)
     assert (run.artifacts, run.bytes, run.planned, run.parts) == (1203, plan.bytes, 1203, 3)
     assert (run.outcome, run.actor, run.key_id) == (Outcome.FINISHED, "alice", "k1")
     assert await harness.there() == {*others, late}
     assert sorted(await harness.removed_lines()) == sorted(mine)
-    lines = await harness.audit(run_id=run.id)
+    lines = await harness.audit_lines(run_id=run.id)
     assert [line.action for line in lines] == ["run.finished", *["artifact.removed"] * 3, "run.started"]
     assert sum(line.size for line in lines) == plan.bytes
 
@@ -109,7 +101,7 @@ async def test_what_has_gone_meanwhile_shrinks_a_plan_until_it_is_too_much(
     mine = await _filled(harness, 20, session="s")
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
     for number in mine[:gone]:
-        patch = PatchArtifact(namespace="acme", number=number, now=harness.now(), ttl=1)
+        patch = PatchArtifact(namespace="acme", number=number, now=harness.clock.now(), ttl=1)
         await harness.catalog.commit(patch)
     harness.clock.forward(seconds=5)
     if gone == 2:
@@ -131,7 +123,7 @@ async def test_what_is_held_is_counted_and_stays(harness: RetentionHarness) -> N
         number=mine[0],
         reason="x",
         made_by="a",
-        at=harness.now(),
+        at=harness.clock.now(),
         until=None,
     )
     await harness.catalog.commit(PlaceHold(hold=placed))
@@ -144,7 +136,7 @@ async def test_what_is_held_is_counted_and_stays(harness: RetentionHarness) -> N
         number=mine[1],
         reason="x",
         made_by="a",
-        at=harness.now(),
+        at=harness.clock.now(),
         until=None,
     )
     await harness.catalog.commit(PlaceHold(hold=second))
@@ -159,10 +151,10 @@ async def test_expired_ones_are_planned_and_the_schedule_sums_its_rounds_by_the_
     harness.clock.forward(seconds=100)
     plan = await harness.plan(Job.EXPIRE)
     assert (plan.artifacts, plan.oldest_overdue) == (5, 40.0)
-    assert (await harness.tidy()).expired == 5
+    assert (await harness.maintenance()).expired == 5
     await _filled(harness, 2, ttl=60, session="later")
     harness.clock.forward(seconds=100)
-    assert (await harness.tidy()).expired == 2
+    assert (await harness.maintenance()).expired == 2
     (run,) = await harness.catalog.list_runs(limit=9, job="expire")
     assert (run.id, run.artifacts, run.actor, run.oldest_overdue) == ("run_expire_2024030112", 7, "schedule", 40.0)
     with pytest.raises(CoatcheckError) as refused:
@@ -171,15 +163,15 @@ async def test_expired_ones_are_planned_and_the_schedule_sums_its_rounds_by_the_
 
 
 async def test_a_sweep_of_the_schedule_says_how_many_bytes_went(harness: RetentionHarness) -> None:
-    numbers = [await harness.put(bytes(range(256)) * 100 + b"%d" % n) for n in range(3)]
+    numbers = [await harness.store(bytes(range(256)) * 100 + b"%d" % n) for n in range(3)]
     sizes = 0
     for number in numbers:
-        found = await harness.catalog.find("acme", number, harness.now())
+        found = await harness.catalog.find("acme", number, harness.clock.now())
         assert isinstance(found, FoundArtifact)
         sizes += found.artifact.blob.stored_size
         await harness.forget(_CALLER, number)
     harness.clock.forward(seconds=GRACE.total_seconds() + 1)
-    assert (await harness.tidy()).removed == 3
+    assert (await harness.maintenance()).removed == 3
     (run,) = await harness.catalog.list_runs(limit=9, job="sweep")
     assert (run.items, run.bytes) == (3, sizes)
     assert sizes > 0
@@ -196,24 +188,24 @@ async def test_a_limit_of_one_is_told_in_the_singular(harness: RetentionHarness)
 async def test_an_eviction_takes_the_least_recently_read_down_to_the_limit_and_no_pinned_one(
     harness: RetentionHarness,
 ) -> None:
-    pinned = await harness.put(b"0123456789", pinned=True, session="p")
+    pinned = await harness.store(b"0123456789", pinned=True, session="p")
     old: list[int] = []
     for i in range(9):
         harness.clock.forward(seconds=1)
-        old.append(await harness.put(b"%010d" % i, session="s"))
+        old.append(await harness.store(b"%010d" % i, session="s"))
     plan = await harness.plan(Job.EVICT, namespace="acme", max_bytes=60)
     assert (plan.artifacts, plan.bytes, plan.live_bytes) == (4, 40, 100)
     await harness.apply(plan, confirm=True)
     assert await harness.there() == {pinned, *old[4:]}
-    assert await harness.catalog.find("acme", old[0], harness.now()) == Gone(
-        id=ids.render(old[0]), reason="evicted", at=harness.now(), tool_name=None, session="s"
+    assert await harness.catalog.find("acme", old[0], harness.clock.now()) == Gone(
+        id=ids.render(old[0]), reason="evicted", at=harness.clock.now(), tool_name=None, session="s"
     )
 
 
 async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(harness: RetentionHarness) -> None:
     mine = await _filled(harness, 1100, session="s")
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
-    kept = await harness.catalog.kept_plan(plan.digest, harness.now())
+    kept = await harness.catalog.kept_plan(plan.digest, harness.clock.now())
     assert kept is not None
     begun = await _begun(harness, kept.id, plan.digest, plan.artifacts, kept.parts)
     await harness.runs._part(begun)  # pyright: ignore[reportPrivateUsage] - one part, and then the process is gone
@@ -230,7 +222,7 @@ async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(ha
 
 
 async def _begun(harness: RetentionHarness, plan_id: str, digest: str, planned: int, parts: int) -> RetentionRun:
-    now = harness.now()
+    now = harness.clock.now()
     run = RetentionRun(
         id="run_1",
         job="session",
@@ -248,18 +240,18 @@ async def _begun(harness: RetentionHarness, plan_id: str, digest: str, planned: 
 
 
 async def test_what_was_removed_comes_back_whole_within_the_grace(harness: RetentionHarness) -> None:
-    small = await harness.put(b"small and inline\n", session="s", labels=("a", "b"), ttl=DAY)
-    large = await harness.put(bytes(range(256)) * 4000, session="s")
-    was = [await harness.catalog.find("acme", n, harness.now(), with_view=True) for n in (small, large)]
+    small = await harness.store(b"small and inline\n", session="s", labels=("a", "b"), ttl=DAY)
+    large = await harness.store(bytes(range(256)) * 4000, session="s")
+    was = [await harness.catalog.find("acme", n, harness.clock.now(), with_view=True) for n in (small, large)]
     payloads = [await harness.bytes_of(n) for n in (small, large)]
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
     run = await harness.apply(plan, confirm=True)
     harness.clock.forward(seconds=599)
-    await harness.tidy()
+    await harness.maintenance()
     undone, _ = await harness.undo.run(run.id, ttl=None, by=ALICE)
     assert undone.restored == tuple(sorted(ids.render(n) for n in (small, large)))
     assert [await harness.bytes_of(n) for n in (small, large)] == payloads
-    now = [await harness.catalog.find("acme", n, harness.now(), with_view=True) for n in (small, large)]
+    now = [await harness.catalog.find("acme", n, harness.clock.now(), with_view=True) for n in (small, large)]
     for old, new in zip(was, now, strict=True):
         assert old is not None
         assert new is not None
@@ -267,10 +259,10 @@ async def test_what_was_removed_comes_back_whole_within_the_grace(harness: Reten
         assert not isinstance(new, Gone)
         assert new.artifact.blob.id != old.artifact.blob.id
         assert _without_blob(new.artifact) == _without_blob(old.artifact)
-    back = [n for line in await harness.audit(action="artifact.restored") for n in line.numbers]
+    back = [n for line in await harness.audit_lines(action="artifact.restored") for n in line.numbers]
     assert sorted(back) == sorted([small, large])
     harness.clock.forward(hours=2)
-    await harness.tidy()
+    await harness.maintenance()
     assert await harness.bytes_of(large) == payloads[1]
 
 
@@ -279,7 +271,7 @@ def _without_blob(artifact: Artifact) -> Artifact:
 
 
 async def test_after_the_grace_an_undo_says_that_it_is_too_late(harness: RetentionHarness) -> None:
-    number = await harness.put(b"gone for good\n")
+    number = await harness.store(b"gone for good\n")
     await harness.forget(_CALLER, number)
     harness.clock.forward(seconds=GRACE.total_seconds() + 1)
     undone = await harness.undo.artifacts("acme", [number], ttl=None, by=ALICE)
@@ -288,9 +280,9 @@ async def test_after_the_grace_an_undo_says_that_it_is_too_late(harness: Retenti
 
 
 async def test_what_expired_comes_back_only_with_a_time_to_live(harness: RetentionHarness) -> None:
-    number = await harness.put(b"for a minute\n", ttl=60)
+    number = await harness.store(b"for a minute\n", ttl=60)
     harness.clock.forward(seconds=100)
-    await harness.tidy()
+    await harness.maintenance()
     undone = await harness.undo.artifacts("acme", [number], ttl=None, by=ALICE)
     assert [failure.code for failure in undone.failed] == ["invalid_request"]
     assert '"7d"' in undone.failed[0].detail
@@ -304,9 +296,9 @@ async def test_what_expired_comes_back_only_with_a_time_to_live(harness: Retenti
 
 async def test_what_was_posted_again_meanwhile_is_left_as_it_is(harness: RetentionHarness) -> None:
     said = {"session": "s", "tool_call_id": "c1"}
-    number = await harness.put(b"the same\n", **said)
+    number = await harness.store(b"the same\n", **said)
     await harness.forget(_CALLER, number)
-    assert await harness.put(b"the same\n", **said) == number
+    assert await harness.store(b"the same\n", **said) == number
     undone = await harness.undo.artifacts("acme", [number], ttl=None, by=ALICE)
     assert undone.there == (ids.render(number),)
     assert await harness.bytes_of(number) == b"the same\n"
@@ -316,12 +308,12 @@ async def test_a_paused_job_waits_and_says_so(harness: RetentionHarness) -> None
     await _filled(harness, 3, ttl=60)
     harness.clock.forward(seconds=100)
     await harness.job_schedule.change("expire", paused=True, interval=None, by=ALICE)
-    assert (await harness.tidy()).expired == 0
+    assert (await harness.maintenance()).expired == 0
     await harness.job_schedule.change("expire", paused=False, interval=30, by=ALICE)
-    assert (await harness.tidy()).expired == 3
+    assert (await harness.maintenance()).expired == 3
     (state,) = [state for state in await harness.job_schedule.states() if state.name == "expire"]
     assert (state.paused, state.interval, state.changed_by, state.last_outcome) == (False, 30, "alice", "done")
-    lines = await harness.audit(action="job")
+    lines = await harness.audit_lines(action="job")
     assert [line.details for line in lines] == [
         {"interval": 30, "paused": False},
         {"interval": None, "paused": True},

@@ -3,7 +3,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,15 +21,8 @@ from contract.sample_changes import DAY, START, number_of, store
 from support.namespace_call import run_in
 from support.postgres import connect
 from support.postgres_proxy import Break, Proxy, proxied
-from support.postgres_shared import databases
 
 QUICK = PostgresLimits(connections=2, connect=1.0, statement=1.0, lock=0.2, answer=4.0)
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with databases().lent() as url:
-        yield url
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 # pyright: reportPrivateUsage=false
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import partial
 from itertools import product
@@ -19,15 +19,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from contract.sample_changes import START, number_of, store
-from support.postgres_shared import databases
 
 LIMITS = PostgresLimits(connections=4, statement=5.0, listing=5.0, answer=6.0)
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with databases().lent() as url:
-        yield url
 
 
 @pytest.fixture

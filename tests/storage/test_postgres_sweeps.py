@@ -4,7 +4,7 @@
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,16 +21,9 @@ from coatcheck.ports.maintenance import ExpireArtifacts, ForgetBlobs, PurgeRecor
 from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, fresh_blob_id, number_of, store
 from support.postgres import connect
-from support.postgres_shared import databases
 
 REPLICAS = 3
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with databases().lent() as url:
-        yield url
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 # pyright: reportPrivateUsage=false
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy import Connection, text
@@ -19,12 +19,6 @@ from support.namespace_call import run_in
 from support.postgres_shared import databases
 
 READ = ("artifacts", "blobs", "inline_bytes", "surveys", "views")
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with databases().lent() as url:
-        yield url
 
 
 @pytest.fixture

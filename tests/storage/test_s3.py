@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,27 +13,13 @@ from coatcheck.adapters.blobs.s3_location import NamespaceAndId, S3Location, enc
 from coatcheck.core.blob_ids import blob_day, new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from support.http_proxy import HttpProxy
-from support.s3 import S3Server, running_s3, shared_s3
+from support.s3 import S3Server, running_s3
 
 NOW = datetime(2026, 3, 1, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
 def blob_id(seed: int) -> str:
     return new_blob_id(NOW, random.Random(seed).randbytes(10))
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    found = shared_s3("ministack")
-    for name, value in found.environment.items():
-        monkeypatch.setenv(name, value)
-    return found
-
-
-@pytest.fixture
-def proxy(server: S3Server) -> Iterator[HttpProxy]:
-    with HttpProxy(server.port) as between:
-        yield between
 
 
 async def put(store: S3BlobStore, name: str, data: bytes, namespace: str = "acme") -> None:

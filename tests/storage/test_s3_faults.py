@@ -5,7 +5,7 @@ import hashlib
 import random
 import socket
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ from support.http_proxy import (
     every,
     nth,
 )
-from support.s3 import S3Server, shared_s3
+from support.s3 import S3Server
 from support.s3_probe import uploads_under_way
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -49,20 +49,6 @@ UPLOAD = ("claim", "begin", "part 1", "part 2", "part 3", "join")
 
 def blob_id(seed: int) -> str:
     return new_blob_id(NOW, random.Random(seed).randbytes(10))
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    found = shared_s3("ministack")
-    for name, value in found.environment.items():
-        monkeypatch.setenv(name, value)
-    return found
-
-
-@pytest.fixture
-def proxy(server: S3Server) -> Iterator[HttpProxy]:
-    with HttpProxy(server.port) as between:
-        yield between
 
 
 @pytest.fixture

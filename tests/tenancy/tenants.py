@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +15,12 @@ from coatcheck.api.services import Services
 from coatcheck.bootstrap import open_service
 from coatcheck.core.artifact import Caller
 from coatcheck.settings import Settings
+from support.clock import HandClock
 from support.postgres_shared import databases
 
 DATABASES = ("sqlite", "postgresql")
-START = datetime(2024, 3, 1, 12, tzinfo=UTC)
-"""In the past of every clock: a sweep believes no moment that its database has not reached."""
-INSTANT = timedelta(microseconds=1)
 SCOPES = ("ingest", "read", "delete", "admin")
 URL = "http://localhost:8321"
-
-
-class HandClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.moment = START
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def forward(self, by: timedelta) -> None:
-        self.moment += by
 
 
 @dataclass(frozen=True)

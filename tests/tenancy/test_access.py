@@ -11,7 +11,8 @@ import pytest
 from coatcheck.api.app import document
 from coatcheck.api.routes import ROUTES
 from coatcheck.core.artifact import EVERY_SCOPE
-from tenancy.tenants import INSTANT, House
+from support.clock import INSTANT
+from tenancy.tenants import House
 
 DOCUMENT: dict[str, Any] = json.loads(document())
 MCP = "POST /mcp"

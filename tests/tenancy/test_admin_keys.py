@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tenancy.tenants import START, House
+from support.clock import START
+from tenancy.tenants import House
 
 KEYS, SPACES = "/v1/admin/keys", "/v1/admin/namespaces"
 

@@ -4,8 +4,9 @@ import json
 from datetime import timedelta
 
 from coatcheck.api.app import document
+from support.clock import INSTANT
 from tenancy.probes import ARTIFACT, PROBES, WITHOUT, put
-from tenancy.tenants import INSTANT, House
+from tenancy.tenants import House
 
 LIFE = timedelta(seconds=100)
 CHANGING = {"changeArtifact", "deleteArtifact", "deleteSession"}

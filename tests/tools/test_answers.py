@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
 from coatcheck.core.text.inert import inert
 from coatcheck.tools.answers import LEAST_TOKENS, MAX_TOKENS
 from coatcheck.tools.failures import INTERNAL
+from support.faces import FaceHarness
 from tools.agent import LOG, TOKENIZER, Agent, Answer
 
 WORDS = ["alpha", "beta", "gamma", "delta", "connection", "refused", "retry", "checkpoint", "日本語", "naïve"]
@@ -280,9 +280,9 @@ async def test_a_path_reads_json_and_goes_on_by_what_the_answer_gave(agent: Agen
     ids=["storage", "storage said", "damaged", "bug"],
 )
 async def test_a_failure_of_storage_says_what_to_do(
-    agent: Agent, shelf: FakeCatalog, error: Exception, text: str
+    agent: Agent, harness: FaceHarness, error: Exception, text: str
 ) -> None:
-    shelf.broken = error
+    harness.catalog.fault = error
     answer = await agent.call("list_artifacts", {})
     assert (answer.is_error, answer.text) == (True, text)
 

@@ -13,9 +13,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
-from api.fake_catalog import FakeCatalog, services_over
 from coatcheck.api.app import Face, create_app
 from coatcheck.core.read_answer import is_read_answer
+from support.faces import FaceHarness
 from support.service import Service
 from tools.agent import LOG
 
@@ -112,7 +112,7 @@ async def test_stdio_answers_when_the_service_is_away() -> None:
         assert text_of(failed).startswith("The artifact service cannot be reached. Retry the same call")
 
 
-async def test_applications_start_and_end_each_with_an_endpoint_of_its_own() -> None:
+async def test_applications_start_and_end_each_with_an_endpoint_of_its_own(harness: FaceHarness) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
     async def status(face: Face) -> int:
@@ -121,14 +121,13 @@ async def test_applications_start_and_end_each_with_an_endpoint_of_its_own() -> 
             assert response.json()["jsonrpc"] == "2.0"
             return response.status_code
 
-    with services_over(FakeCatalog()) as services:
-        one, other = create_app(services), create_app(services)
-        assert await status(one) == 503
-        async with one.lifespan(), other.lifespan():
-            assert [await status(face) for face in (one, other, one)] == [200, 200, 200]
-        assert await status(one) == 503
-        async with one.lifespan():
-            assert await status(one) == 200
+    one, other = create_app(harness.services), create_app(harness.services)
+    assert await status(one) == 503
+    async with one.lifespan(), other.lifespan():
+        assert [await status(face) for face in (one, other, one)] == [200, 200, 200]
+    assert await status(one) == 503
+    async with one.lifespan():
+        assert await status(one) == 200
 
 
 def post(service: Service, body: object, **headers: str) -> Any:  # noqa: ANN401 - a response

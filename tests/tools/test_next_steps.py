@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.decode import too_large
 from coatcheck.core.patterns import compile_pattern
 from coatcheck.core.read_answer import is_read_answer
 from coatcheck.tools.failures import sentence
+from support.faces import FaceHarness
 from tools.agent import LOG, Agent
 
 JSON = json.dumps({"items": [{"id": n, "tags": ["a"]} for n in range(2_000)]})
@@ -80,9 +80,9 @@ def test_what_only_http_has_is_said_in_the_tools_words() -> None:
         assert sentence(CoatcheckError(Code.STORAGE_FULL, said)) == ours
 
 
-async def test_a_section_that_cannot_be_kept_does_not_send_to_another_view(agent: Agent, shelf: FakeCatalog) -> None:
+async def test_a_section_that_cannot_be_kept_does_not_send_to_another_view(agent: Agent, harness: FaceHarness) -> None:
     page = await agent.put("<html><h1>Guide</h1><p>words</p><h2>Two</h2></html>" * 9, kind="web_page", inline_tokens=0)
-    shelf.broken = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
     answer = await agent.read(artifact_id=page, section="s2")
     assert (answer.is_error, "view" in answer.text.replace("text view", "")) == (True, False)
     assert answer.text.endswith("Retry the same call.")

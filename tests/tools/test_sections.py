@@ -1,7 +1,7 @@
 """The declared tool over text views: it reads the text, and `section` narrows whatever it does."""
 
-from api.fake_catalog import FakeCatalog
 from coatcheck.core.errors import CoatcheckError, Code
+from support.faces import FaceHarness
 from tools.agent import Agent
 
 PAGE = "<html><h1>Guide</h1>\n" + "".join(
@@ -87,16 +87,18 @@ async def test_an_unknown_section_and_the_outline_say_which_there_are(agent: Age
     assert "  s4 Part 2 (64-94)" in on.text
 
 
-async def test_where_a_view_cannot_be_kept_the_payload_is_read_and_it_is_said(agent: Agent, shelf: FakeCatalog) -> None:
+async def test_where_a_view_cannot_be_kept_the_payload_is_read_and_it_is_said(
+    agent: Agent, harness: FaceHarness
+) -> None:
     page = await put(agent)
-    shelf.broken = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
     answer = await agent.read(artifact_id=page, limit=1)
     assert (answer.is_error, answer.body) == (False, "<html><h1>Guide</h1>")
     assert answer.first.endswith(" · raw]")
     assert "Its readable text is unavailable at the moment: this is the original payload." in answer.last
     narrowed = await agent.read(artifact_id=page, section="s2")
     assert (narrowed.is_error, "Retry the same call" in narrowed.text) == (True, True)
-    shelf.broken = None
+    harness.catalog.fault = None
     assert (await agent.read(artifact_id=page, limit=1)).first.endswith(" · text]")
 
 

@@ -11,8 +11,9 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.keys import RevokeKey
 from coatcheck.usecases.administer_keys import AdministerKeys
 from coatcheck.usecases.authenticate import GRACE, LOOK_AGAIN, Authenticate
+from support.clock import INSTANT, HandClock
 from support.memory_keys import MemoryKeys
-from usecases.service_harness import INSTANT, HandClock, code_of
+from support.refusals import code_of
 
 ADMIN = Caller(name="tester")
 SILENT = CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer.")

@@ -16,7 +16,10 @@ from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
 from coatcheck.usecases.verify_store import VerifyStore
-from usecases.service_harness import CALLER, GRACE, INSTANT, TOMBSTONE_LIFE, ServiceHarness, code_of, noise
+from support.clock import INSTANT
+from support.harness import CALLER, GRACE, TOMBSTONE_LIFE, Harness
+from support.refusals import code_of
+from support.samples import noise
 
 PAYLOAD = noise(200_000)
 
@@ -30,7 +33,7 @@ class Bucket(MemoryBlobStore):
         return "s3"
 
 
-async def read(harness: ServiceHarness, blobs: BlobStore, artifact_id: str) -> bytes:
+async def read(harness: Harness, blobs: BlobStore, artifact_id: str) -> bytes:
     trust = BlobHealth(harness.catalog, blobs, harness.clock)
     found = await harness.find(CALLER, ids.parse(artifact_id), with_bytes=True)
     try:
@@ -40,12 +43,12 @@ async def read(harness: ServiceHarness, blobs: BlobStore, artifact_id: str) -> b
         await trust.settled()
 
 
-def audit(harness: ServiceHarness, blobs: BlobStore) -> VerifyStore:
+def audit(harness: Harness, blobs: BlobStore) -> VerifyStore:
     opened = OpenContent(harness.catalog, blobs, harness.pool)
     return VerifyStore(harness.catalog, blobs, opened, harness.clock, repairs=harness.catalog)
 
 
-def tidy(harness: ServiceHarness, blobs: BlobStore) -> Maintenance:
+def tidy(harness: Harness, blobs: BlobStore) -> Maintenance:
     return Maintenance(
         harness.catalog,
         harness.catalog,
@@ -58,7 +61,7 @@ def tidy(harness: ServiceHarness, blobs: BlobStore) -> Maintenance:
 
 
 async def test_what_lies_in_a_place_that_was_not_given_cannot_be_read_and_is_not_condemned(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     receipt = await harness.put(PAYLOAD)
     bucket = Bucket(harness.clock)
@@ -69,7 +72,7 @@ async def test_what_lies_in_a_place_that_was_not_given_cannot_be_read_and_is_not
     assert await read(harness, harness.blobs, receipt.id) == PAYLOAD
 
 
-async def test_a_payload_that_lies_elsewhere_is_posted_again_without_harm(harness: ServiceHarness) -> None:
+async def test_a_payload_that_lies_elsewhere_is_posted_again_without_harm(harness: Harness) -> None:
     receipt = await harness.put(PAYLOAD)
     bucket = Bucket(harness.clock)
     again = await harness.put(PAYLOAD, settings={"blobs": bucket})
@@ -79,7 +82,7 @@ async def test_a_payload_that_lies_elsewhere_is_posted_again_without_harm(harnes
 
 
 async def test_what_lies_elsewhere_keeps_its_row_and_its_bytes_when_it_is_swept_and_that_is_said_once(
-    harness: ServiceHarness, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     receipt = await harness.put(PAYLOAD)
     await harness.forget(CALLER, ids.parse(receipt.id))
@@ -95,7 +98,7 @@ async def test_what_lies_elsewhere_keeps_its_row_and_its_bytes_when_it_is_swept_
     assert harness.is_empty()
 
 
-async def test_a_check_says_what_it_was_not_given_and_marks_nothing(harness: ServiceHarness) -> None:
+async def test_a_check_says_what_it_was_not_given_and_marks_nothing(harness: Harness) -> None:
     await harness.put(PAYLOAD)
     audited = await audit(harness, Bucket(harness.clock))(apply=True)
     assert [f.what for f in audited.findings] == ["elsewhere"]
@@ -103,7 +106,7 @@ async def test_a_check_says_what_it_was_not_given_and_marks_nothing(harness: Ser
     assert harness.count("blobs", "condemned_at IS NOT NULL") == 0
 
 
-async def test_after_a_switch_both_places_are_read_checked_and_searched_for_orphans(harness: ServiceHarness) -> None:
+async def test_after_a_switch_both_places_are_read_checked_and_searched_for_orphans(harness: Harness) -> None:
     before = await harness.put(PAYLOAD)
     both = SwitchedBlobStore(bucket := Bucket(harness.clock), harness.blobs)
     after = await harness.put(noise(200_000, seed=2), settings={"blobs": both})

@@ -9,7 +9,9 @@ from coatcheck.core import ids
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.change import CatalogChange
-from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, lines, noise, stream
+from support.clock import INSTANT
+from support.harness import CALLER, GRACE, LEASE, Harness
+from support.samples import lines, noise, stream
 
 PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500_000)}
 
@@ -17,7 +19,7 @@ PAYLOADS = {"inline": lines(20_000), "file": noise(700_000), "long": noise(2_500
 class Announcing:
     """The catalogue of a house, which says when a commit has begun."""
 
-    def __init__(self, harness: ServiceHarness, committing: asyncio.Event) -> None:
+    def __init__(self, harness: Harness, committing: asyncio.Event) -> None:
         self._catalog = harness.catalog
         self._committing = committing
 
@@ -30,7 +32,7 @@ class Announcing:
         return getattr(self._catalog, name)
 
 
-async def _left_after(harness: ServiceHarness, payload: bytes, steps: int) -> bool:
+async def _left_after(harness: Harness, payload: bytes, steps: int) -> bool:
     """Start an ingest, let the loop go round so many times, and cancel it; whether it had ended."""
     task = asyncio.ensure_future(harness.put(stream(payload)))
     for _ in range(steps):
@@ -47,7 +49,7 @@ async def _left_after(harness: ServiceHarness, payload: bytes, steps: int) -> bo
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-async def test_a_cancelled_ingest_leaves_all_or_nothing(harness: ServiceHarness, kind: str) -> None:
+async def test_a_cancelled_ingest_leaves_all_or_nothing(harness: Harness, kind: str) -> None:
     payload = PAYLOADS[kind]
     steps, cancelled = 0, 0
     while not await _left_after(harness, payload, steps):
@@ -66,7 +68,7 @@ async def test_a_cancelled_ingest_leaves_all_or_nothing(harness: ServiceHarness,
 
 
 async def test_a_caller_that_leaves_while_the_commit_is_under_way_does_not_take_the_bytes_along(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     """The commit cannot be called back: if it happened, the bytes must be there."""
     payload = PAYLOADS["file"]
@@ -84,7 +86,7 @@ async def test_a_caller_that_leaves_while_the_commit_is_under_way_does_not_take_
 
 
 async def test_a_caller_that_leaves_while_a_repetition_is_committed_leaves_the_first_alone(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     payload = PAYLOADS["file"]
     first = await harness.put(payload, said={"tool_call_id": "a"})

@@ -11,24 +11,23 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.storing.compare import earlier_run
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
-from usecases.service_harness import CALLER, GRACE, TOMBSTONE_LIFE, ServiceHarness, lines, noise
+from support.harness import CALLER, GRACE, TOMBSTONE_LIFE, Harness
+from support.samples import lines, noise
 
 RUN = {"session": "s", "tool_name": "bash", "command": "make"}
 SIZES = pytest.mark.parametrize("size", [400, 100_000])
 
 
-async def compared_to(harness: ServiceHarness, receipt: Receipt) -> str | None:
+async def compared_to(harness: Harness, receipt: Receipt) -> str | None:
     return (await harness.find(CALLER, ids.parse(receipt.id))).artifact.said.compared_to
 
 
-async def put(harness: ServiceHarness, payload: bytes, compare_to: str | None = "previous", **offer: Any) -> Receipt:  # noqa: ANN401 - fields
+async def put(harness: Harness, payload: bytes, compare_to: str | None = "previous", **offer: Any) -> Receipt:  # noqa: ANN401 - fields
     return await harness.put(payload, said=offer.pop("said", RUN), compare_to=compare_to, **offer)
 
 
 @SIZES
-async def test_previous_is_the_last_run_of_the_same_session_tool_and_command(
-    harness: ServiceHarness, size: int
-) -> None:
+async def test_previous_is_the_last_run_of_the_same_session_tool_and_command(harness: Harness, size: int) -> None:
     first, second, third = [await put(harness, lines(size, seed)) for seed in range(3)]
     other = await put(harness, lines(size, 9), said=RUN | {"command": "make test"})
     assert [await compared_to(harness, each) for each in (first, second, third, other)] == [
@@ -41,7 +40,7 @@ async def test_previous_is_the_last_run_of_the_same_session_tool_and_command(
 
 
 @SIZES
-async def test_a_repetition_keeps_what_was_found_first(harness: ServiceHarness, size: int) -> None:
+async def test_a_repetition_keeps_what_was_found_first(harness: Harness, size: int) -> None:
     first, second = [await put(harness, lines(size, seed)) for seed in range(2)]
     for key in (None, "k", "k"):
         for payload, receipt, earlier in ((0, first, None), (1, second, first.id)):
@@ -50,7 +49,7 @@ async def test_a_repetition_keeps_what_was_found_first(harness: ServiceHarness, 
             assert await compared_to(harness, again) == earlier
 
 
-async def test_a_key_answers_again_although_the_previous_run_is_another_by_now(harness: ServiceHarness) -> None:
+async def test_a_key_answers_again_although_the_previous_run_is_another_by_now(harness: Harness) -> None:
     await put(harness, b"first")
     second = await put(harness, b"second", key="k")
     await put(harness, b"third")
@@ -59,7 +58,7 @@ async def test_a_key_answers_again_although_the_previous_run_is_another_by_now(h
 
 
 @SIZES
-async def test_an_artifact_that_is_named_is_what_it_is_compared_with(harness: ServiceHarness, size: int) -> None:
+async def test_an_artifact_that_is_named_is_what_it_is_compared_with(harness: Harness, size: int) -> None:
     named = await harness.put(lines(size))
     receipt = await put(harness, lines(size, 2), named.id)
     assert await compared_to(harness, receipt) == named.id
@@ -72,7 +71,7 @@ async def test_an_artifact_that_is_named_is_what_it_is_compared_with(harness: Se
     assert await compared_to(harness, receipt) == named.id
 
 
-async def refused(harness: ServiceHarness, compare_to: str, caller: Caller = CALLER) -> Code:
+async def refused(harness: Harness, compare_to: str, caller: Caller = CALLER) -> Code:
     before = harness.count("artifacts")
     with pytest.raises(CoatcheckError) as caught:
         await harness.put(b"new", said={"session": "mine-1"}, caller=caller, compare_to=compare_to)
@@ -80,7 +79,7 @@ async def refused(harness: ServiceHarness, compare_to: str, caller: Caller = CAL
     return caught.value.code
 
 
-async def test_what_is_not_there_is_refused_and_nothing_is_stored(harness: ServiceHarness) -> None:
+async def test_what_is_not_there_is_refused_and_nothing_is_stored(harness: Harness) -> None:
     deleted, expired = await harness.put(b"deleted"), await harness.put(b"expired", ttl=60)
     foreign = await harness.put(b"foreign", caller=Caller(namespace="other"))
     hidden = await harness.put(b"hidden", said={"session": "theirs"})
@@ -96,19 +95,19 @@ async def test_what_is_not_there_is_refused_and_nothing_is_stored(harness: Servi
 
 @pytest.mark.parametrize("said", [{}, {"tool_name": "bash"}, {"session": "s"}])
 async def test_without_a_session_or_anything_to_tell_runs_apart_there_is_no_previous_one(
-    harness: ServiceHarness, said: dict[str, Any]
+    harness: Harness, said: dict[str, Any]
 ) -> None:
     first = await put(harness, b"first", said=said)
     second = await put(harness, b"second", said=said)
     assert [await compared_to(harness, each) for each in (first, second)] == [None, None]
 
 
-async def test_a_binary_run_is_compared_as_any_other(harness: ServiceHarness) -> None:
+async def test_a_binary_run_is_compared_as_any_other(harness: Harness) -> None:
     first = await put(harness, noise(50_000))
     assert await compared_to(harness, await put(harness, noise(50_000, 2))) == first.id
 
 
-async def test_the_earlier_run_is_found_with_its_digest(harness: ServiceHarness) -> None:
+async def test_the_earlier_run_is_found_with_its_digest(harness: Harness) -> None:
     first = await put(harness, b"first")
     stored = (await harness.find(CALLER, ids.parse(first.id))).artifact
     asked = IngestRequest(said=stored.said, compare_to="previous")
@@ -121,7 +120,7 @@ async def test_the_earlier_run_is_found_with_its_digest(harness: ServiceHarness)
     assert await earlier_run(deps, CALLER, asked, own, opener) is None
 
 
-async def test_a_card_says_what_is_new_since_the_earlier_run(harness: ServiceHarness) -> None:
+async def test_a_card_says_what_is_new_since_the_earlier_run(harness: Harness) -> None:
     good = "".join(f"test_{n} ok in {n % 9} ms\n" for n in range(400)) + "400 passed\n"
     bad = good.replace("test_217 ok", "test_217 raised KeyError: 'colour'").replace(
         "400 passed", "1 failed, 399 passed"
@@ -134,7 +133,7 @@ async def test_a_card_says_what_is_new_since_the_earlier_run(harness: ServiceHar
     assert (again.id, again.text) == (second.id, second.text)
 
 
-async def test_a_run_with_the_same_bytes_is_said_to_be_the_same(harness: ServiceHarness) -> None:
+async def test_a_run_with_the_same_bytes_is_said_to_be_the_same(harness: Harness) -> None:
     first = await put(harness, b"nothing changed\n" * 900, said=RUN | {"tool_call_id": "call_1"})
     second = await put(harness, b"nothing changed\n" * 900, said=RUN | {"tool_call_id": "call_2"})
     assert f"Same as {first.id}, byte for byte." in second.text

@@ -21,17 +21,10 @@ from coatcheck.usecases.administer_holds import Holds
 from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.forget import Forget, ForgetSession
-from usecases.service_harness import (
-    CALLER,
-    START,
-    TOMBSTONE_LIFE,
-    ServiceHarness,
-    code_of,
-    given,
-    lines,
-    noise,
-    refusal,
-)
+from support.clock import START
+from support.harness import CALLER, TOMBSTONE_LIFE, Harness
+from support.refusals import code_of, refusal
+from support.samples import given, lines, noise
 
 DAY = 86_400
 
@@ -39,7 +32,7 @@ DAY = 86_400
 class Office:
     """A house with administrators."""
 
-    def __init__(self, harness: ServiceHarness) -> None:
+    def __init__(self, harness: Harness) -> None:
         self.harness = harness
         decisions: Decisions = harness.catalog
         self.policies = Policies(decisions, harness.clock)
@@ -67,7 +60,7 @@ class Office:
 
 
 @pytest.fixture
-def office(harness: ServiceHarness) -> Office:
+def office(harness: Harness) -> Office:
     return Office(harness)
 
 

@@ -22,17 +22,10 @@ from coatcheck.usecases.check_readiness import CheckReadiness
 from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.flush_fallback import FlushFallback
 from coatcheck.usecases.forget import Forget, ForgetSession
-from usecases.service_harness import (
-    CALLER,
-    GRACE,
-    INSTANT,
-    LEASE,
-    TOMBSTONE_LIFE,
-    ServiceHarness,
-    code_of,
-    lines,
-    noise,
-)
+from support.clock import INSTANT
+from support.harness import CALLER, GRACE, LEASE, TOMBSTONE_LIFE, Harness
+from support.refusals import code_of
+from support.samples import lines, noise
 
 PAUSE = timedelta(seconds=PATIENCE)
 SMALL = lines(20_000)
@@ -77,7 +70,7 @@ class Ailing:
 class Degraded:
     """A house whose catalogue or blob store fails, with everything that lives over it."""
 
-    def __init__(self, harness: ServiceHarness, broken: str, fault: Fault, room: int = 1 << 24) -> None:
+    def __init__(self, harness: Harness, broken: str, fault: Fault, room: int = 1 << 24) -> None:
         self.harness = harness
         self.fault = fault
         self.catalog = cast("Catalog", Ailing(harness.catalog, fault) if broken == "catalog" else harness.catalog)
@@ -136,7 +129,7 @@ IDS = ["catalogue, inline", "catalogue, file", "blob store"]
 @pytest.mark.parametrize(("broken", "payload"), CASES, ids=IDS)
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED])
 async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_the_same_id(
-    harness: ServiceHarness, broken: str, payload: bytes, code: Code
+    harness: Harness, broken: str, payload: bytes, code: Code
 ) -> None:
     world = Degraded(harness, broken, Fault(code))
     receipt = await world.put(payload)
@@ -157,7 +150,7 @@ async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_t
 
 @pytest.mark.parametrize("broken", ["catalog", "blobs"])
 async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothing(
-    harness: ServiceHarness, broken: str
+    harness: Harness, broken: str
 ) -> None:
     healthy = Degraded(harness, broken, Fault())
     healthy.fault.down = False
@@ -175,7 +168,7 @@ async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothi
         assert (k, harness.stored_files(), harness.count("uploads"), harness.count("artifacts")) == (k, [], 0, 0)
 
 
-async def test_while_nobody_knows_a_read_is_not_answered_not_found(harness: ServiceHarness) -> None:
+async def test_while_nobody_knows_a_read_is_not_answered_not_found(harness: Harness) -> None:
     kept = await harness.put(SMALL)
     world = Degraded(harness, "catalog", Fault(), room=0)
     lost = await world.put(LARGE)
@@ -186,7 +179,7 @@ async def test_while_nobody_knows_a_read_is_not_answered_not_found(harness: Serv
     assert await code_of(world.found(lost.id)) is Code.ARTIFACT_NOT_FOUND
 
 
-async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harness: ServiceHarness) -> None:
+async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     for seed in range(5):
         assert not (await world.put(lines(2_000, seed))).stored
@@ -197,7 +190,7 @@ async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harn
     assert (await world.put(lines(2_000, 7))).stored
 
 
-async def test_what_is_ready_takes_the_next_payload(harness: ServiceHarness) -> None:
+async def test_what_is_ready_takes_the_next_payload(harness: Harness) -> None:
     place = Degraded(harness, "catalog", Fault())
     ready = CheckReadiness(place.catalog, place.deps["catalog_breaker"])
     assert not (await place.put(SMALL)).stored
@@ -209,7 +202,7 @@ async def test_what_is_ready_takes_the_next_payload(harness: ServiceHarness) -> 
     assert (await place.put(SMALL + b"3")).stored
 
 
-async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(harness: ServiceHarness) -> None:
+async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     assert not (await world.put(lines(2_000, 1))).stored
     world.fault.down = False
@@ -219,7 +212,7 @@ async def test_without_anybody_who_probes_one_caller_tries_again_after_a_while(h
     assert (await world.put(lines(2_000, 3))).stored
 
 
-async def test_however_many_wait_a_silent_store_is_waited_for_once(harness: ServiceHarness) -> None:
+async def test_however_many_wait_a_silent_store_is_waited_for_once(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     for seed in range(5):
         await world.put(lines(2_000, seed))
@@ -229,7 +222,7 @@ async def test_however_many_wait_a_silent_store_is_waited_for_once(harness: Serv
     assert world.fault.calls == asked + 1
 
 
-async def test_the_oldest_make_room_and_the_largest_find_none(harness: ServiceHarness) -> None:
+async def test_the_oldest_make_room_and_the_largest_find_none(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault(), room=3 * 310_000)
     kept = [(await world.put(noise(300_000, seed))).id for seed in range(5)]
     large = await world.put(noise(1_000_000))
@@ -253,7 +246,7 @@ async def outcome(world: Degraded, artifact_id: str) -> str:
     return "readable"
 
 
-async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(harness: ServiceHarness) -> None:
+async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     one = await world.put(lines(3_000, 1))
     of_session = await world.put(lines(3_000, 2), said={"session": "s"})
@@ -270,9 +263,7 @@ async def test_what_is_deleted_or_expires_while_it_waits_is_never_stored(harness
 
 
 @pytest.mark.parametrize("whole_session", [False, True])
-async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(
-    harness: ServiceHarness, whole_session: bool
-) -> None:
+async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(harness: Harness, whole_session: bool) -> None:
     world = Degraded(harness, "catalog", Fault())
     receipt = await world.put(SMALL, said={"session": "s"})
     world.fault.down = False
@@ -284,7 +275,7 @@ async def test_one_deleted_while_it_is_being_stored_is_gone_afterwards(
     assert (world.fallback.count, harness.count("artifacts"), harness.count("tombstones")) == (0, 0, 1)
 
 
-async def test_one_put_out_while_it_is_being_stored_stays_stored(harness: ServiceHarness) -> None:
+async def test_one_put_out_while_it_is_being_stored_stays_stored(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault(), room=2 * 310_000)
     receipt = await world.put(LARGE)
     world.fault.down = False
@@ -305,7 +296,7 @@ async def test_one_put_out_while_it_is_being_stored_stays_stored(harness: Servic
 class MeetingCatalog:
     """A catalogue during whose commit something else begins."""
 
-    def __init__(self, harness: ServiceHarness, other: Coroutine[Any, Any, object]) -> None:
+    def __init__(self, harness: Harness, other: Coroutine[Any, Any, object]) -> None:
         self._catalog = harness.catalog
         self._other = other
         self.task: asyncio.Task[object] | None = None
@@ -321,7 +312,7 @@ class MeetingCatalog:
         return getattr(self._catalog, name)
 
 
-async def test_what_was_deleted_elsewhere_meanwhile_is_not_revived(harness: ServiceHarness) -> None:
+async def test_what_was_deleted_elsewhere_meanwhile_is_not_revived(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     receipt = await world.put(SMALL)
     harness.clock.forward(INSTANT)
@@ -333,7 +324,7 @@ async def test_what_was_deleted_elsewhere_meanwhile_is_not_revived(harness: Serv
     assert (world.fallback.count, harness.count("artifacts"), harness.count("tombstones")) == (0, 0, 1)
 
 
-async def test_a_delete_that_was_refused_leaves_what_waits_to_the_next_one(harness: ServiceHarness) -> None:
+async def test_a_delete_that_was_refused_leaves_what_waits_to_the_next_one(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     number = ids.parse((await world.put(SMALL)).id)
     assert await code_of(world.forget(CALLER, number)) is Code.STORAGE_UNAVAILABLE
@@ -342,7 +333,7 @@ async def test_a_delete_that_was_refused_leaves_what_waits_to_the_next_one(harne
     assert (world.fallback.count, await world.write_through(), harness.count("artifacts")) == (0, 0, 0)
 
 
-async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(harness: ServiceHarness) -> None:
+async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     await world.put(LARGE)
     world.fault.down = False
@@ -366,7 +357,7 @@ async def lost_then_found(world: Degraded, verb: FlushFallback) -> bool:
 class Deaf:
     """A catalogue that answers everything but a commit."""
 
-    def __init__(self, harness: ServiceHarness, error: Code) -> None:
+    def __init__(self, harness: Harness, error: Code) -> None:
         self._catalog = harness.catalog
         self.error: Code | None = error
 
@@ -379,7 +370,7 @@ class Deaf:
         return getattr(self._catalog, name)
 
 
-async def test_a_key_means_nothing_before_storage_took_its_request(harness: ServiceHarness) -> None:
+async def test_a_key_means_nothing_before_storage_took_its_request(harness: Harness) -> None:
     world = Degraded(harness, "catalog", Fault())
     first = await world.put(SMALL, key="k")
     world.fault.down = False
@@ -391,7 +382,7 @@ async def test_a_key_means_nothing_before_storage_took_its_request(harness: Serv
 
 @pytest.mark.parametrize("budget", [64, 128, 300, 600, 4096])
 async def test_the_card_of_what_is_not_stored_keeps_its_budget_and_offers_nothing_to_read(
-    harness: ServiceHarness, budget: int
+    harness: Harness, budget: int
 ) -> None:
     world = Degraded(harness, "catalog", Fault(), room=0)
     receipt = await world.put(SMALL, card_tokens=budget, inline_tokens=0)

@@ -6,14 +6,14 @@ import sqlite3
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import ENGINE
-from usecases.service_harness import CALLER, ServiceHarness
+from support.harness import CALLER, Harness
 
 PAYLOAD = json.dumps([{"host": f"node{n}", "load": n} for n in range(400)], indent=1).encode()
 FORGED = "Forged: a fact that only the row states"
 RUN = {"session": "s", "tool_name": "bash", "command": "make"}
 
 
-def rewrite(harness: ServiceHarness, artifact_id: str, engine: int, **facts: object) -> None:
+def rewrite(harness: Harness, artifact_id: str, engine: int, **facts: object) -> None:
     """Change the stamp and the stored facts of an artifact in its row, behind the service's back."""
     with contextlib.closing(sqlite3.connect(harness.root / "coatcheck.db")) as conn, conn:
         where = (ids.parse(artifact_id),)
@@ -22,23 +22,23 @@ def rewrite(harness: ServiceHarness, artifact_id: str, engine: int, **facts: obj
         conn.execute("UPDATE artifacts SET engine = ?, facts = ? WHERE number = ?", (engine, changed, *where))
 
 
-async def card_of(harness: ServiceHarness, artifact_id: str) -> str:
+async def card_of(harness: Harness, artifact_id: str) -> str:
     return (await harness.describe()(CALLER, ids.parse(artifact_id))).text
 
 
-async def test_facts_that_this_engine_recognised_are_taken_as_stored(harness: ServiceHarness) -> None:
+async def test_facts_that_this_engine_recognised_are_taken_as_stored(harness: Harness) -> None:
     receipt = await harness.put(PAYLOAD)
     rewrite(harness, receipt.id, ENGINE, shape=[FORGED])
     assert FORGED in (await card_of(harness, receipt.id)).splitlines()
 
 
-async def test_facts_that_another_engine_recognised_are_recognised_again(harness: ServiceHarness) -> None:
+async def test_facts_that_another_engine_recognised_are_recognised_again(harness: Harness) -> None:
     receipt = await harness.put(PAYLOAD)
     rewrite(harness, receipt.id, ENGINE - 1, shape=[FORGED])
     assert await card_of(harness, receipt.id) == receipt.text
 
 
-async def test_the_comparison_made_at_ingest_outlives_its_engine(harness: ServiceHarness) -> None:
+async def test_the_comparison_made_at_ingest_outlives_its_engine(harness: Harness) -> None:
     await harness.put(PAYLOAD, said=RUN)
     receipt = await harness.put(PAYLOAD + b"\n[1]", said=RUN, compare_to="previous")
     rewrite(harness, receipt.id, ENGINE - 1, shape=[FORGED])

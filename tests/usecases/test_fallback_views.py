@@ -10,10 +10,10 @@ from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.usecases.flush_fallback import FlushFallback
 from contract.sample_changes import number_of, store, view
-from usecases.service_harness import CALLER, ServiceHarness
+from support.harness import CALLER, Harness
 
 
-def page(harness: ServiceHarness, text: bytes | None) -> StoreArtifact:
+def page(harness: Harness, text: bytes | None) -> StoreArtifact:
     return store(b"<p>page", namespace=CALLER.namespace, now=harness.clock.now(), text_view=view(text))
 
 
@@ -21,7 +21,7 @@ def keep(fallback: FallbackBuffer, change: StoreArtifact) -> bool:
     return fallback.keep(ids.render(number_of(change)), change, change.inline or b"")
 
 
-async def test_a_view_that_waits_is_found_with_its_payload_and_stored_with_it(harness: ServiceHarness) -> None:
+async def test_a_view_that_waits_is_found_with_its_payload_and_stored_with_it(harness: Harness) -> None:
     fallback = FallbackBuffer(1 << 20)
     for text in (b"page\n", None):
         change = page(harness, text)
@@ -42,7 +42,7 @@ async def test_a_view_that_waits_is_found_with_its_payload_and_stored_with_it(ha
 
 
 async def test_a_view_is_stored_under_a_fresh_name_so_that_a_lost_answer_is_asked_again_safely(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     fallback, change = FallbackBuffer(1 << 20), page(harness, b"page\n")
     await harness.catalog.commit(change)
@@ -74,7 +74,7 @@ async def test_a_view_is_stored_under_a_fresh_name_so_that_a_lost_answer_is_aske
     assert (mine.blob.sha256 == theirs.blob.sha256, mine.blob.id == theirs.blob.id) == (True, False)
 
 
-def test_the_memory_of_a_view_counts(harness: ServiceHarness) -> None:
+def test_the_memory_of_a_view_counts(harness: Harness) -> None:
     change = page(harness, b"".join(b"%d\n" % n for n in range(3000)))
     new = change.text_view
     assert new is not None

@@ -10,7 +10,7 @@ from coatcheck.core.context import PlannedPayload
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
 from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps, PayloadCard, PayloadRetention
-from usecases.service_harness import CALLER, ServiceHarness
+from support.harness import CALLER, Harness
 
 KIB = 1024
 FAILURE = "error[E0425]: cannot find value `cloakroom` in this scope"
@@ -72,18 +72,18 @@ def in_history(text: str, *, tool: str = "bash", command: str | None = "make all
     )
 
 
-def step(harness: ServiceHarness) -> FindOrIngest:
+def step(harness: Harness) -> FindOrIngest:
     """The step as the composition makes it, which remembers nothing yet."""
     find = Find(harness.catalog, harness.clock, harness.reads)
     return FindOrIngest(FindOrIngestDeps(ingest=harness.ingest(), deps=harness.deps(), find=find, card_text=None))
 
 
-async def ingested(harness: ServiceHarness, text: str, session: str, budget: int, *, tool: str = "bash") -> Receipt:
+async def ingested(harness: Harness, text: str, session: str, budget: int, *, tool: str = "bash") -> Receipt:
     said = {"tool_name": tool, "tool_call_id": "call_1", "command": "make all", "session": session}
     return await harness.put(text.encode(), said=said, card_tokens=budget, inline_tokens=0)
 
 
-async def carded(harness: ServiceHarness, payload: PlannedPayload, session: str, budget: int) -> PayloadCard:
+async def carded(harness: Harness, payload: PlannedPayload, session: str, budget: int) -> PayloadCard:
     return await step(harness)(CALLER, payload, PayloadRetention(session=session), budget)
 
 
@@ -99,7 +99,7 @@ def evidence(text: str | None, artifact: str | None) -> str:
 @pytest.mark.parametrize("name", OUTPUTS)
 @pytest.mark.parametrize("size", [520 * KIB, 1_700 * KIB], ids=["just over 512 KiB", "several blocks"])
 async def test_a_history_shows_of_a_large_output_what_its_ingest_showed(
-    harness: ServiceHarness, name: str, size: int, budget: int
+    harness: Harness, name: str, size: int, budget: int
 ) -> None:
     text = OUTPUTS[name](size, budget)
     assert len(text) > 512 * KIB
@@ -114,7 +114,7 @@ async def test_a_history_shows_of_a_large_output_what_its_ingest_showed(
 
 @pytest.mark.parametrize("name", ["build", "wide", "progress"])
 async def test_a_failure_in_the_middle_of_a_large_output_is_on_its_card_in_a_history(
-    harness: ServiceHarness, name: str
+    harness: Harness, name: str
 ) -> None:
     text = OUTPUTS[name](1_700 * KIB, 3)
     found = await carded(harness, in_history(text), "failed", 600)
@@ -122,7 +122,7 @@ async def test_a_failure_in_the_middle_of_a_large_output_is_on_its_card_in_a_his
 
 
 async def test_a_history_that_says_other_things_of_a_large_output_shows_what_its_own_ingest_would(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     text = build(900 * KIB, 5)
     await ingested(harness, text, "declared", 600, tool="read_file")

@@ -9,7 +9,7 @@ import pytest
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import Catalog
 from coatcheck.usecases.answer_hook import HookRequest, answer_hook
-from usecases.service_harness import CALLER, ServiceHarness
+from support.harness import CALLER, Harness
 
 EVENT = {
     "hook_event_name": "PostToolUse",
@@ -31,13 +31,13 @@ class Away:
         return call
 
 
-async def test_a_result_is_carded_while_storage_stores(harness: ServiceHarness) -> None:
+async def test_a_result_is_carded_while_storage_stores(harness: Harness) -> None:
     answer = await answer_hook(harness.ingest(), CALLER, EVENT, HookRequest())
     assert answer["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[art_")
 
 
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED, Code.INTEGRITY])
-async def test_a_store_that_refuses_changes_nothing(harness: ServiceHarness, code: Code) -> None:
+async def test_a_store_that_refuses_changes_nothing(harness: Harness, code: Code) -> None:
     async def refuse() -> None:
         raise CoatcheckError(code, "No.")
 
@@ -45,7 +45,7 @@ async def test_a_store_that_refuses_changes_nothing(harness: ServiceHarness, cod
     assert await answer_hook(ingest, CALLER, EVENT, HookRequest()) == {}
 
 
-async def test_a_store_that_is_silent_is_not_waited_for(harness: ServiceHarness) -> None:
+async def test_a_store_that_is_silent_is_not_waited_for(harness: Harness) -> None:
     never = asyncio.Event()
 
     async def wait() -> None:

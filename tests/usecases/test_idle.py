@@ -16,13 +16,15 @@ from coatcheck.ports.maintenance import ExpireArtifacts
 from coatcheck.storing.find import Find
 from coatcheck.storing.reads import NoteReads
 from coatcheck.upkeep.maintenance import MaintenanceRound
-from usecases.service_harness import CALLER, INSTANT, START, TOMBSTONE_LIFE, ServiceHarness, code_of, refusal
+from support.clock import INSTANT, START
+from support.harness import CALLER, TOMBSTONE_LIFE, Harness
+from support.refusals import code_of, refusal
 
 IDLE = timedelta(seconds=MIN_IDLE_TTL)
 
 
 async def test_a_read_that_no_row_shows_yet_keeps_its_artifact_alive_and_the_sweep_off_it(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
     harness.clock.forward(IDLE - INSTANT)
@@ -43,7 +45,7 @@ async def test_a_read_that_no_row_shows_yet_keeps_its_artifact_alive_and_the_swe
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_every_look_is_what_the_reads_before_it_say_whenever_they_are_written_down(
-    harness: ServiceHarness, seed: int
+    harness: Harness, seed: int
 ) -> None:
     rng = random.Random(seed)
     number = ids.parse((await harness.put(b"1", ttl=rng.choice([None, 400]), idle_ttl=60)).id)
@@ -70,7 +72,7 @@ async def test_every_look_is_what_the_reads_before_it_say_whenever_they_are_writ
 class Slow:
     """A catalogue whose look-ups wait until they are let go, after they were answered."""
 
-    def __init__(self, harness: ServiceHarness) -> None:
+    def __init__(self, harness: Harness) -> None:
         self._catalog = harness.catalog
         self.looked, self.go_on = asyncio.Event(), asyncio.Event()
 
@@ -84,7 +86,7 @@ class Slow:
         return getattr(self._catalog, name)
 
 
-async def test_an_artifact_is_not_buried_under_a_look_that_found_it_alive(harness: ServiceHarness) -> None:
+async def test_an_artifact_is_not_buried_under_a_look_that_found_it_alive(harness: Harness) -> None:
     number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
     slow: Any = Slow(harness)
     harness.clock.forward(IDLE - INSTANT)
@@ -98,7 +100,7 @@ async def test_an_artifact_is_not_buried_under_a_look_that_found_it_alive(harnes
     assert (await harness.find(CALLER, number)).artifact.expires_at == START + 2 * IDLE - INSTANT
 
 
-async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_sweep(harness: ServiceHarness) -> None:
+async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_sweep(harness: Harness) -> None:
     number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
 
     class Failing:
@@ -118,7 +120,7 @@ async def test_what_could_not_be_written_down_still_keeps_alive_and_off_the_swee
     assert await harness.catalog.commit(sweep) == 0
 
 
-async def test_reads_are_written_down_beside_a_round_that_hangs(harness: ServiceHarness) -> None:
+async def test_reads_are_written_down_beside_a_round_that_hangs(harness: Harness) -> None:
     number = ids.parse((await harness.put(b"1", ttl=None, idle_ttl=60)).id)
     harness.clock.forward(IDLE / 2)
     await harness.find(CALLER, number)
@@ -143,7 +145,7 @@ async def test_reads_are_written_down_beside_a_round_that_hangs(harness: Service
 
 
 @pytest.mark.parametrize("seconds", [0, 1, MIN_IDLE_TTL - 1])
-async def test_an_idle_ttl_that_could_not_be_kept_is_refused(harness: ServiceHarness, seconds: int) -> None:
+async def test_an_idle_ttl_that_could_not_be_kept_is_refused(harness: Harness, seconds: int) -> None:
     assert await code_of(harness.put(b"1", idle_ttl=seconds)) is Code.INVALID_REQUEST
     assert harness.is_empty()
     number = ids.parse((await harness.put(b"1")).id)

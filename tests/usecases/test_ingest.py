@@ -14,23 +14,15 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import Code
 from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.storing.ingestion import KEY_LIFE
-from usecases.service_harness import (
-    CALLER,
-    INSTANT,
-    LEASE,
-    ServiceHarness,
-    code_of,
-    given,
-    harness_in,
-    lines,
-    noise,
-    stream,
-)
+from support.clock import INSTANT
+from support.harness import CALLER, LEASE, Harness, harness_in
+from support.refusals import code_of
+from support.samples import given, lines, noise, stream
 
 BIG = noise(200_000)
 
 
-async def test_the_first_is_created_and_the_same_again_is_not(harness: ServiceHarness) -> None:
+async def test_the_first_is_created_and_the_same_again_is_not(harness: Harness) -> None:
     for payload in (b"", b"small\n", lines(40_000), BIG):
         first, again = await harness.put(payload), await harness.put(payload)
         assert (first.created, again.created) == (True, False)
@@ -42,9 +34,7 @@ async def test_the_first_is_created_and_the_same_again_is_not(harness: ServiceHa
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
-async def test_the_last_declaration_counts_and_budget_and_query_follow_the_request(
-    harness: ServiceHarness, size: int
-) -> None:
+async def test_the_last_declaration_counts_and_budget_and_query_follow_the_request(harness: Harness, size: int) -> None:
     payload = lines(size) + b"a needle in the hay\n" + lines(size, seed=2)
     first = await harness.put(payload, said={"title": "First", "tool_name": "bash"}, inline_tokens=0)
     second = await harness.put(payload, said={"title": "Second", "tool_name": "curl"}, inline_tokens=0, card_tokens=200)
@@ -62,7 +52,7 @@ async def test_the_last_declaration_counts_and_budget_and_query_follow_the_reque
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
 async def test_a_request_that_declares_nothing_is_answered_as_ever_and_leaves_the_last_word(
-    harness: ServiceHarness, size: int
+    harness: Harness, size: int
 ) -> None:
     payload = lines(size)
     bare = await harness.put(payload, inline_tokens=0)
@@ -75,7 +65,7 @@ async def test_a_request_that_declares_nothing_is_answered_as_ever_and_leaves_th
 
 @pytest.mark.parametrize("payload", [b"tiny\n", BIG], ids=["inline", "file"])
 async def test_the_same_bytes_under_another_tool_call_are_another_artifact_on_one_blob(
-    harness: ServiceHarness, payload: bytes
+    harness: Harness, payload: bytes
 ) -> None:
     one = await harness.put(payload, said={"tool_call_id": "a"})
     two = await harness.put(payload, said={"tool_call_id": "b"})
@@ -87,7 +77,7 @@ async def test_the_same_bytes_under_another_tool_call_are_another_artifact_on_on
     assert await harness.content(two.id) == payload
 
 
-async def test_another_namespace_shares_neither_ids_nor_blobs(harness: ServiceHarness) -> None:
+async def test_another_namespace_shares_neither_ids_nor_blobs(harness: Harness) -> None:
     other = Caller(namespace="other")
     mine, theirs = await harness.put(BIG), await harness.put(BIG, caller=other)
     assert mine.id != theirs.id
@@ -101,7 +91,7 @@ def _crowded(identity: bytes, probe: int) -> int:
 
 
 async def test_an_id_that_had_to_be_probed_is_the_one_that_the_card_names(tmp_path: Path, template: Path) -> None:
-    async with harness_in(tmp_path, template, number=_crowded) as harness:
+    with harness_in(tmp_path, template, number=_crowded) as harness:
         receipts = [await harness.put(lines(3_000, seed), inline_tokens=0) for seed in range(4)]
         assert [r.id for r in receipts[:2]] == [ids.render(_crowded(b"", 0)), ids.render(_crowded(b"", 1))]
         assert len({r.id for r in receipts}) == 4
@@ -115,7 +105,7 @@ async def test_an_id_that_had_to_be_probed_is_the_one_that_the_card_names(tmp_pa
             assert (again.id, again.created, again.text) == (receipt.id, False, receipt.text)
 
 
-async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(harness: ServiceHarness) -> None:
+async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(harness: Harness) -> None:
     payload = lines(4_000)
     count = harness.tokenizer.count(payload.decode())
     at = await harness.put(payload, inline_tokens=count)
@@ -133,14 +123,14 @@ async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(harne
     [b"\x7fELF\x02\x01\x01" + bytes(57), b"caf\xe9 au lait\n", b"cut \xe2\x82", b"\x89PNG\r\n\x1a\n" + bytes(40)],
     ids=["binary", "latin-1", "cut character", "image"],
 )
-async def test_what_is_not_text_is_never_inline_however_small(harness: ServiceHarness, payload: bytes) -> None:
+async def test_what_is_not_text_is_never_inline_however_small(harness: Harness, payload: bytes) -> None:
     receipt = await harness.put(payload, inline_tokens=100_000)
     assert not receipt.inline
     assert receipt.id in receipt.text
     assert await harness.content(receipt.id) == payload
 
 
-async def test_zero_inline_tokens_make_a_card_of_everything_even_of_nothing(harness: ServiceHarness) -> None:
+async def test_zero_inline_tokens_make_a_card_of_everything_even_of_nothing(harness: Harness) -> None:
     for payload in (b"", b"x"):
         assert (await harness.put(payload, inline_tokens=1)).inline
         receipt = await harness.put(payload, inline_tokens=0)
@@ -148,7 +138,7 @@ async def test_zero_inline_tokens_make_a_card_of_everything_even_of_nothing(harn
         assert receipt.id in receipt.text
 
 
-async def test_a_payload_that_lost_its_middle_is_never_inline_and_says_so(harness: ServiceHarness) -> None:
+async def test_a_payload_that_lost_its_middle_is_never_inline_and_says_so(harness: Harness) -> None:
     settings = {"payload_limit": 100}
     receipt = await harness.put(lines(101), keep_ends=True, inline_tokens=100_000, settings=settings)
     assert not receipt.inline
@@ -157,14 +147,14 @@ async def test_a_payload_that_lost_its_middle_is_never_inline_and_says_so(harnes
     assert (whole.inline, whole.warnings) == (True, ())
 
 
-def _stored_size(harness: ServiceHarness, payload: bytes) -> int:
+def _stored_size(harness: Harness, payload: bytes) -> int:
     intake = PayloadEncoder(harness.tokenizer)
     return len(intake.end(payload))
 
 
 @pytest.mark.parametrize("size", [0, 10_000, 700_000])
 async def test_stored_bytes_up_to_the_limit_live_in_the_catalogue_and_one_more_makes_a_file(
-    harness: ServiceHarness, size: int
+    harness: Harness, size: int
 ) -> None:
     payload = lines(size)
     limit = _stored_size(harness, payload)
@@ -179,7 +169,7 @@ async def test_stored_bytes_up_to_the_limit_live_in_the_catalogue_and_one_more_m
 
 
 @pytest.mark.parametrize("before", [0, 100, 600_000, 3_000_000])
-async def test_a_source_that_fails_in_the_middle_leaves_nothing(harness: ServiceHarness, before: int) -> None:
+async def test_a_source_that_fails_in_the_middle_leaves_nothing(harness: Harness, before: int) -> None:
     class Broken(Exception):  # noqa: N818 - the client's own
         pass
 
@@ -194,14 +184,14 @@ async def test_a_source_that_fails_in_the_middle_leaves_nothing(harness: Service
     assert (await harness.put(noise(before))).created
 
 
-async def test_a_payload_over_the_limit_is_refused_and_leaves_nothing(harness: ServiceHarness) -> None:
+async def test_a_payload_over_the_limit_is_refused_and_leaves_nothing(harness: Harness) -> None:
     settings = {"payload_limit": 1_000_000}
     assert await code_of(harness.put(noise(1_000_001), settings=settings)) is Code.PAYLOAD_TOO_LARGE
     assert harness.is_empty()
     assert (await harness.put(noise(1_000_000), settings=settings)).created
 
 
-async def test_a_slow_upload_renews_its_lease_as_long_as_bytes_arrive(harness: ServiceHarness) -> None:
+async def test_a_slow_upload_renews_its_lease_as_long_as_bytes_arrive(harness: Harness) -> None:
     """Steps just under the lease, with the reaper in between."""
     seen: list[int] = []
     step = LEASE - INSTANT
@@ -218,7 +208,7 @@ async def test_a_slow_upload_renews_its_lease_as_long_as_bytes_arrive(harness: S
     assert len(await harness.content(receipt.id)) == 10 * 512 * 1024
 
 
-async def test_an_upload_that_was_reaped_is_fenced_and_leaves_nothing(harness: ServiceHarness) -> None:
+async def test_an_upload_that_was_reaped_is_fenced_and_leaves_nothing(harness: Harness) -> None:
     reaped: list[int] = []
 
     async def source() -> AsyncIterator[bytes]:
@@ -239,7 +229,7 @@ async def test_an_upload_that_was_reaped_is_fenced_and_leaves_nothing(harness: S
     assert harness.is_empty()
 
 
-async def test_an_upload_reaped_after_its_last_byte_is_fenced_by_its_commit(harness: ServiceHarness) -> None:
+async def test_an_upload_reaped_after_its_last_byte_is_fenced_by_its_commit(harness: Harness) -> None:
     """The renewal finds nothing to do; only the transaction notices."""
 
     async def source() -> AsyncIterator[bytes]:
@@ -255,7 +245,7 @@ async def test_an_upload_reaped_after_its_last_byte_is_fenced_by_its_commit(harn
 
 
 @pytest.mark.parametrize("payload", [b"text\n", BIG], ids=["inline", "file"])
-async def test_a_repeated_key_answers_what_it_answered_before(harness: ServiceHarness, payload: bytes) -> None:
+async def test_a_repeated_key_answers_what_it_answered_before(harness: Harness, payload: bytes) -> None:
     first = await harness.put(payload, key="k1")
     replay = await harness.put(payload, key="k1")
     assert first.created
@@ -268,9 +258,7 @@ async def test_a_repeated_key_answers_what_it_answered_before(harness: ServiceHa
 
 
 @pytest.mark.parametrize("payload", [b"text\n", BIG], ids=["inline", "file"])
-async def test_a_key_used_for_another_request_is_refused_and_leaves_nothing(
-    harness: ServiceHarness, payload: bytes
-) -> None:
+async def test_a_key_used_for_another_request_is_refused_and_leaves_nothing(harness: Harness, payload: bytes) -> None:
     await harness.put(payload, key="k")
     for call in (
         harness.put(payload + b".", key="k"),
@@ -284,7 +272,7 @@ async def test_a_key_used_for_another_request_is_refused_and_leaves_nothing(
     assert other.created
 
 
-async def test_the_key_of_a_deleted_artifact_answers_gone_and_revives_nothing(harness: ServiceHarness) -> None:
+async def test_the_key_of_a_deleted_artifact_answers_gone_and_revives_nothing(harness: Harness) -> None:
     receipt = await harness.put(BIG, key="k", said={"tool_name": "bash"})
     await harness.forget(CALLER, ids.parse(receipt.id))
     assert await code_of(harness.put(BIG, key="k", said={"tool_name": "bash"})) is Code.ARTIFACT_GONE
@@ -292,7 +280,7 @@ async def test_the_key_of_a_deleted_artifact_answers_gone_and_revives_nothing(ha
     assert (await harness.put(BIG, said={"tool_name": "bash"})).created
 
 
-async def test_a_key_is_forgotten_after_a_day_to_the_microsecond(harness: ServiceHarness) -> None:
+async def test_a_key_is_forgotten_after_a_day_to_the_microsecond(harness: Harness) -> None:
     await harness.put(b"one\n", key="k")
     harness.clock.forward(KEY_LIFE - INSTANT)
     assert (await harness.tidy()()).purged == 0
@@ -305,7 +293,7 @@ async def test_a_key_is_forgotten_after_a_day_to_the_microsecond(harness: Servic
     assert (await harness.tidy()()).purged == 1
 
 
-async def test_an_expired_artifact_posted_again_is_new_before_and_after_the_sweep(harness: ServiceHarness) -> None:
+async def test_an_expired_artifact_posted_again_is_new_before_and_after_the_sweep(harness: Harness) -> None:
     first = await harness.put(BIG, ttl=10)
     harness.clock.forward(timedelta(seconds=10))
     second = await harness.put(BIG, ttl=10)
@@ -317,7 +305,7 @@ async def test_an_expired_artifact_posted_again_is_new_before_and_after_the_swee
     assert await harness.content(third.id) == BIG
 
 
-async def test_the_bytes_arrive_in_any_pieces_and_make_the_same_artifact(harness: ServiceHarness) -> None:
+async def test_the_bytes_arrive_in_any_pieces_and_make_the_same_artifact(harness: Harness) -> None:
     whole = await harness.put(BIG)
     pieces = await harness.put(given([BIG[:1], b"", BIG[1:150_000], BIG[150_000:]]))
     single = await harness.put(stream(BIG, size=777))

@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 from coatcheck.upkeep.maintenance import OTHERS, LeaderLease, Maintenance, MaintenanceRound
-from usecases.service_harness import GRACE, INSTANT, TOMBSTONE_LIFE, ServiceHarness
+from support.clock import INSTANT
+from support.harness import GRACE, TOMBSTONE_LIFE, Harness
 
 
-def member(harness: ServiceHarness, name: str) -> Maintenance:
+def member(harness: Harness, name: str) -> Maintenance:
     return Maintenance(
         harness.catalog,
         harness.catalog,
@@ -19,7 +20,7 @@ def member(harness: ServiceHarness, name: str) -> Maintenance:
     )
 
 
-async def test_one_leads_until_it_leaves_or_is_silent_for_two_rounds(harness: ServiceHarness) -> None:
+async def test_one_leads_until_it_leaves_or_is_silent_for_two_rounds(harness: Harness) -> None:
     first, second = member(harness, "first"), member(harness, "second")
     for seed in range(3):
         await harness.put(b"%d" % seed, ttl=60 * (seed + 1))
@@ -38,7 +39,7 @@ async def test_one_leads_until_it_leaves_or_is_silent_for_two_rounds(harness: Se
     assert (await first(), await second()) == (MaintenanceRound(expired=1), MaintenanceRound())
 
 
-async def test_what_another_replica_may_have_read_just_now_is_not_buried_yet(harness: ServiceHarness) -> None:
+async def test_what_another_replica_may_have_read_just_now_is_not_buried_yet(harness: Harness) -> None:
     only = member(harness, "only")
     await harness.put(b"x", ttl=60)
     harness.clock.forward(timedelta(seconds=60) + OTHERS - INSTANT)

@@ -12,12 +12,15 @@ from coatcheck.ports.change import CatalogChange
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, ServiceHarness, code_of, noise
+from support.clock import INSTANT
+from support.harness import CALLER, GRACE, LEASE, Harness
+from support.refusals import code_of
+from support.samples import noise
 
 PAYLOAD = noise(300_000)
 
 
-async def read(harness: ServiceHarness, artifact_id: str) -> bytes:
+async def read(harness: Harness, artifact_id: str) -> bytes:
     """Read as the service does, and wait for what the reader had to tell."""
     trust = BlobHealth(harness.catalog, harness.blobs, harness.clock)
     found = await harness.find(CALLER, ids.parse(artifact_id), with_bytes=True)
@@ -31,7 +34,7 @@ async def read(harness: ServiceHarness, artifact_id: str) -> bytes:
 @pytest.mark.parametrize("how", ["same call", "same key", "another call", "counted again"])
 @pytest.mark.parametrize("loss", ["missing", "cut off"])
 async def test_posting_again_what_was_lost_is_never_answered_on_the_lost_file(
-    harness: ServiceHarness, how: str, loss: str, caplog: pytest.LogCaptureFixture
+    harness: Harness, how: str, loss: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = await harness.put(PAYLOAD, key="k")
     sharing = await harness.put(PAYLOAD, said={"tool_call_id": "s"})
@@ -54,7 +57,7 @@ async def test_posting_again_what_was_lost_is_never_answered_on_the_lost_file(
         assert await read(harness, receipt.id) == PAYLOAD
 
 
-async def test_a_small_payload_is_not_folded_into_a_lost_file(harness: ServiceHarness) -> None:
+async def test_a_small_payload_is_not_folded_into_a_lost_file(harness: Harness) -> None:
     await harness.put(b"small\n" * 500, settings={"inline_bytes": 0})
     (path,) = harness.stored_files()
     path.unlink()
@@ -64,7 +67,7 @@ async def test_a_small_payload_is_not_folded_into_a_lost_file(harness: ServiceHa
 
 
 async def test_damage_that_a_reader_met_is_healed_for_all_by_the_next_post(
-    harness: ServiceHarness, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     receipts = [await harness.put(PAYLOAD, said={"tool_call_id": str(n)}) for n in range(3)]
     (path,) = harness.stored_files()
@@ -83,7 +86,7 @@ async def test_damage_that_a_reader_met_is_healed_for_all_by_the_next_post(
     assert harness.count("blobs", "dead_at IS NULL AND condemned_at IS NOT NULL") == 0
 
 
-async def test_small_bytes_that_vanished_from_their_row_are_healed_too(harness: ServiceHarness) -> None:
+async def test_small_bytes_that_vanished_from_their_row_are_healed_too(harness: Harness) -> None:
     first = await harness.put(b"small\n")
     await harness.catalog._writer.run(lambda conn: conn.exec_driver_sql("DELETE FROM inline_bytes"))  # type: ignore[attr-defined] # pyright: ignore[reportPrivateUsage]
     assert await code_of(read(harness, first.id)) is Code.INTEGRITY
@@ -94,7 +97,7 @@ async def test_small_bytes_that_vanished_from_their_row_are_healed_too(harness: 
 class Unanswering:
     """A catalogue whose answer to a commit is lost; whether the commit is made is the test's choice."""
 
-    def __init__(self, harness: ServiceHarness, *, commits: bool) -> None:
+    def __init__(self, harness: Harness, *, commits: bool) -> None:
         self._catalog = harness.catalog
         self._commits = commits
 
@@ -111,7 +114,7 @@ class Unanswering:
 
 @pytest.mark.parametrize("commits", [True, False])
 async def test_a_commit_without_an_answer_keeps_its_file_until_its_fate_is_known(
-    harness: ServiceHarness, commits: bool
+    harness: Harness, commits: bool
 ) -> None:
     receipt = await harness.put(
         PAYLOAD, settings={"catalog": Unanswering(harness, commits=commits), "fallback": FallbackBuffer(0)}

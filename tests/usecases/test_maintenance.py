@@ -13,23 +13,15 @@ from coatcheck.ports.uploads import BeginUpload
 from coatcheck.storing.ingestion import KEY_LIFE
 from coatcheck.upkeep import maintenance
 from coatcheck.upkeep.maintenance import BATCH, MaintenanceRound
-from usecases.service_harness import (
-    CALLER,
-    GRACE,
-    INSTANT,
-    LEASE,
-    START,
-    TOMBSTONE_LIFE,
-    ServiceHarness,
-    code_of,
-    lines,
-    noise,
-)
+from support.clock import INSTANT, START
+from support.harness import CALLER, GRACE, LEASE, TOMBSTONE_LIFE, Harness
+from support.refusals import code_of
+from support.samples import lines, noise
 
 NOTHING = MaintenanceRound()
 
 
-async def test_what_expires_is_dead_at_once_and_swept_only_after_the_grace(harness: ServiceHarness) -> None:
+async def test_what_expires_is_dead_at_once_and_swept_only_after_the_grace(harness: Harness) -> None:
     filed, inline = await harness.put(noise(100_000), ttl=60), await harness.put(b"small\n", ttl=60)
     kept = await harness.put(noise(100_000, seed=2), ttl=None)
     harness.clock.forward(timedelta(seconds=60) - INSTANT)
@@ -52,7 +44,7 @@ async def test_what_expires_is_dead_at_once_and_swept_only_after_the_grace(harne
         assert await code_of(harness.find(CALLER, ids.parse(receipt.id))) is Code.ARTIFACT_NOT_FOUND
 
 
-async def _open_upload(harness: ServiceHarness, seed: int) -> str:
+async def _open_upload(harness: Harness, seed: int) -> str:
     """A writer that began and died: an intent, and a file that was half written."""
     blob_id = new_blob_id(harness.clock.now(), noise(10, seed))
     await harness.catalog.commit(
@@ -65,7 +57,7 @@ async def _open_upload(harness: ServiceHarness, seed: int) -> str:
 
 
 async def test_a_writer_that_died_is_reaped_when_its_lease_is_over_and_its_file_follows(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     await _open_upload(harness, 1)
     harness.clock.forward(LEASE)
@@ -78,7 +70,7 @@ async def test_a_writer_that_died_is_reaped_when_its_lease_is_over_and_its_file_
     assert harness.is_empty()
 
 
-async def test_rounds_repeated_and_at_once_do_everything_exactly_once(harness: ServiceHarness) -> None:
+async def test_rounds_repeated_and_at_once_do_everything_exactly_once(harness: Harness) -> None:
     for n in range(40):
         await harness.put(noise(40_000, seed=n) if n % 8 == 0 else f"{n}\n".encode(), ttl=60, key=f"k{n}")
     for n in range(3):
@@ -103,7 +95,7 @@ async def test_rounds_repeated_and_at_once_do_everything_exactly_once(harness: S
         await harness.find(CALLER, ids.parse(receipt.id))
 
 
-async def test_a_blob_that_cannot_be_removed_keeps_its_row_and_holds_up_no_other(harness: ServiceHarness) -> None:
+async def test_a_blob_that_cannot_be_removed_keeps_its_row_and_holds_up_no_other(harness: Harness) -> None:
     receipts = [await harness.put(noise(50_000, seed=n)) for n in range(3)]
     stuck = harness.stored_files()[1]
     for receipt in receipts:
@@ -120,7 +112,7 @@ async def test_a_blob_that_cannot_be_removed_keeps_its_row_and_holds_up_no_other
 
 
 async def test_many_that_are_stuck_starve_no_other_and_are_said_once(
-    harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 2)
     for n in range(6):
@@ -140,7 +132,7 @@ async def test_many_that_are_stuck_starve_no_other_and_are_said_once(
     assert harness.is_empty()
 
 
-async def test_a_blob_whose_file_is_gone_already_is_finished(harness: ServiceHarness) -> None:
+async def test_a_blob_whose_file_is_gone_already_is_finished(harness: Harness) -> None:
     receipt = await harness.put(noise(50_000))
     await harness.forget(CALLER, ids.parse(receipt.id))
     harness.stored_files()[0].unlink()
@@ -149,7 +141,7 @@ async def test_a_blob_whose_file_is_gone_already_is_finished(harness: ServiceHar
     assert harness.is_empty()
 
 
-async def test_more_than_one_batch_is_done_in_one_round(harness: ServiceHarness) -> None:
+async def test_more_than_one_batch_is_done_in_one_round(harness: Harness) -> None:
     count = BATCH + 3
     await asyncio.gather(*(harness.put(b"%d\n" % n, ttl=120, idle_ttl=80, key=f"{n}") for n in range(count)))
     harness.clock.forward(timedelta(seconds=60))

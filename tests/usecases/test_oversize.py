@@ -7,7 +7,8 @@ from coatcheck.core.artifact import SAMPLE_BYTES
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.storing.oversize import KEPT_TAIL, OversizeGuard
 from coatcheck.storing.upload_session import BLOCK
-from usecases.service_harness import CALLER, ServiceHarness, given, noise, stream
+from support.harness import CALLER, Harness
+from support.samples import given, noise, stream
 
 ASCII = bytes(range(0x20, 0x7F)) * 50
 WIDE = "aé日😀".encode() * 500
@@ -77,7 +78,7 @@ async def test_without_keeping_ends_one_byte_too_many_is_refused() -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 3 * SAMPLE_BYTES])
-async def test_the_artifact_has_the_ends_and_its_card_says_what_is_missing(harness: ServiceHarness, limit: int) -> None:
+async def test_the_artifact_has_the_ends_and_its_card_says_what_is_missing(harness: Harness, limit: int) -> None:
     payload = "".join(f"zeile {n} größer\n" for n in range(limit // 10)).encode()
     receipt = await harness.put(payload, keep_ends=True, settings={"payload_limit": limit})
     measure = (await harness.find(CALLER, ids.parse(receipt.id))).artifact.measure

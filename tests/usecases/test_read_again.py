@@ -13,7 +13,9 @@ from coatcheck.core import ids
 from coatcheck.core.errors import Code
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
-from usecases.service_harness import CALLER, ServiceHarness, code_of, noise
+from support.harness import CALLER, Harness
+from support.refusals import code_of
+from support.samples import noise
 
 PAYLOAD = noise(300_000)
 
@@ -33,7 +35,7 @@ def absent(_: bytes) -> bytes:
 class Spoiling(FileBlobStore):
     """Real files, whose first answers are spoilt; it notes which reads asked for fresh bytes."""
 
-    def __init__(self, harness: ServiceHarness, spoil: Callable[[bytes], bytes], times: int) -> None:
+    def __init__(self, harness: Harness, spoil: Callable[[bytes], bytes], times: int) -> None:
         super().__init__(Path(harness.root), harness.pool)
         self._spoil = spoil
         self._left = times
@@ -55,7 +57,7 @@ class Spoiling(FileBlobStore):
 @pytest.mark.parametrize("spoil", [flipped, cut, absent])
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
-    harness: ServiceHarness, spoil: Callable[[bytes], bytes], times: int, caplog: pytest.LogCaptureFixture
+    harness: Harness, spoil: Callable[[bytes], bytes], times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     receipt = await harness.put(PAYLOAD)
     blobs = Spoiling(harness, spoil, times)
@@ -73,7 +75,7 @@ async def test_a_range_that_fails_is_condemned_only_when_it_fails_again_afresh(
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_size_that_is_wrong_once_condemns_nothing(harness: ServiceHarness, times: int) -> None:
+async def test_a_size_that_is_wrong_once_condemns_nothing(harness: Harness, times: int) -> None:
     receipt = await harness.put(PAYLOAD)
     found = await harness.find(CALLER, ids.parse(receipt.id))
     trust = BlobHealth(harness.catalog, Spoiling(harness, flipped, times), harness.clock)
@@ -81,7 +83,7 @@ async def test_a_size_that_is_wrong_once_condemns_nothing(harness: ServiceHarnes
     assert harness.count("blobs", "condemned_at IS NOT NULL") == times - 1
 
 
-async def test_a_read_past_the_systems_cache_gives_the_same_bytes(harness: ServiceHarness) -> None:
+async def test_a_read_past_the_systems_cache_gives_the_same_bytes(harness: Harness) -> None:
     await harness.put(PAYLOAD)
     (path,) = harness.stored_files()
     data = await harness.blobs.read("default", path.name, 100, 5000, fresh=True)

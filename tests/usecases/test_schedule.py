@@ -11,7 +11,9 @@ from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.schedule import running
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
-from usecases.service_harness import CALLER, GRACE, INSTANT, ServiceHarness, noise
+from support.clock import INSTANT
+from support.harness import CALLER, GRACE, Harness
+from support.samples import noise
 
 PAUSE = 0.001
 
@@ -96,7 +98,7 @@ async def test_an_error_in_the_service_ends_the_schedule_too() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(harness: ServiceHarness) -> None:
+async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(harness: Harness) -> None:
     receipt = await harness.put(noise(50_000))
     await harness.forget(CALLER, ids.parse(receipt.id))
     harness.clock.forward(GRACE + INSTANT)

@@ -15,7 +15,8 @@ from coatcheck.storing.card_text import CardText
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.usecases.ingest import Ingest
-from usecases.service_harness import CALLER, THREADS, ServiceHarness, lines, stream
+from support.harness import CALLER, THREADS, Harness
+from support.samples import lines, stream
 
 
 class Slow:
@@ -33,7 +34,7 @@ class Slow:
         return extract_text(spec_of(kind).text_view, media_type, url, payload)
 
 
-def ingest_with(harness: ServiceHarness, extractor: Slow) -> Ingest:
+def ingest_with(harness: Harness, extractor: Slow) -> Ingest:
     deps = harness.deps()
     keep = KeepText(deps, harness.opened(), extractor)
     cards = CardText(
@@ -47,7 +48,7 @@ def page(number: int) -> bytes:
     return f"<!doctype html><html><body><h1>Page {number}</h1>{text}</body></html>".encode()
 
 
-async def test_views_that_take_long_keep_no_worker_thread_from_others(harness: ServiceHarness) -> None:
+async def test_views_that_take_long_keep_no_worker_thread_from_others(harness: Harness) -> None:
     extractor = Slow()
     ingest = ingest_with(harness, extractor)
 
@@ -69,7 +70,7 @@ async def test_views_that_take_long_keep_no_worker_thread_from_others(harness: S
 
 @pytest.mark.parametrize("payload", [lines(2_000), lines(200_000)], ids=["small", "large"])
 async def test_a_caller_that_leaves_before_it_is_refused_leaves_no_error_that_nobody_asks_for(
-    harness: ServiceHarness, payload: bytes
+    harness: Harness, payload: bytes
 ) -> None:
     unasked: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))

@@ -7,7 +7,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.reading.sources import MOST, Sources
-from usecases.service_harness import CALLER, ServiceHarness
+from support.harness import CALLER, Harness
 
 SESSION = "s"
 
@@ -18,7 +18,7 @@ def response(number: int) -> bytes:
     return json.dumps({"query": "q", "results": [result]}).encode()
 
 
-async def stored(harness: ServiceHarness, number: int) -> Artifact:
+async def stored(harness: Harness, number: int) -> Artifact:
     harness.clock.forward(timedelta(seconds=1))
     receipt = await harness.put(response(number), said={"session": SESSION, "kind": Kind.SEARCH_RESULTS})
     found = await harness.catalog.find(CALLER.namespace, ids.parse(receipt.id), harness.clock.now())
@@ -37,11 +37,11 @@ class Ticks:
         return self._now
 
 
-def sources(harness: ServiceHarness, ticks: Ticks) -> Sources:
+def sources(harness: Harness, ticks: Ticks) -> Sources:
     return Sources(harness.catalog, harness.clock, harness.opened(), harness.pool, ticks=ticks)
 
 
-async def test_the_sources_of_before_are_known_oldest_first(harness: ServiceHarness) -> None:
+async def test_the_sources_of_before_are_known_oldest_first(harness: Harness) -> None:
     artifacts = [await stored(harness, number) for number in range(4)]
     known = await sources(harness, Ticks(0))(CALLER, SESSION, artifacts[2])
     assert [source.citation for source in known.sources] == [f"{each.id}#r1" for each in artifacts[:2]]
@@ -50,13 +50,13 @@ async def test_the_sources_of_before_are_known_oldest_first(harness: ServiceHarn
     assert known.partial is False
 
 
-async def test_only_the_newest_of_many_are_looked_at(harness: ServiceHarness) -> None:
+async def test_only_the_newest_of_many_are_looked_at(harness: Harness) -> None:
     artifacts = [await stored(harness, number) for number in range(MOST + 5)]
     known = await sources(harness, Ticks(0))(CALLER, SESSION, artifacts[-1])
     assert [source.citation for source in known.sources] == [f"{each.id}#r1" for each in artifacts[4:-1]]
 
 
-async def test_where_time_runs_out_it_is_said_and_what_is_remembered_is_known(harness: ServiceHarness) -> None:
+async def test_where_time_runs_out_it_is_said_and_what_is_remembered_is_known(harness: Harness) -> None:
     artifacts = [await stored(harness, number) for number in range(4)]
     ticks = Ticks(0.5)  # two looks are in time: at the start, and one before each reading
     step = sources(harness, ticks)

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,23 +11,25 @@ from coatcheck.adapters.blobs.files import MARK, FileBlobStore
 from coatcheck.core.errors import Code
 from coatcheck.ports.blobs import BlobLocation
 from coatcheck.upkeep.store_binding import StoreBinding
-from usecases.service_harness import ServiceHarness, harness_in, noise, refusal
+from support.harness import Harness, harness_in
+from support.refusals import refusal
+from support.samples import noise
 
 
 @pytest.fixture
-async def other(tmp_path: Path, template: Path) -> AsyncIterator[ServiceHarness]:
+def other(tmp_path: Path, template: Path) -> Iterator[Harness]:
     """Another database, with files of its own."""
     (tmp_path / "other").mkdir()
-    async with harness_in(tmp_path / "other", template) as opened:
+    with harness_in(tmp_path / "other", template) as opened:
         yield opened
 
 
-def belong(harness: ServiceHarness, *, looking: bool = False) -> StoreBinding:
+def belong(harness: Harness, *, looking: bool = False) -> StoreBinding:
     names = itertools.count()
     return StoreBinding(harness.catalog, harness.clock, lambda: f"{harness.root.name}-{next(names)}", looking=looking)
 
 
-def place(harness: ServiceHarness, root: Path) -> FileBlobStore:
+def place(harness: Harness, root: Path) -> FileBlobStore:
     root.mkdir(exist_ok=True)
     return FileBlobStore(root, harness.pool)
 
@@ -38,7 +40,7 @@ async def refused(verb: StoreBinding, where: BlobLocation) -> str:
     return error.detail
 
 
-async def test_the_first_start_marks_an_empty_place_and_later_ones_find_it_theirs(harness: ServiceHarness) -> None:
+async def test_the_first_start_marks_an_empty_place_and_later_ones_find_it_theirs(harness: Harness) -> None:
     assert await harness.blobs.mark() is None
     await belong(harness)(harness.blobs)
     mark = await harness.blobs.mark()
@@ -50,14 +52,14 @@ async def test_the_first_start_marks_an_empty_place_and_later_ones_find_it_their
     assert [n async for n in harness.blobs.names()] == []
 
 
-async def test_replicas_that_start_at_once_agree_on_one_mark(harness: ServiceHarness) -> None:
+async def test_replicas_that_start_at_once_agree_on_one_mark(harness: Harness) -> None:
     await asyncio.gather(*(belong(harness)(FileBlobStore(harness.root, harness.pool)) for _ in range(8)))
     assert [p.name for p in harness.root.iterdir() if MARK in p.name] == [MARK]
 
 
 @pytest.mark.parametrize("looking", [False, True])
 async def test_another_databases_place_is_refused_and_left_as_it_is(
-    harness: ServiceHarness, other: ServiceHarness, looking: bool
+    harness: Harness, other: Harness, looking: bool
 ) -> None:
     await belong(harness)(harness.blobs)
     mark = await harness.blobs.mark()
@@ -71,7 +73,7 @@ async def test_another_databases_place_is_refused_and_left_as_it_is(
 
 @pytest.mark.parametrize("looking", [False, True])
 async def test_a_second_directory_of_the_same_database_is_refused_though_it_is_empty(
-    harness: ServiceHarness, tmp_path: Path, looking: bool
+    harness: Harness, tmp_path: Path, looking: bool
 ) -> None:
     await belong(harness)(harness.blobs)
     apart = place(harness, tmp_path / "apart")
@@ -83,7 +85,7 @@ async def test_a_second_directory_of_the_same_database_is_refused_though_it_is_e
 
 
 async def test_a_place_of_the_same_database_with_the_mark_of_another_place_is_refused(
-    harness: ServiceHarness, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     await belong(harness)(harness.blobs)
     apart = place(harness, tmp_path / "apart")
@@ -92,7 +94,7 @@ async def test_a_place_of_the_same_database_with_the_mark_of_another_place_is_re
         await refused(belong(harness, looking=looking), apart)
 
 
-async def test_a_copy_without_its_mark_is_taken_when_the_database_knows_a_blob_of_it(harness: ServiceHarness) -> None:
+async def test_a_copy_without_its_mark_is_taken_when_the_database_knows_a_blob_of_it(harness: Harness) -> None:
     await harness.put(noise(100_000))
     await belong(harness)(harness.blobs)
     mark = await harness.blobs.mark()
@@ -105,7 +107,7 @@ async def test_a_copy_without_its_mark_is_taken_when_the_database_knows_a_blob_o
 
 @pytest.mark.parametrize("looking", [False, True])
 async def test_blobs_that_the_database_does_not_know_are_not_taken_for_its_own(
-    harness: ServiceHarness, other: ServiceHarness, looking: bool
+    harness: Harness, other: Harness, looking: bool
 ) -> None:
     await harness.put(noise(100_000))
     await refused(belong(other, looking=looking), harness.blobs)
@@ -113,7 +115,7 @@ async def test_blobs_that_the_database_does_not_know_are_not_taken_for_its_own(
 
 
 async def test_a_place_beside_its_database_is_taken_without_a_mark_but_not_with_anothers(
-    harness: ServiceHarness, other: ServiceHarness
+    harness: Harness, other: Harness
 ) -> None:
     await harness.put(noise(100_000))
     await belong(other)(harness.blobs, beside_database=True)
@@ -122,14 +124,14 @@ async def test_a_place_beside_its_database_is_taken_without_a_mark_but_not_with_
 
 
 @pytest.mark.parametrize("text", ["", "coatcheck-store", "something else entirely"])
-async def test_a_damaged_mark_is_nobodys(harness: ServiceHarness, text: str) -> None:
+async def test_a_damaged_mark_is_nobodys(harness: Harness, text: str) -> None:
     await belong(harness)(harness.blobs)
     (harness.root / MARK).write_text(text)
     await refused(belong(harness), harness.blobs)
 
 
 async def test_a_start_that_died_between_mark_and_binding_is_finished_by_the_next(
-    harness: ServiceHarness, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     await belong(harness)(harness.blobs)
     await harness.catalog._writer.run(  # type: ignore[attr-defined] # pyright: ignore[reportPrivateUsage]

@@ -19,10 +19,12 @@ from coatcheck.ports.uploads import BeginUpload
 from coatcheck.storing.content import OpenContent
 from coatcheck.usecases.verify_store import ORPHAN_AGE, StoreVerification, VerifyStore
 from contract.sample_changes import view
-from usecases.service_harness import CALLER, GRACE, INSTANT, LEASE, START, ServiceHarness, lines, noise
+from support.clock import INSTANT, START
+from support.harness import CALLER, GRACE, LEASE, Harness
+from support.samples import lines, noise
 
 
-def examined(harness: ServiceHarness, *, repairs: SqliteCatalog | None = None) -> VerifyStore:
+def examined(harness: Harness, *, repairs: SqliteCatalog | None = None) -> VerifyStore:
     """The audit as the command line composes it."""
     examinations = (SqliteExamination(harness.root / "coatcheck.db"), ExposureExamination(harness.root))
     return VerifyStore(
@@ -30,12 +32,12 @@ def examined(harness: ServiceHarness, *, repairs: SqliteCatalog | None = None) -
     )
 
 
-async def write(harness: ServiceHarness, sql: str) -> None:
+async def write(harness: Harness, sql: str) -> None:
     """Change rows as nothing in the service does."""
     await harness.catalog._writer.run(lambda conn: conn.exec_driver_sql(sql))  # type: ignore[attr-defined] # pyright: ignore[reportPrivateUsage]
 
 
-async def _open_upload(harness: ServiceHarness, seed: int) -> None:
+async def _open_upload(harness: Harness, seed: int) -> None:
     """A writer that began and died: an intent, and a file that was half written."""
     blob_id = new_blob_id(harness.clock.now(), noise(10, seed))
     await harness.catalog.commit(
@@ -46,7 +48,7 @@ async def _open_upload(harness: ServiceHarness, seed: int) -> None:
     await writer.finish()
 
 
-async def test_an_audit_goes_on_past_what_the_disk_will_not_give(harness: ServiceHarness) -> None:
+async def test_an_audit_goes_on_past_what_the_disk_will_not_give(harness: Harness) -> None:
     for n in range(2):
         await harness.put(noise(50_000, seed=n))
     path, _ = harness.stored_files()
@@ -65,7 +67,7 @@ def _damage(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
-async def test_the_audit_of_a_clean_store_finds_nothing_and_changes_nothing(harness: ServiceHarness) -> None:
+async def test_the_audit_of_a_clean_store_finds_nothing_and_changes_nothing(harness: Harness) -> None:
     for n in range(3):
         await harness.put(noise(300_000, seed=n))
         await harness.put(lines(5_000, seed=n))
@@ -80,7 +82,7 @@ async def test_the_audit_of_a_clean_store_finds_nothing_and_changes_nothing(harn
 
 
 async def test_bytes_that_no_row_knows_are_an_orphan_once_they_are_old_and_removed_only_when_told(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     receipt = await harness.put(noise(50_000))
     (known,) = harness.stored_files()
@@ -115,7 +117,7 @@ async def test_bytes_that_no_row_knows_are_an_orphan_once_they_are_old_and_remov
 
 
 async def test_missing_cut_and_flipped_bytes_are_each_found_and_nothing_else_is_touched(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     receipts = [await harness.put(noise(300_000, seed=n)) for n in range(5)]
     blobs = [(await harness.find(CALLER, ids.parse(r.id))).artifact.blob.id for r in receipts]
@@ -139,7 +141,7 @@ async def test_missing_cut_and_flipped_bytes_are_each_found_and_nothing_else_is_
         assert await harness.content(receipt.id) == noise(300_000, seed=n)
 
 
-async def test_a_flipped_bit_is_found_in_whichever_frame_it_lies(harness: ServiceHarness) -> None:
+async def test_a_flipped_bit_is_found_in_whichever_frame_it_lies(harness: Harness) -> None:
     await harness.put(lines(200_000), settings={"inline_bytes": 0})
     (path,) = harness.stored_files()
     whole = path.read_bytes()
@@ -152,7 +154,7 @@ async def test_a_flipped_bit_is_found_in_whichever_frame_it_lies(harness: Servic
     assert (await harness.audit()()).clean
 
 
-async def test_what_is_damaged_is_marked_when_told_and_healed_by_the_next_post(harness: ServiceHarness) -> None:
+async def test_what_is_damaged_is_marked_when_told_and_healed_by_the_next_post(harness: Harness) -> None:
     receipts = [await harness.put(noise(300_000, seed=n)) for n in range(3)]
     small = await harness.put(b"small\n")
     blobs = [(await harness.find(CALLER, ids.parse(r.id))).artifact.blob.id for r in (*receipts, small)]
@@ -187,7 +189,7 @@ async def test_what_is_damaged_is_marked_when_told_and_healed_by_the_next_post(h
 class Swept(OpenContent):
     """Deletes and sweeps what is looked at, before it is looked at."""
 
-    def __init__(self, harness: ServiceHarness, artifact_ids: dict[str, str], *, forget: bool) -> None:
+    def __init__(self, harness: Harness, artifact_ids: dict[str, str], *, forget: bool) -> None:
         super().__init__(harness.catalog, harness.blobs, harness.pool)
         self._house = harness
         self._artifacts = artifact_ids
@@ -204,7 +206,7 @@ class Swept(OpenContent):
 
 
 @pytest.mark.parametrize("forget", [True, False], ids=["swept whole", "row not forgotten yet"])
-async def test_what_is_deleted_and_swept_during_the_audit_is_no_finding(harness: ServiceHarness, forget: bool) -> None:
+async def test_what_is_deleted_and_swept_during_the_audit_is_no_finding(harness: Harness, forget: bool) -> None:
     receipts = [await harness.put(noise(50_000, seed=n)) for n in range(3)]
     names = {(await harness.find(CALLER, ids.parse(r.id))).artifact.blob.id: r.id for r in receipts}
     audit = VerifyStore(
@@ -216,7 +218,7 @@ async def test_what_is_deleted_and_swept_during_the_audit_is_no_finding(harness:
 
 
 async def test_rows_that_contradict_each_other_are_found_and_what_only_costs_space_is_put_right(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     kept = await harness.put(noise(50_000))
     unused, small, hollow = (
@@ -254,7 +256,7 @@ async def test_rows_that_contradict_each_other_are_found_and_what_only_costs_spa
     assert await harness.content(small.id) == b"a\n"
 
 
-async def keep_text(harness: ServiceHarness, artifact_id: str, text: bytes) -> str:
+async def keep_text(harness: Harness, artifact_id: str, text: bytes) -> str:
     """Keep a text view of an artifact; answers its blob's ID."""
     new = view(text)
     change = StoreView(namespace="default", number=ids.parse(artifact_id), now=harness.clock.now(), new=new)
@@ -265,7 +267,7 @@ async def keep_text(harness: ServiceHarness, artifact_id: str, text: bytes) -> s
 
 
 async def test_views_that_contradict_the_rows_around_them_are_found_and_those_of_no_artifact_are_removed(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     whole, torn, left = [await harness.put(b"<p>%d" % n) for n in range(3)]
     texts = [await keep_text(harness, r.id, b"%d\n" % n) for n, r in enumerate((whole, torn, left))]
@@ -299,7 +301,7 @@ async def test_views_that_contradict_the_rows_around_them_are_found_and_those_of
 
 
 async def test_the_bytes_of_views_are_compared_with_their_digests_and_marked_as_lost_as_payloads_are(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     page = await harness.put(b"<p>page")
     text = await keep_text(harness, page.id, b"page\n")
@@ -313,7 +315,7 @@ async def test_the_bytes_of_views_are_compared_with_their_digests_and_marked_as_
     assert (await examined(harness)()).findings == ()
 
 
-async def test_a_damaged_database_is_said_and_nothing_is_concluded_from_its_rows(harness: ServiceHarness) -> None:
+async def test_a_damaged_database_is_said_and_nothing_is_concluded_from_its_rows(harness: Harness) -> None:
     for n in range(300):
         await harness.put(b"%d\n" % n * 300)
     harness.catalog.close()
@@ -335,7 +337,7 @@ async def test_a_damaged_database_is_said_and_nothing_is_concluded_from_its_rows
     assert (audited.blobs, audited.clean) == (0, False)
 
 
-async def test_a_directory_that_everyone_can_enter_is_told_and_closed_when_told(harness: ServiceHarness) -> None:
+async def test_a_directory_that_everyone_can_enter_is_told_and_closed_when_told(harness: Harness) -> None:
     harness.root.chmod(0o755)
     told = await examined(harness)()
     assert [(f.what, f.repaired) for f in told.findings] == [("exposed", False)]
@@ -354,7 +356,7 @@ class Noted:
 
 
 async def test_engines_are_examined_as_deeply_as_asked_and_repair_only_when_told_and_able(
-    harness: ServiceHarness,
+    harness: Harness,
 ) -> None:
     def audit(repairs: SqliteCatalog | None) -> VerifyStore:
         return VerifyStore(

@@ -1,4 +1,4 @@
-"""The use cases over a real catalogue and real files, at an hour that the test decides."""
+"""The use cases over a real catalogue and real files, at an hour that the test decides: what all suites build on."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,13 @@ import random
 import shutil
 import sqlite3
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.filesystem import FileSystem
@@ -20,7 +22,7 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.blob_ids import new_blob_id
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.uploads import AbandonUpload
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
@@ -38,9 +40,10 @@ from coatcheck.usecases.extend import Extend
 from coatcheck.usecases.forget import Forget, ForgetSession
 from coatcheck.usecases.ingest import Ingest
 from coatcheck.usecases.verify_store import VerifyStore
+from contract.sample_changes import Everything
+from support.clock import HandClock
+from support.samples import stream
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-INSTANT = timedelta(microseconds=1)
 LEASE = timedelta(seconds=900)
 GRACE = timedelta(seconds=600)
 TOMBSTONE_LIFE = timedelta(days=30)
@@ -48,22 +51,8 @@ CALLER = Caller()
 THREADS = 2
 
 Numberer = Callable[[bytes, int], int]
-
-
-class HandClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.moment = START
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def forward(self, by: timedelta) -> None:
-        self.moment += by
-
-    def seconds(self) -> float:
-        return self.moment.timestamp()
+CatalogT = TypeVar("CatalogT", bound=Everything, default=SqliteCatalog)
+BlobsT = TypeVar("BlobsT", bound=BlobStore, default=FileBlobStore)
 
 
 class StubbornFiles(FileSystem):
@@ -78,27 +67,40 @@ class StubbornFiles(FileSystem):
         super().unlink(path)
 
 
-class ServiceHarness:
+class Harness(Generic[CatalogT, BlobsT]):
     """Everything opened in one directory."""
 
     def __init__(
-        self, root: Path, pool: ThreadPoolExecutor, catalog: SqliteCatalog, clock: HandClock, reads: ReadLog
+        self,
+        root: Path,
+        pool: ThreadPoolExecutor,
+        catalog: CatalogT,
+        blobs: BlobsT,
+        clock: HandClock | None = None,
+        *,
+        files: StubbornFiles | None = None,
+        fallback_bytes: int = 16 * 1024**2,
     ) -> None:
         self.root = root
         self.pool = pool
         self.catalog = catalog
-        self.clock = clock
-        self.reads = reads
-        self.files = StubbornFiles()
-        self.blobs = FileBlobStore(root, pool, self.files)
+        self.clock = clock or HandClock()
+        self.reads = ReadLog()
+        self.files = files or StubbornFiles()
+        self.blobs = blobs
         self.tokenizer = load_tokenizer()
-        self.fallback = FallbackBuffer(16 * 1024**2)
-        self.find = Find(catalog, clock, reads, self.fallback)
-        self.extend = Extend(catalog, clock, self.fallback)
-        self.browse = Browse(catalog, clock, SealKey(catalog, clock, lambda: "house"))
-        self.forget = Forget(catalog, clock, TOMBSTONE_LIFE, self.fallback)
-        self.forget_session = ForgetSession(catalog, clock, TOMBSTONE_LIFE, self.fallback)
+        self.fallback = FallbackBuffer(fallback_bytes)
+        self.find = Find(catalog, self.clock, self.reads, self.fallback)
+        self.extend = Extend(catalog, self.clock, self.fallback)
+        self.seal_key = SealKey(catalog, self.clock, lambda: "a key for tests")
+        self.browse = Browse(catalog, self.clock, self.seal_key)
+        self.forget = Forget(catalog, self.clock, TOMBSTONE_LIFE, self.fallback)
+        self.forget_session = ForgetSession(catalog, self.clock, TOMBSTONE_LIFE, self.fallback)
         self._rng = random.Random(20260301)
+
+    def new_id(self) -> str:
+        """A blob's name, or a run's."""
+        return new_blob_id(self.clock.now(), self._rng.randbytes(10))
 
     def ingest(self, **changed: Any) -> Ingest:  # noqa: ANN401 - settings
         """The verb, with settings of the test's choice."""
@@ -111,7 +113,7 @@ class ServiceHarness:
             "clock": self.clock,
             "pool": self.pool,
             "tokenizer": self.tokenizer,
-            "new_blob_id": lambda: new_blob_id(self.clock.now(), self._rng.randbytes(10)),
+            "new_blob_id": self.new_id,
             "lease": LEASE,
             "inline_bytes": 32 * 1024,
             "payload_limit": 1 << 30,
@@ -193,63 +195,34 @@ class ServiceHarness:
             number: int = conn.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]  # noqa: S608
         return number
 
+    def clear(self) -> None:
+        """Take away every row that a test has made."""
+        with contextlib.closing(sqlite3.connect(self.root / "coatcheck.db")) as conn, conn:
+            # Foreign keys are not enforced on this connection.
+            for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                if name not in {"alembic_version", "leases"} and not name.startswith("sqlite_"):
+                    conn.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a table of this schema
+
     def is_empty(self) -> bool:
         """No artifact, no intent, no blob, no file."""
         return self.stored_files() == [] and not any(map(self.count, ("artifacts", "uploads", "blobs")))
 
 
-@contextlib.asynccontextmanager
-async def harness_in(root: Path, template: Path, number: Numberer = ids.number) -> AsyncGenerator[ServiceHarness]:
-    """A house in a directory that gets a copy of a migrated database."""
+@contextlib.contextmanager
+def sqlite_in(root: Path, template: Path, number: Numberer = ids.number) -> Generator[SqliteCatalog]:
+    """A catalogue in a directory, from a copy of a migrated database where there is none yet."""
     if not (root / "coatcheck.db").exists():
         shutil.copy(template, root / "coatcheck.db")
     catalog = SqliteCatalog.open(root / "coatcheck.db", threads=2, number=number)
-    with ThreadPoolExecutor(THREADS) as pool:
-        try:
-            yield ServiceHarness(root, pool, catalog, HandClock(), ReadLog())
-        finally:
-            await asyncio.to_thread(catalog.close)
-
-
-async def stream(payload: bytes, size: int = 65536) -> AsyncIterator[bytes]:
-    """A payload in pieces, as a socket gives them."""
-    for start in range(0, len(payload), size):
-        yield payload[start : start + size]
-        await asyncio.sleep(0)
-
-
-async def given(pieces: Iterable[bytes | Callable[[], None]]) -> AsyncIterator[bytes]:
-    """Pieces, and what happens between them."""
-    for piece in pieces:
-        if isinstance(piece, bytes):
-            yield piece
-        else:
-            piece()
-
-
-def noise(size: int, seed: int = 1) -> bytes:
-    """Bytes that do not compress."""
-    return random.Random(seed).randbytes(size)
-
-
-def lines(size: int, seed: int = 1) -> bytes:
-    """Text lines of words, cut to exactly this size, that compress to about a third."""
-    rng = random.Random(seed)
-    words = [f"word{rng.randrange(10**6)}" for _ in range(500)]
-    out = bytearray()
-    while len(out) < size:
-        out += " ".join(rng.choices(words, k=9)).encode() + b"\n"
-    return bytes(out[:size])
-
-
-async def refusal(call: Any) -> CoatcheckError:  # noqa: ANN401 - any awaitable
-    """The expected error of a call; another outcome fails the test."""
     try:
-        answer = await call
-    except CoatcheckError as error:
-        return error
-    raise AssertionError(f"it answered {answer!r}")
+        yield catalog
+    finally:
+        catalog.close()
 
 
-async def code_of(call: Any) -> Code:  # noqa: ANN401 - any awaitable
-    return (await refusal(call)).code
+@contextlib.contextmanager
+def harness_in(root: Path, template: Path, number: Numberer = ids.number) -> Generator[Harness]:
+    """The use cases in a directory, over a copy of a migrated database."""
+    with sqlite_in(root, template, number) as catalog, ThreadPoolExecutor(THREADS) as pool:
+        files = StubbornFiles()
+        yield Harness(root, pool, catalog, FileBlobStore(root, pool, files), files=files)

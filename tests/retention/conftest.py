@@ -1,0 +1,13 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from contract.conftest import CATALOGS
+from retention.retention_harness import RetentionHarness, harness_on
+
+
+@pytest.fixture(params=CATALOGS)
+async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RetentionHarness]:
+    async with harness_on(request.param, tmp_path) as opened:
+        yield opened
