@@ -263,7 +263,7 @@ def test_a_sender_of_a_byte_now_and_then_does_not_hold_its_place(running: Runnin
         with contextlib.suppress(ConnectionResetError):
             answer += everything(s)
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert (b"truncated_body" in answer, b"bytes a second" in answer) == (True, True)
+    assert (b"truncated_body" in answer, b"bytes per second" in answer) == (True, True)
     assert running.is_empty()
 
 

@@ -154,7 +154,7 @@ def test_what_a_namespace_keeps_is_not_said_of_a_part_of_it(field: str) -> None:
     value: Any = "off" if field == "evict" else 60
     policy = Policy(**{field: value})
     check(PolicyScope("acme"), policy)
-    with pytest.raises(CoatcheckError, match=f"'{field}' is kept by the namespace"):
+    with pytest.raises(CoatcheckError, match=f"'{field}' applies to a whole namespace"):
         check(PolicyScope("acme", "session", "s"), policy)
 
 

@@ -96,7 +96,7 @@ class Harness(Generic[CatalogT, BlobsT]):
         self.browse = Browse(catalog, self.clock, self.seal_key)
         self.forget = Forget(catalog, self.clock, TOMBSTONE_LIFE, self.fallback)
         self.forget_session = ForgetSession(catalog, self.clock, TOMBSTONE_LIFE, self.fallback)
-        self._rng = random.Random(20260301)
+        self._rng = random.Random("blob IDs of the harness")
 
     def new_id(self) -> str:
         """A blob's name, or a run's."""
