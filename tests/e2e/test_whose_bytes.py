@@ -66,7 +66,7 @@ def test_files_stay_readable_and_are_swept_after_a_switch_to_s3(tmp_path: Path) 
             while len([p for p in files.rglob("*") if p.is_file()]) > 1:
                 service.get("/health/live")
         code, why = told(before, data, "serve", "--port", "0")
-        assert (code != 0, "COATCHECK_BLOB_URL names none" in why) == (True, True), "a forgotten setting"
+        assert (code != 0, "COATCHECK_BLOB_URL is not set" in why) == (True, True), "a forgotten setting"
         said = checked(data, after)
         assert (said["clean"], said["blobs"], said["stored"], said["findings"]) == (True, 2, 2, [])
 
