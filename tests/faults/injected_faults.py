@@ -35,12 +35,14 @@ from coatcheck.adapters.blobs import files
 from coatcheck.adapters.blobs.filesystem import FileSystem
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import engine, rows
-from coatcheck.adapters.sql.changes import batch_store, dedupe, store, tombstone, uploads
+from coatcheck.adapters.sql.change_handlers import HANDLERS
+from coatcheck.adapters.sql.changes import batch_store, dedupe, store, tombstone
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import blobs
 from coatcheck.adapters.sql.types import RowNumber
 from coatcheck.core import seekable
 from coatcheck.core.compression import zstd
+from coatcheck.ports.uploads import RenewUpload
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.upload_session import UploadSession
 from faults.injected_faults_scale import SCALE, named
@@ -181,7 +183,7 @@ def _no_fence() -> None:
 
     setattr(batch_store, "_take_intents", take_all)  # noqa: B010
     setattr(store, "take_intent", take)  # noqa: B010
-    setattr(uploads, "apply_renew", _always)  # noqa: B010
+    HANDLERS[RenewUpload] = _always
 
 
 def _sync_normal() -> None:
