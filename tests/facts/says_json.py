@@ -88,9 +88,9 @@ class JsonOracle:
         del steps
         forms = sorted(((_shown(key), key) for key in _names(places)), key=lambda form: -len(form[0]))
         length = re.compile(r"\[(\d+)\]")
-        stack = [at]
+        stack = [(at, 1)]
         while stack:
-            at = stack.pop()
+            at, shown = stack.pop()
             for form, key in forms:
                 if not line.startswith(form, at):
                     continue
@@ -102,8 +102,11 @@ class JsonOracle:
                         continue
                 if end == len(line):
                     return True
+                if line[end:] == ", …":
+                    assert shown < len(forms), f"nothing is left out: {line[:200]}"
+                    return True
                 if line.startswith(", ", end):
-                    stack.append(end + 2)
+                    stack.append((end + 2, shown + 1))
         return False
 
     def _cells(self, told: str, count: int) -> None:

@@ -12,14 +12,14 @@ _LOOK: Final = 0.2
 
 
 class WaitUntilIdle:
-    """Awaited, it returns when no payload is on its way and none has come for a moment, or after PATIENCE."""
+    """Waits until no payload is being ingested and none has come for 0.2 s, or until PATIENCE is over."""
 
     def __init__(self, slots: ConcurrencyLimiter) -> None:
         """`slots` is the limiter that payloads hold while they are ingested."""
         self._slots = slots
 
     async def __call__(self) -> None:
-        """Wait."""
+        """Return when the service is idle, or after `PATIENCE` seconds."""
         for _ in range(round(PATIENCE / _LOOK)):
             idle, before = self._slots.used == 0, self._slots.given
             await asyncio.sleep(_LOOK)

@@ -90,7 +90,7 @@ class Ingestion:
         oversize: OversizeGuard,
         redacted: RedactedIngest,
     ) -> None:
-        """Begin; nothing is asked of the source yet."""
+        """`upload` is entered already, and `redacted` knows what is masked before it is stored."""
         self._steps = steps
         self._deps = steps.deps
         self._caller = caller

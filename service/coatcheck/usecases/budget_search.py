@@ -140,7 +140,7 @@ class SearchResultsAnswer(Struct, frozen=True, kw_only=True):
     """Of `text`."""
     payload: Payload
     content: str | list[dict[str, Any]]
-    """The same in the form that was asked for: exactly what to put into the tool result as its content."""
+    """The text in the form that the request asked for: exactly what to put into the tool result as its content."""
     summary: ToolSummary
     """What to persist for later turns, in place of `text`."""
     provider: str

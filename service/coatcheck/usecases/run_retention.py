@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _LEASE: Final = timedelta(seconds=60)
 """After so long without a part a run is anybody's."""
 _CHORE_LEASE: Final = timedelta(hours=2)
-"""The same for what is done in one go."""
+"""After so long a run of one part, which reports nothing on its way, is anybody's."""
 _MOST_LEFT: Final = 200
 _PARTS: Final = 20
 """Parts that are compared at once with what is there: 10,000 artifacts."""

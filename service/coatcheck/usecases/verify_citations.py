@@ -46,7 +46,7 @@ class Quotation(Struct, frozen=True, kw_only=True):
     bytes: Extent | None = None
     """The part of the text view that is cited; narrower than a section."""
     chars: Extent | None = None
-    """The same in characters; `bytes` go before it."""
+    """The part of the text view that is cited, in characters; ignored where `bytes` are given."""
 
 
 class Checked(Struct, frozen=True, kw_only=True):

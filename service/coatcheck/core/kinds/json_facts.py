@@ -115,7 +115,10 @@ def _add(parts: list[str], name: str, value: object) -> None:
 
 
 def key_lines(value: object, *, complete: bool) -> list[str]:
-    """Returns a line for each place that holds an object, outermost first, with the keys that no line named before."""
+    """Returns a line for each place that holds an object, outermost first, with the keys that no line named before.
+
+    A line ends with `…` where the objects have further keys, which a line above it names.
+    """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
     named: set[str] = set()
@@ -139,7 +142,8 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
             count = counted(len(members), "key") if exact else "keys"
             parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
         elif members:
-            parts.append(", ".join(_member(key, members[key], exact) for key in members if key not in named))
+            new = [_member(key, members[key], exact) for key in members if key not in named]
+            parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
             named.update(members)
             queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
         if any(parts):
