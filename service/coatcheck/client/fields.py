@@ -110,7 +110,7 @@ class MeasureParameters(TypedDict, total=False):
     transient_tokens: int
     persisted_tokens: int
     compact_percent: int
-    outputs_stay: bool
+    outputs_stay: bool | None
 
 
 class CompactParameters(TypedDict, total=False):
