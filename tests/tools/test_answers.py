@@ -8,9 +8,9 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
-from coatcheck.core.text.inert import inert
 from coatcheck.tools.answers import LEAST_TOKENS, MAX_TOKENS
 from coatcheck.tools.failures import INTERNAL
+from coatcheck_client.contract.inert import inert
 from support.faces import FaceHarness
 from tools.agent import LOG, TOKENIZER, Agent, Answer
 
