@@ -184,8 +184,9 @@ def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter
     lines = [f"## {one_line(table.name)}", f"Columns: {table.described(len(table.columns))}"]
     cut = stopped and table.rows != len(rows)
     writer.partial = writer.partial or cut
-    if said := [counted(table.rows, "row")] * (table.rows is not None) + [f"the first {len(rows)}"] * cut:
-        lines.append(f"Rows: {', '.join(said)}")
+    said = [] if table.rows is None else [counted(table.rows, "row")]
+    said += [f"the first {len(rows)}"] if cut else []
+    lines += [f"Rows: {', '.join(said)}"] if said else []
     lines += ["\t".join(map(one_line, table.stored)), *rows, *["[the rows after these cannot be read]"] * broken]
     return all(writer.put(line) for line in lines)
 
