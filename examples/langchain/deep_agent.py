@@ -1,8 +1,8 @@
 """What a summariser and a sub-agent of an agent are given: cards and markers, no raw output and no written file.
 
 Needs a running service (`make run`) and `pip install deepagents`. The models are scripts, so that it runs without a
-key. The agent writes a report, builds, and hands over to a sub-agent that continues its conversation; a second agent does
-the same work under LangChain's own SummarizationMiddleware.
+key. The agent writes a report, builds, and hands over to a sub-agent that continues its conversation; a second agent
+does the same work under LangChain's own SummarizationMiddleware.
 
     python examples/langchain/deep_agent.py [URL]
 """
