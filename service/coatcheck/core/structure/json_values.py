@@ -58,7 +58,7 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
 def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
     """Returns NDJSON, at least two lines that are documents each, and whether the text is a mixture instead.
 
-    A log may begin with lines of JSON: where more than a tenth of the lines are something else, lines are what they are.
+    A log may begin with JSON: where more than a tenth of the lines are something else, they are lines of text.
     """
     values: list[object] = []
     right = wrong = 0
