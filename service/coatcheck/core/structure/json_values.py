@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 _BOM: Final = b"\xef\xbb\xbf"
 START_BYTES: Final = 64 * 1024
@@ -37,8 +37,15 @@ class JsonReading(Struct, frozen=True):
     complete: bool
     lines: int = 0
     """For NDJSON: how many documents were read; 0 for one document."""
+    all_lines: bool = False
+    """For NDJSON: whether these are all there are."""
     size: int = 0
     """Of a document that is not whole: bytes that were read before it ended or broke."""
+
+    @property
+    def all_of_it(self) -> bool:
+        """Whether everything that the payload says is in the value."""
+        return self.complete or self.all_lines
 
 
 def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
@@ -52,6 +59,9 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
         except _FAULTS:
             pass
     found, mixed = _read_lines(text[: 4 * START_BYTES])
+    if found is not None and whole and len(text) <= 4 * START_BYTES:
+        all_lines = found.lines == sum([bool(line.strip()) for line in text.split(b"\n")])
+        found = structs.replace(found, all_lines=all_lines)
     return None if mixed else found or _read_start(text[:START_BYTES])
 
 
