@@ -114,7 +114,7 @@ def test_every_example_is_taken_by_the_service(tmp_path: Path) -> None:
                 continue
             for values, body in tried:
                 answer = sent(service.client, method, path, parameters, values, body)
-                if f"{method} {path}" == FIRST:
+                if f"{method} {path}" == FIRST and body == tried[0][1]:
                     assert answer.json()["id"] == EXAMPLE_ID
                 absent = answer.status_code in {404, 409} and any(
                     word in f"{path} {answer.url}" for word in MAY_BE_ABSENT

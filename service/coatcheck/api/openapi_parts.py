@@ -98,7 +98,7 @@ SECURITY: Final[dict[str, Node]] = {
         "scheme": "bearer",
         "bearerFormat": "ck_live_<key id>_<secret>",
         "description": (
-            "A key. Each route names the scope that it needs (`ingest`, `read`, `delete` or `admin`). "
+            "A key. Each route names the scope that it needs in `x-scope` (`ingest`, `read`, `delete` or `admin`). "
             "No key is needed while none has ever been created and the service listens on loopback."
         ),
     },

@@ -45,7 +45,7 @@ Body = Annotated[
         "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
         "generateContent, LangChain messages (`messages_to_dict` or `dumpd`).",
         examples=[_HISTORY_EXAMPLE],
-        extra_json_schema={"type": ["object", "array"]},
+        extra_json_schema={"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
     ),
 ]
 FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]

@@ -13,7 +13,6 @@ from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
 from coatcheck.core.holds import MAX_REASON, Hold
-from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.usecases.administer_holds import two_ends
 
 
@@ -26,7 +25,7 @@ class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         str, Meta(min_length=1, max_length=MAX_REASON, description="Why, for those whose deletes are refused.")
     ]
     namespace: Namespace | None = None
-    artifact: Annotated[str, Meta(description="Its ID.", examples=[EXAMPLE_ID])] | None = None
+    artifact: Annotated[str, Meta(description="Its ID.")] | None = None
     session: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     until: (
         Annotated[datetime, Meta(tz=True, description="When the hold ends. Default: when it is released.")] | None
