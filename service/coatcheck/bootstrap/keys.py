@@ -22,7 +22,7 @@ _FEW = PostgresLimits(connections=1)
 
 @asynccontextmanager
 async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
-    """The verbs about keys over the database that the settings name. An embedded one is made where there is none.
+    """The verbs about keys over the database that the settings name. An embedded one is migrated first.
 
     Raises:
         CoatcheckError: what keeps the store from being opened; `schema_outdated`.

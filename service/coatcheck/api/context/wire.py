@@ -43,7 +43,9 @@ Body = Annotated[
     Meta(
         description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
         "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
-        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`)."
+        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`).",
+        examples=[_HISTORY_EXAMPLE],
+        extra_json_schema={"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
     ),
 ]
 FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
