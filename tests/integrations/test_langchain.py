@@ -15,8 +15,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import Field
 
-from coatcheck.client import Client, Retries
-from coatcheck.integrations.langchain import CoatcheckMiddleware, history
+from coatcheck_client import Client, Retries
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware, history
 from support.service import Service
 
 Json = Any

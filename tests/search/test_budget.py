@@ -11,7 +11,7 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Budgeted, Limits, ResponseLayout, anthropic_result, budget_search, summarise, verify
 from coatcheck.core.search.limits import shares
-from coatcheck.core.text.inert import MARK, one_line
+from coatcheck_client.contract.inert import MARK, one_line
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
 
 RESPONSES = int(os.environ.get("COATCHECK_SEARCH_RESPONSES", "2000"))  # noqa: TID251 - how long to look is no setting

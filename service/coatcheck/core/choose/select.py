@@ -7,8 +7,8 @@ from typing import Final, final
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import SHORT, Worth
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import inert
 
 SEAM: Final = 4
 """Tokens that the line before an excerpt costs, about."""

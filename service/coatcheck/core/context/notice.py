@@ -15,8 +15,8 @@ from coatcheck.core.context.model import Format, Item, Role
 from coatcheck.core.context.shape import Object, Value, as_object
 from coatcheck.core.context.signs import ids_in
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import one_line
 
 NOTICE_TOKENS: Final = 640
 """A notice is never larger: a first line, five quotes, sixteen IDs."""

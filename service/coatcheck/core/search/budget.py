@@ -26,9 +26,9 @@ from coatcheck.core.search.passages import CutText, PassageCutter, beginning
 from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import decode
+from coatcheck_client.contract.inert import inert
 
 _ANSWER: Final = 400
 """Tokens of one of the provider's own answers at most, and a quarter of the total for all."""

@@ -8,7 +8,7 @@ from typing import Final
 from coatcheck.core.search.fold import Fold
 from coatcheck.core.search.model import UNKNOWN, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.shorten import ADDRESS, QUERY, short
-from coatcheck.core.text.inert import MARK
+from coatcheck_client.contract.inert import MARK
 
 _TITLE: Final = 160
 _FOLDS: Final = 12

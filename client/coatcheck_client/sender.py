@@ -6,14 +6,14 @@ from typing import Final, TypeVar
 
 import httpx
 
-from coatcheck.client import answers
-from coatcheck.client.bytes import ContentDownload, framed
-from coatcheck.client.connection import Connection
-from coatcheck.client.errors import ServiceError
-from coatcheck.client.options import Options
-from coatcheck.client.requests import ClientRequest
-from coatcheck.client.retry_state import CircuitBreaker
-from coatcheck.client.wire import Pairs
+from coatcheck_client import answers
+from coatcheck_client.bytes import ContentDownload, framed
+from coatcheck_client.connection import Connection
+from coatcheck_client.errors import ServiceError
+from coatcheck_client.options import Options
+from coatcheck_client.requests import ClientRequest
+from coatcheck_client.retry_state import CircuitBreaker
+from coatcheck_client.wire import Pairs
 
 T = TypeVar("T")
 

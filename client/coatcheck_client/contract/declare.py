@@ -6,8 +6,7 @@ null, nothing else is allowed. Providers without such a promise have no strict v
 
 from typing import Any, Final, Literal, get_args
 
-from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.tools.table import READ, TOOLS, Parameter, Tool
+from coatcheck_client.contract.tools import READ, TOOLS, Parameter, Tool
 
 Format = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -28,12 +27,10 @@ def declarations(format_: Format, *, strict: bool = False, listing: bool = False
         listing: with `list_artifacts`, which costs its tokens in every request; MCP always has it.
 
     Raises:
-        CoatcheckError: `invalid_request` for a strict variant that the format does not have.
+        ValueError: for a strict variant that the format does not have.
     """
     if strict and format_ not in STRICT:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, f"{format_} has no strict mode. Ask without strict.", parameter="strict"
-        )
+        raise ValueError(f"{format_} has no strict mode. Ask without strict.")
     tools = TOOLS if listing or format_ == "mcp" else (READ,)
     if format_ == "gemini":
         return [{"functionDeclarations": [_gemini(tool) for tool in tools]}]

@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.client.errors import UNEXPECTED, is_code
-from coatcheck.client.excerpt_parts import OmittedParts, joined, texts_of
-from coatcheck.client.requests import Content, DeclaredFields, encoded
-from coatcheck.client.results import Receipt, Warned
-from coatcheck.client.wire import mended
+from coatcheck_client.errors import UNEXPECTED, is_code
+from coatcheck_client.excerpt_parts import OmittedParts, joined, texts_of
+from coatcheck_client.requests import Content, DeclaredFields, encoded
+from coatcheck_client.results import Receipt, Warned
+from coatcheck_client.wire import mended
 
 BYTES_PER_TOKEN: Final = 3
 CARD_TOKENS: Final = 600
@@ -182,14 +182,14 @@ def _fitted(data: bytes, limit: int, *, at_end: bool) -> tuple[str, int]:
 
 def _inert(data: bytes) -> str:
     """Bytes as text that a model may read."""
-    from coatcheck.core.text.inert import inert  # noqa: PLC0415 - 15 ms that only an outage costs
+    from coatcheck_client.contract.inert import inert  # noqa: PLC0415 - 15 ms that only an outage costs
 
     return inert(data.decode("utf-8", "replace").strip("\ufffd\n"))
 
 
 def _line(why: str) -> str:
     """A sentence that came from outside: one line, inert and bounded."""
-    from coatcheck.core.text.inert import one_line  # noqa: PLC0415 - as above
+    from coatcheck_client.contract.inert import one_line  # noqa: PLC0415 - as above
 
     return one_line(why if len(why) <= _LONGEST_WHY else why[: _LONGEST_WHY - 1] + "…")
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
 
-from coatcheck.integrations.langchain.results import is_ours
+from coatcheck_client.integrations.langchain.results import is_ours
 
 Raw = dict[str, Any]
 

@@ -1,22 +1,27 @@
 """The methods that both clients have: every operation of the service, written once."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
-from coatcheck.client import answers, fallback, fields, requests, results
-from coatcheck.client.bytes import RememberedPieces, ends_of_file, said_of_file, size_of
-from coatcheck.client.client_method import client_method
-from coatcheck.client.connection import Connection, pieces_of
-from coatcheck.client.errors import ServiceError
-from coatcheck.client.fallback import Ends
-from coatcheck.client.options import Options, new_key
-from coatcheck.client.requests import Content, DeclaredFields, Json, Ttl, get, post
-from coatcheck.client.results import Members, Receipt
-from coatcheck.client.sender import Sender
+from coatcheck_client import answers, fallback, fields, requests, results
+from coatcheck_client.bytes import RememberedPieces, ends_of_file, said_of_file, size_of
+from coatcheck_client.client_method import client_method
+from coatcheck_client.connection import Connection, pieces_of
+from coatcheck_client.errors import ServiceError
+from coatcheck_client.fallback import Ends
+from coatcheck_client.options import Options, new_key
+from coatcheck_client.requests import Content, DeclaredFields, Json, Ttl, get, post
+from coatcheck_client.results import Members, Receipt
+from coatcheck_client.sender import Sender
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class ClientMethods:

@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mappin
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from coatcheck.client.errors import CHANGED, UNEXPECTED, ServiceError
-from coatcheck.client.fallback import Ends
-from coatcheck.client.requests import DeclaredFields
-from coatcheck.client.wire import Around, Pairs
+from coatcheck_client.errors import CHANGED, UNEXPECTED, ServiceError
+from coatcheck_client.fallback import Ends
+from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.wire import Around, Pairs
 
 _DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 

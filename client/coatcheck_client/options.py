@@ -8,8 +8,8 @@ from typing import Final, Literal, cast
 import httpx
 from msgspec import Struct
 
-from coatcheck.client.requests import DeclaredFields
-from coatcheck.client.retry import Retries
+from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
 CONNECT_SECONDS: Final = 5.0

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from coatcheck.client.answers import worth_repeating
-from coatcheck.client.errors import UNREACHABLE, ServiceError
-from coatcheck.client.retry import Retries, delay
+from coatcheck_client.answers import worth_repeating
+from coatcheck_client.errors import UNREACHABLE, ServiceError
+from coatcheck_client.retry import Retries, delay
 
 DOUBT_SECONDS: Final = 30.0
 """How long a service that could not be reached is asked once only, so that an agent waits for an outage once."""

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from coatcheck.client.errors import CHANGED, UNEXPECTED, UNREACHABLE, WRONG, ServiceError, is_code
-from coatcheck.client.requests import ClientRequest
-from coatcheck.client.results import Verdict
-from coatcheck.client.retry import AGAIN, seconds
-from coatcheck.client.wire import Pairs
+from coatcheck_client.errors import CHANGED, UNEXPECTED, UNREACHABLE, WRONG, ServiceError, is_code
+from coatcheck_client.requests import ClientRequest
+from coatcheck_client.results import Verdict
+from coatcheck_client.retry import AGAIN, seconds
+from coatcheck_client.wire import Pairs
 
 T = TypeVar("T")
 

@@ -1,20 +1,26 @@
 """The client for code on an event loop: as the other one, method for method."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import BinaryIO, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, BinaryIO, ParamSpec, TypeVar
 
 import httpx
 
-from coatcheck.client.client_method import Awaited
-from coatcheck.client.methods import ClientMethods
-from coatcheck.client.options import OnUnreachable, Options, options, timeouts
-from coatcheck.client.requests import DeclaredFields
-from coatcheck.client.results import Receipt
-from coatcheck.client.retry import Retries
-from coatcheck.client.wire import Pairs
+from coatcheck_client.client_method import Awaited
+from coatcheck_client.methods import ClientMethods
+from coatcheck_client.options import OnUnreachable, Options, options, timeouts
+from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.results import Receipt
+from coatcheck_client.retry import Retries
+from coatcheck_client.wire import Pairs
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
-from coatcheck.client import Client, ServiceError
-from coatcheck.tools.declare import declarations
+from coatcheck_client import Client, ServiceError
+from coatcheck_client.contract.declare import declarations
 
 
 def read_tool(client: Client) -> BaseTool:

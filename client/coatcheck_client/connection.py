@@ -6,7 +6,7 @@ from typing import BinaryIO, Final, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from coatcheck.client.wire import Pairs
+from coatcheck_client.wire import Pairs
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,7 +7,7 @@ that names the argument, before anything is sent.
 import uuid
 from typing import Final
 
-from coatcheck.client.errors import WRONG, ServiceError
+from coatcheck_client.errors import WRONG, ServiceError
 
 LONGEST_FIELD: Final = 1_024
 """Characters of a header field: four times what the service takes of any. Of much longer ones servers break off the

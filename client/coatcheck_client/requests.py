@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from coatcheck.client import results, wire
-from coatcheck.client.errors import WRONG, ServiceError
+from coatcheck_client import results, wire
+from coatcheck_client.errors import WRONG, ServiceError
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
-from coatcheck.client import Receipt
+from coatcheck_client import Receipt
 
 ContentBlock: TypeAlias = str | dict[str, Any]
 ResultPart: TypeAlias = ToolMessage | Command[Any]

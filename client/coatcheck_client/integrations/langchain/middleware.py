@@ -14,10 +14,10 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, Mod
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from coatcheck.client import Client
-from coatcheck.integrations.langchain import history, results
-from coatcheck.integrations.langchain.reading import read_tool
-from coatcheck.integrations.langchain.results import ResultPart
+from coatcheck_client import Client
+from coatcheck_client.integrations.langchain import history, results
+from coatcheck_client.integrations.langchain.reading import read_tool
+from coatcheck_client.integrations.langchain.results import ResultPart
 
 log = logging.getLogger(__name__)
 
