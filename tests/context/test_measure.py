@@ -10,7 +10,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages
 
 LONG = "word " * 4_000  # 5,000 tokens of four bytes
-POLICY = CompactionPolicy()
+POLICY = CompactionPolicy(batch_tokens=0)
 
 
 def body_of(output: str, *, later: bool = False) -> Any:  # noqa: ANN401 - any JSON
