@@ -36,7 +36,7 @@ def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
     return f"[{artifact_id} · {shown or 'unnamed'} · {part} · {view}]"
 
 
-class ReadAnswer(Struct, frozen=True):
+class ReadBack(Struct, frozen=True):
     """What the first line of an answer says."""
 
     artifact_id: str
@@ -44,12 +44,12 @@ class ReadAnswer(Struct, frozen=True):
     """The ID, the artifact's name, the part and the view, as the line has them."""
 
 
-def read_answer_of(text: str) -> ReadAnswer | None:
+def read_answer_of(text: str) -> ReadBack | None:
     """Returns what an answer that shows a part of an artifact says of itself; None for any other text."""
     found = _FIRST.match(text) if len(text) <= MAX_CHARS else None
     if found is None or not is_id(found[1]):
         return None
-    return ReadAnswer(found[1], found[0][1:-1])
+    return ReadBack(found[1], found[0][1:-1])
 
 
 def is_read_answer(text: str) -> bool:

@@ -14,12 +14,12 @@ from coatcheck.core.context.counting import Counter, escaped
 from coatcheck.core.context.inner import MAX_DEPTH, parsed
 from coatcheck.core.context.model import HistoryCall, Site
 from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Value, as_list, as_object, serialised
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, serialised
 
 OMITTED: Final = "omitted"
 """The member of an object that holds the marker of what was taken out of it."""
-_SHORT: Final = 200
-"""Characters of a member that stays when the rest of its object goes: a path, a command."""
+_SHORT, _KEPT = 200, 400
+"""Characters of a member that stays when the rest of the arguments goes, and of all that do."""
 _WHOLE: Final = 4
 """How many times the threshold all that is short may be together, before the whole document goes."""
 
@@ -33,7 +33,7 @@ class ArgumentSite(Struct, frozen=True, gc=False):
     counted: bool
     """False for any copy but the first: no provider is sent more than one."""
     whole: bool = False
-    """The value is all of the arguments as a string that may hold no JSON."""
+    """The value is all of the arguments."""
 
 
 class ArgumentUnit(Struct, kw_only=True):
@@ -97,8 +97,12 @@ class ArgumentReader:
         named = any(one[2] for one in members)
         if rest > _WHOLE * self._least and not named:
             content = value if isinstance(value, str) else serialised(document)
-            place = ArgumentSite(site.at, (), len(content), counted, whole=isinstance(value, str))
-            yield content, self._counter.json(value), False, place
+            yield (
+                content,
+                self._counter.json(value),
+                False,
+                ArgumentSite(site.at, (), len(content), counted, whole=True),
+            )
             return
         for text, tokens, is_named, steps in members:
             if text is not None:
@@ -131,9 +135,18 @@ class ArgumentReader:
         yield from texts
         yield None, max(rest, 0), False, ()
 
+    def kept(self, unit: ArgumentUnit) -> int:
+        """Returns the tokens of what stays of a unit beside the marker."""
+        first = unit.sites[0]
+        document = get(self._body, first.at) if first.whole else None
+        members = short_members(as_object(parsed(document) if isinstance(document, str) else document))
+        return escaped(self._counter.json(members)) if members else 0
+
     def written(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of a unit as it is written where it stands: escaped, where that is a JSON string."""
         first = unit.sites[0]
+        if first.whole and isinstance(get(self._body, first.at), str):
+            return escaped(unit.tokens)
         if not first.inside:
             return unit.tokens
         around = get(self._body, first.at)
@@ -141,18 +154,23 @@ class ArgumentReader:
         return escaped(self._counter.text(text))
 
 
-def without(value: Value, marker: str) -> Value:
-    """Returns what stands for a list, an object or a text in arguments: of its type, and with its short members."""
-    if isinstance(value, list):
-        return [marker]
-    if not isinstance(value, dict):
-        return marker
-    short = {key: one for key, one in as_object(value).items() if _is_short(one)}
-    return {**short, OMITTED: marker}
+def without(value: Value, marker: str, kept: Object | None = None) -> Value:
+    """Returns what stands for a list, an object or a text in arguments: of its type, and beside the marker `kept`."""
+    if isinstance(value, dict):
+        return {**(kept or {}), OMITTED: marker}
+    return [marker] if isinstance(value, list) else marker
 
 
-def _is_short(value: Value) -> bool:
-    return not isinstance(value, dict | list) and (not isinstance(value, str) or len(value) <= _SHORT)
+def short_members(document: Object) -> Object:
+    """Returns what stays of arguments that go as a whole: short members, the first of them: a path, a command."""
+    short: Object = {}
+    room = _KEPT
+    for key, one in document.items():
+        size = len(key) + len(str(one))
+        if not isinstance(one, dict | list) and size <= min(room, _SHORT):
+            short[key] = one
+            room -= size
+    return short
 
 
 def _place(site: Site, steps: Pointer, characters: int, *, counted: bool) -> ArgumentSite:

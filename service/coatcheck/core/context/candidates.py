@@ -373,7 +373,7 @@ class Candidates:
                 tool=call.name,
                 call_id=call.call_id,
                 tokens=tokens,
-                saves=tokens - MARKER_TOKENS if counted else 0,
+                saves=tokens - MARKER_TOKENS - self._arguments.kept(unit) if counted else 0,
                 pressed=not unit.named,
             )
         )

@@ -52,7 +52,7 @@ def _parsed(text: str) -> Value:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.context import signs
-from coatcheck.core.context.arguments import without
+from coatcheck.core.context.arguments import short_members, without
 from coatcheck.core.context.candidates import ReplacementSite
 from coatcheck.core.context.inner import parsed, spliced
 from coatcheck.core.context.model import Media
@@ -96,8 +96,11 @@ def _marked(body: Value, place: ReplacementSite, artifact_id: str | None) -> Swa
         return Swap(place, text, text, "cut")
     marker = signs.marker(place.characters, artifact_id)
     value = get(body, place.at)
-    if place.shows == "whole" and isinstance(value, str):
-        return Swap(place, json.dumps(without(as_object(parsed(value)), marker), ensure_ascii=False), marker, "marker")
+    if place.shows == "whole":
+        document = as_object(parsed(value) if isinstance(value, str) else value)
+        new = without(document, marker, short_members(document))
+        written = json.dumps(new, ensure_ascii=False)
+        return Swap(place, written if isinstance(value, str) else new, written, "marker")
     return Swap(place, without(get(parsed(value), place.inside) if place.inside else value, marker), marker, "marker")
 
 

@@ -208,7 +208,7 @@ def _rank(one: ReplacementCandidate, turn: int, step: int, prompt: int | None) -
     """When a candidate goes; None while it may not."""
     at = one.message
     if one.kind == "message":
-        return Rank.MESSAGES if at < step and at != prompt else None
+        return Rank.MESSAGES if at < max(step, prompt or 0) and at != prompt else None
     if one.kind in {"read", "search"}:
         if at >= turn:
             return Rank.REPEATABLE if at < step else None
