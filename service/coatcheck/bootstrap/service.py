@@ -185,7 +185,9 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
                 max_total_tokens=settings.search_max_total_tokens,
             ),
         )
-        context = contexts(store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads))
+        context = contexts(
+            store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads), store.open_content
+        )
         retention = retention_desk(settings, store, deps, tidy, policies, job_schedule)
         services = Services(
             ingest=ingest,
