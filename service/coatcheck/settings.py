@@ -171,6 +171,12 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
     return settings
 
 
+def is_set(field: str) -> bool:
+    """Whether the environment gives a setting, by itself or in a file."""
+    name = PREFIX + field.upper()
+    return name in os.environ or name + FILE in os.environ  # noqa: TID251 - as above
+
+
 def _has_standard_telemetry(env: Mapping[str, str]) -> bool:
     """Whether OpenTelemetry's own variables ask for traces by OTLP over HTTP."""
     if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":

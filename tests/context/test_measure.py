@@ -11,7 +11,7 @@ from coatcheck.core.text.short_number import short_number
 from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages
 
 LONG = "word " * 4_000  # 5,000 tokens of four bytes
-POLICY = CompactionPolicy()
+POLICY = CompactionPolicy(batch_tokens=0)
 
 
 def body_of(output: str, *, later: bool = False) -> Any:  # noqa: ANN401 - any JSON

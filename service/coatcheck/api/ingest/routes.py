@@ -22,6 +22,7 @@ from coatcheck.api.ingest.wire import (
     BatchBody,
     BatchItem,
     BatchView,
+    DeclaredParameters,
     RawQuery,
     ReceiptView,
     StoreBody,
@@ -108,21 +109,28 @@ async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
     body={"application/octet-stream": "Bytes"},
     schemas={"Bytes": BYTES},
     answers=_RECEIPTS,
-    problems=(*(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *STORING),
+    problems=(
+        *(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}),
+        *STORING,
+        Code.INVALID_CONTENT,
+    ),
 )
 async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptView]:
     """Store the body as it is.
 
     The body is the payload and is streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`,
     curl's default for any body, counts as none). `curl --data-binary @build.log '…/v1/artifacts/raw?tool_name=make'`
-    works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`.
+    works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`. An empty body is
+    refused, because curl sends one for a file that does not exist; `allow_empty=true` stores it.
     """
     given = field(call.scope, b"content-type")
     if given is not None and media_type(call.scope) == _UNSAID:
         given = None
     request = to_ingest_request(query, to_declared(query, media_type=given), key=idempotency_key(call.scope))
     _refuse_early(call, keep_ends=request.keep_ends)
-    body = open_body(call.scope, call.receive, call.limits)
+    body: AsyncIterator[bytes] = open_body(call.scope, call.receive, call.limits)
+    if not query.allow_empty:
+        body = _not_empty(body)
     receipt = await call.services.ingest(call.caller, body, lambda: request, keep_ends=request.keep_ends)
     return _reply(call.scope, receipt)
 
@@ -240,18 +248,18 @@ async def _store_form(call: RouteCall) -> Receipt:
     body = open_body(scope, call.receive, call.limits)
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
-    before = from_pairs(form.fields, RawQuery)
+    before = from_pairs(form.fields, DeclaredParameters)
     keep_ends = before.oversize == "keep_ends"
     _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
     request = _form_request(form, key, before)
     return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before))
 
 
-def _form_request(form: Form, key: str | None, before: RawQuery) -> Callable[[], IngestRequest]:
+def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Callable[[], IngestRequest]:
     """The ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
-        sent = from_pairs(form.fields, RawQuery)
+        sent = from_pairs(form.fields, DeclaredParameters)
         if sent.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
@@ -268,6 +276,19 @@ def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
     length = content_length(call.scope)
     if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
         raise too_large(limit)
+
+
+async def _not_empty(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The body; raises CoatcheckError `invalid_content` at the end of one that has no bytes."""
+    empty = True
+    async for piece in body:
+        empty = False
+        yield piece
+    if empty:
+        raise CoatcheckError(
+            Code.INVALID_CONTENT,
+            "The body is empty: curl sends that for a file that does not exist. Add allow_empty=true to store it.",
+        )
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

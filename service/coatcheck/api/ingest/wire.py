@@ -60,6 +60,10 @@ class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_
 class RawQuery(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The query parameters of `POST /v1/artifacts/raw`."""
 
+    allow_empty: Annotated[
+        bool, Meta(description="Store an empty body. Otherwise it is refused, because it is usually a missing file.")
+    ] = False
+
 
 class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A payload and its metadata."""

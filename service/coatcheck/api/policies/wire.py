@@ -1,7 +1,7 @@
 """Wire types of policies: fields of requests and answers, with their bounds."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -105,6 +105,8 @@ class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
     """The body that sets a policy."""
+
+    EXAMPLES: ClassVar = [{"session": "run-17", "policy": {"ttl": "7d"}}]
 
     policy: PolicyBody
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.parameters import CallId, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
-from coatcheck.core.ids import SECTION_LENGTH
+from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
 from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
 from coatcheck.core.search.limits import BOUNDS, Limits
 from coatcheck.core.search.verify import QUOTE_CHARS
@@ -107,7 +107,7 @@ _Citation = Annotated[
         min_length=1,
         max_length=SECTION_LENGTH + 64,
         description="What is cited: a section, or an artifact's ID.",
-        examples=["art_482913077564201876#r1"],
+        examples=[f"{EXAMPLE_ID}#r1"],
     ),
 ]
 
@@ -133,7 +133,7 @@ class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
 
     EXAMPLES: ClassVar = [
-        {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": "art_482913077564201876#r1"}]}
+        {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": f"{EXAMPLE_ID}#r1"}]}
     ]
     WRITTEN: ClassVar = {"quotes": {"items": {"$ref": "#/components/schemas/Quotation"}}}
 

@@ -11,7 +11,6 @@ All numbers are estimates of one tokenizer, scaled by one factor: by the provide
 it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -21,39 +20,22 @@ from coatcheck.core.context.apply import CompactedBody
 from coatcheck.core.context.candidates import Candidates, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, HistoryIndex
+from coatcheck.core.context.model import HistoryIndex
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import CompactionPlan
-from coatcheck.core.context.pointer import get
 from coatcheck.core.context.policy import CompactionPolicy, checked
 from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
+from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.short_number import short_number
 
-_OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
-FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
-"""Percent of o200k_base's count. Claude from 4.7 on has a tokenizer of about 30 % more tokens than before, and was
-seen at 1.57 to 2.08 times o200k_base; Gemini takes about four characters a token."""
 PERCENT: Final = 1_000
 """Ratios are kept in thousandths."""
 _TURNS: Final = 20
 _LEAST, _MOST = 500, 3_000
 """Thousandths between which a real usage is believed to be about this body."""
-
-
-class ModelWindow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model has room for, and what of it is not for the conversation."""
-
-    model: int
-    """The model's whole window."""
-    shown: int | None = None
-    """The window that the host shows or allows, where it is another."""
-    output_reserve: int = 0
-    safety_margin: int = 0
-    compaction_limit: int | None = None
-    """Where the host compacts by itself."""
 
 
 class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,22 +63,6 @@ class WindowShare(Struct, frozen=True):
     percent: float | None
     left_tokens: int | None = None
     left_percent: float | None = None
-
-
-class Taken(Struct, frozen=True):
-    """A part of the model's window that is not for the conversation."""
-
-    name: str
-    tokens: int
-
-
-class Room(Struct, frozen=True, kw_only=True):
-    """The windows: `model` less everything in `taken` is `usable`."""
-
-    model: int
-    shown: int | None
-    usable: int
-    taken: list[Taken]
 
 
 class TurnTokens(Struct, frozen=True, kw_only=True):
@@ -150,7 +116,7 @@ def measure(
         CoatcheckError: `invalid_request` for a body in no known format, a policy that contradicts itself, or a window
             with nothing left in it; `invalid_content` for a body that is nested too deeply.
     """
-    room = _room(ask.window) if ask.window is not None else None
+    room = room_of(ask.window) if ask.window is not None else None
     index = index_of(body, named)
     try:
         counted = _count(body, index, ask, checked(policy), counter)
@@ -175,9 +141,9 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
-    room = _room(ask.window) if ask.window is not None else None
+    room = room_of(ask.window) if ask.window is not None else None
     start = plan.line.turn(plan.line.size)
-    flying = {at for at, one in enumerate(plan.replaceable) if one.kind != "arguments" and one.message >= start}
+    flying = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
     staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
     before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
@@ -213,7 +179,7 @@ def _count(
     sizes = [counter.item(body, item) for item in index.items]
     found = [] if ask.outputs_stay else Candidates(body, index, pairs, policy, counter).candidates
     start = line.turn(line.size)
-    flying = [at for at, one in enumerate(found) if one.kind != "arguments" and one.message >= start]
+    flying = [at for at, one in enumerate(found) if one.message >= start and one.is_transient(policy)]
     return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))
 
 
@@ -285,27 +251,9 @@ def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare
     return WindowShare(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
 
 
-def _room(window: ModelWindow) -> Room:
-    """What is usable, and what takes the rest."""
-    taken = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
-    if window.shown is not None and window.shown < window.model:
-        taken.insert(0, Taken("not offered by the host", window.model - window.shown))
-    usable = window.model - sum(one.tokens for one in taken)
-    if window.compaction_limit is not None and window.compaction_limit < usable:
-        taken.append(Taken("beyond the host's compaction limit", usable - window.compaction_limit))
-        usable = window.compaction_limit
-    if usable <= 0 or any(one.tokens < 0 for one in taken):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"Of a window of {window.model:,} tokens {usable:,} are left for the conversation. Leave it some.",
-            field="window",
-        )
-    return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in taken if one.tokens])
-
-
 def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
     """What estimates are multiplied by, in thousandths, and where that comes from."""
-    family = 10 * FAMILIES[_family(body, of.index)]
+    family = 10 * family_percent(body, of.index)
     if ask.real_tokens is None:
         return family, "family"
     covered = ask.covers
@@ -326,11 +274,3 @@ def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> 
         f"(estimated at {known:,}); the estimate stands."
     )
     return family, "family"
-
-
-def _family(body: Value, index: HistoryIndex) -> str:
-    model = get(body, ("model",))
-    model = model.casefold() if isinstance(model, str) else ""
-    if index.format is Format.ANTHROPIC or "claude" in model:
-        return "older claude" if _OLDER_CLAUDE.search(model) else "claude"
-    return "gemini" if index.format is Format.GEMINI or "gemini" in model else "other"
