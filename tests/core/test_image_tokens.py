@@ -118,6 +118,16 @@ def test_the_order_of_text_and_pictures_stays() -> None:
     assert picture_tokens(picture, model="gpt-4o") == 85 + 170 * 4
 
 
+def test_a_photograph_with_a_long_preview_in_front_is_measured_from_its_first_bytes() -> None:
+    preview = b"\xff\xe1" + struct.pack(">H", 65_000) + b"p" * 64_998
+    frame = b"\xff\xc0" + struct.pack(">HBHHB", 11, 8, 768, 1_536, 1) + b"\x01\x11\x00"
+    data = base64.b64encode(b"\xff\xd8" + preview * 2 + frame + b"x" * 3_000_000).decode()
+    part = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": data}}
+    assert picture_tokens(part) == 55 * 28
+    lines = "\n".join(data[at : at + 76] for at in range(0, 200_000, 76))
+    assert picture_tokens({"type": "image", "data": lines, "mimeType": "image/jpeg"}, "gpt-4o") == 85 + 170 * 6
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -4,13 +4,13 @@ A card says that there is a picture; only the picture shows it. So it goes back 
 that came, next to the text that takes the place of everything else.
 """
 
+import base64
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from msgspec import Struct, json
 
 from coatcheck.core.media.image_tokens import Provider, image_tokens, sides
-from coatcheck.core.parts import opened
 
 Value = Any
 Object = dict[str, Any]
@@ -18,6 +18,9 @@ Object = dict[str, Any]
 UNKNOWN: Final = 1_000
 """Tokens of a picture whose sides are not known: one that is only referred to, or in a rare format."""
 _KINDS: Final = frozenset({"image", "image_url", "input_image"})
+_MIMES: Final = ("media_type", "mimeType", "mime_type")
+_HEADER: Final = 256 * 1024
+"""Characters of base64 in which a header states the sides: previews and colour profiles may stand before them."""
 _LINKS: Final = ("fileData", "file_data")
 
 
@@ -57,7 +60,7 @@ def pictures_of(parts: Sequence[Value]) -> Pictures | None:
         before=sum(number < first for number in found),
         text=_text_part(parts[first] if first >= 0 else None, cast("Object", shown[0])),
         said=len(parts) > 1,
-        tokens=sum(picture_tokens(cast("Object", part)) for part in shown),
+        tokens=sum(picture_tokens(cast("Object", part)) or UNKNOWN for part in shown),
     )
 
 
@@ -72,17 +75,44 @@ def is_picture(part: Value) -> bool:
     return isinstance(mime, str) and mime.startswith("image/")
 
 
-def picture_tokens(part: Object, model: str = "") -> int:
-    """Tokens of a picture by the rule of the provider whose shape its part has."""
-    held = opened(part)
-    found = None if held is None else sides(held.media_type, held.data)
+def picture_tokens(part: Object, model: str = "") -> int | None:
+    """Tokens of a picture by its provider's rule; None where its sides are not known. Reads its header alone."""
+    found = sides(*_beginning(part))
     if found is None:
-        return UNKNOWN
-    provider: Provider = (
-        "gemini" if _inline(part) is not None else "anthropic" if isinstance(part.get("source"), dict) else "openai"
-    )
+        return None
     detail = part.get("detail", _member(part.get("image_url"), "detail"))
-    return image_tokens(provider, *found, model=model, low=detail == "low")
+    return image_tokens(provider_of(part, model), *found, model=model, low=detail == "low")
+
+
+def provider_of(part: Object, model: str = "") -> Provider:
+    """Whose rule a picture is counted by: its model's, else that of the provider whose shape it has."""
+    if _inline(part) is not None or "gemini" in model:
+        return "gemini"
+    return "anthropic" if isinstance(part.get("source"), dict) or "claude" in model else "openai"
+
+
+def _beginning(part: Object) -> tuple[str | None, bytes]:
+    """The media type and the first bytes of a picture; none of one that is only referred to."""
+    url = part.get("image_url")
+    url = _member(url, "url") if isinstance(url, dict) else url
+    if isinstance(url, str):
+        head, _, data = url.partition(";base64,") if url.startswith("data:") else ("", "", "")
+        return head.removeprefix("data:").partition(";")[0].lower(), _decoded(data)
+    for holder in (_inline(part), part.get("source"), part):
+        data = _member(holder, "data") or _member(holder, "base64")
+        if isinstance(data, str):
+            mime = next((found for name in _MIMES if isinstance(found := _member(holder, name), str)), None)
+            return mime, _decoded(data)
+    return None, b""
+
+
+def _decoded(text: str) -> bytes:
+    """The first bytes of base64, standard or URL-safe, in one piece or in lines; none of what is no base64."""
+    compact = "".join(text[:_HEADER].split()).rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(compact[: len(compact) // 4 * 4])
+    except ValueError:
+        return b""
 
 
 def _says(part: Value) -> bool:
