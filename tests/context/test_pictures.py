@@ -43,9 +43,10 @@ def test_an_image_that_is_only_referred_to_is_counted_flat() -> None:
     assert got.parts.media == 1_000
 
 
-def test_a_placeholder_saves_what_the_image_costs() -> None:
+def looked_at() -> Json:
+    """A history in which a tool showed a picture."""
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a page"}, SOURCE]}
-    body: Json = {
+    return {
         "model": "claude-sonnet-4-5",
         "max_tokens": 9,
         "messages": [
@@ -56,7 +57,10 @@ def test_a_placeholder_saves_what_the_image_costs() -> None:
             {"role": "user", "content": "go on"},
         ],
     }
-    new, report = compact(body, CompactionPolicy(media="placeholder", protect="none"))
+
+
+def test_a_placeholder_saves_what_the_image_costs() -> None:
+    new, report = compact(looked_at(), CompactionPolicy(media="placeholder", protect="none"))
     text, marker = new["messages"][2]["content"][0]["content"]
     assert (text["text"], marker["type"]) == ("a page", "text")
     assert "image/png" in marker["text"]
