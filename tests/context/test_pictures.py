@@ -45,13 +45,14 @@ def test_an_image_that_is_only_referred_to_is_counted_flat() -> None:
 
 def looked_at() -> Json:
     """A history in which a tool showed a picture."""
+    call: Json = {"type": "tool_use", "id": "t1", "name": "shot", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a page"}, SOURCE]}
     return {
         "model": "claude-sonnet-4-5",
         "max_tokens": 9,
         "messages": [
             {"role": "user", "content": "look"},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "shot", "input": {}}]},
+            {"role": "assistant", "content": [call]},
             {"role": "user", "content": [result]},
             {"role": "assistant", "content": "seen"},
             {"role": "user", "content": "go on"},
