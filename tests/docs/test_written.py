@@ -43,7 +43,7 @@ def test_every_command_and_option_is_one_that_the_command_line_has(page: Path) -
         words = line.split()
         command: click.Command | None = main
         while isinstance(command, click.Group) and words:
-            command = command.commands.get(words.pop(0))
+            command = command.get_command(click.Context(command), words.pop(0))
         assert command is not None, line
         options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         assert {w for w in words if re.match(r"--?[a-zA-Z]", w)} <= options, line

@@ -75,7 +75,7 @@ class ReadArtifact:
         number = ids.parse(arguments.artifact_id)
         arguments, reading = await self._opened(caller, number, arguments)
         if reading.binary:
-            raise not_text(reading.artifact)
+            raise not_text(reading.artifact, arguments.path)
 
         by_line = not arguments.outline and (arguments.pattern, arguments.query, arguments.path) == (None, None, None)
 
