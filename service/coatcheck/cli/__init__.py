@@ -3,15 +3,18 @@
 import click
 
 from coatcheck import __version__
+from coatcheck.cli.artifacts import delete, get, list_artifacts, outline
 from coatcheck.cli.audit import audit
 from coatcheck.cli.backup import backup, restore
 from coatcheck.cli.check import check
 from coatcheck.cli.client import card, put, read, search
+from coatcheck.cli.compact import compact
 from coatcheck.cli.exits import Commands
 from coatcheck.cli.hold import hold
 from coatcheck.cli.hook import hook
 from coatcheck.cli.key import key
 from coatcheck.cli.mcp import mcp
+from coatcheck.cli.namespace import namespace
 from coatcheck.cli.operate import migrate, openapi, settings
 from coatcheck.cli.policy import policy
 from coatcheck.cli.redaction import redaction
@@ -23,8 +26,11 @@ EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
 with Ctrl-C. 141: the reader of the output closed the pipe.
 
-put, card, read, search, mcp, hook, policy, hold, usage, retention and audit ask the running service that --url or
-COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives."""
+put, card, read, search, list, get, outline, delete, compact, mcp, hook, namespace, policy, hold, usage, retention and
+audit ask the running service that --url or COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives.
+
+With --json an error is an object, too, on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
+coatcheck)" in ~/.bashrc; zsh_source and fish_source for other shells."""
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXITS)
@@ -39,9 +45,15 @@ for _command in (
     card,
     read,
     search,
+    list_artifacts,
+    get,
+    outline,
+    delete,
+    compact,
     mcp,
     hook,
     key,
+    namespace,
     policy,
     hold,
     usage,
