@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from coatcheck.adapters.clock import SystemClock
-from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import is_embedded
@@ -16,8 +14,6 @@ from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_keys import AdministerKeys
-
-_FEW = PostgresLimits(connections=1)
 
 
 @asynccontextmanager
@@ -46,7 +42,11 @@ async def _embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
 
 @asynccontextmanager
 async def _scale(url: str) -> AsyncGenerator[tuple[Keys, Clock]]:
-    catalog = await PostgresCatalog.open(url, limits=_FEW)
+    # The embedded store does without the driver.
+    from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: PLC0415
+    from coatcheck.adapters.sql.postgres_connection import PostgresLimits  # noqa: PLC0415
+
+    catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=1))
     try:
         await catalog.ready()
         yield catalog, catalog.clock

@@ -24,7 +24,7 @@ _PIECE: Final = 256 * 1024
 @click.option("--label", help="Only with this label.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
 @service_options
-def list_artifacts(
+def list_(
     words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | None
 ) -> None:
     """List artifacts, newest first; with WORDS only those that contain all of them."""
@@ -61,7 +61,10 @@ def get(
     as_json: bool,
     **parameters: str | None,
 ) -> None:
-    """Write the payload of an artifact to standard output, byte for byte; with --json, its metadata instead."""
+    """Write the payload of an artifact to standard output, byte for byte.
+
+    With --json, its metadata instead.
+    """
     path = artifact_path(artifact_id)
     with connect(service, key) as client:
         if as_json:

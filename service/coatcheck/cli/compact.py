@@ -25,9 +25,10 @@ def compact(
     as_json: bool,
     **fields: Any,  # noqa: ANN401 - texts
 ) -> None:
-    """Print the model request in FILE (- for standard input) with cards in the place of bulky outputs.
+    """Print a model request with cards in the place of bulky outputs.
 
-    With --json the whole answer is printed: the body, and the report of what changed and why.
+    FILE is the request, - for standard input. With --json the whole answer is printed: the body, and the report of
+    what changed and why.
     """
     try:
         body: Any = json.load(file)

@@ -16,7 +16,10 @@ _NAMESPACES = "/v1/admin/namespaces"
 
 @click.group()
 def namespace() -> None:
-    """Create, list, disable, enable and empty namespaces. Needs a key of the namespace '*', or no key at all."""
+    """Create, list, disable, enable and empty namespaces.
+
+    Needs a key of the namespace '*', or no key while none has been made.
+    """
 
 
 @namespace.command("list")

@@ -17,7 +17,16 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from coatcheck.core import ids, parts
-from coatcheck.core.artifact import DECLARED, ENGINE, SAMPLE_BYTES, Artifact, Caller, DeclaredMetadata, PayloadSample
+from coatcheck.core.artifact import (
+    DECLARED,
+    ENGINE,
+    SAMPLE_BYTES,
+    Artifact,
+    Caller,
+    DeclaredMetadata,
+    Kind,
+    PayloadSample,
+)
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
 from coatcheck.core.context import PlannedPayload
 from coatcheck.core.errors import CoatcheckError, Code
@@ -240,7 +249,8 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
 
 def _parted(payload: PlannedPayload) -> tuple[PartsPayload, bytes]:
     """The payload's bytes, as ingest would make them of the same content, and their digest."""
-    parted = parts.payload(payload.content)
+    content = payload.content
+    parted = PartsPayload(data=content) if isinstance(content, bytes) else parts.payload(content)
     return parted, hashlib.sha256(parted.data).digest()
 
 
@@ -252,9 +262,10 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
         command=payload.command,
         session=keep.session,
         url=parted.url,
-        title=parted.title,
         labels=keep.labels,
         failed=payload.failed or parted.failed,
+        title=parted.title if payload.title is None else payload.title,
+        kind=Kind.TEXT if isinstance(payload.content, bytes) else None,
     )
 
 

@@ -30,7 +30,9 @@ from coatcheck.api.ingest.wire import (
 )
 from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
 from coatcheck.core import parts
+from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.search.limits import shares
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.oversize import too_large
@@ -144,42 +146,85 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     """Store many payloads.
 
     Each item is the body of a single request and gets its own receipt or its own problem, in the order of the items.
-    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0.
+    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0. `max_total_tokens` bounds what
+    all receipts together put into the context: many outputs that are each small enough to be returned unchanged can
+    be too much together.
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
     places = asyncio.Semaphore(call.limits.batch_at_once)
 
-    async def one(index: int, raw: bytes) -> BatchItem:
+    async def one(index: int, raw: bytes) -> Receipt | CoatcheckError:
         async with places:
             return await _item(call, raw, None if key is None else f"{key}#{index}")
 
+    async def shorter(raw: bytes, receipt: Receipt | CoatcheckError, room: int) -> Receipt | CoatcheckError:
+        if isinstance(receipt, CoatcheckError) or receipt.tokens <= room:
+            return receipt
+        async with places:
+            return await _shorter(call, raw, receipt, room)
+
     with call.context.budget.reserve() as reservation:
-        items = await _items(await call.whole_body(call.limits.json_body, reservation))
+        items, most = await _items(await call.whole_body(call.limits.json_body, reservation))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
-    return BatchView(tuple(results))
+        if most is not None:
+            rooms = shares([0 if isinstance(each, CoatcheckError) else each.tokens for each in results], most)
+            results = await asyncio.gather(*map(shorter, items, results, rooms))
+    return BatchView(tuple(map(_result, results)))
 
 
-async def _items(data: bytes) -> list[bytes]:
-    """The items of a batch, each as it was sent."""
+async def _items(data: bytes) -> tuple[list[bytes], int | None]:
+    """The items of a batch, each as it was sent, and the most tokens of all answers.
+
+    Raises:
+        CoatcheckError: `invalid_request` where so many tokens have no room for as many cards.
+    """
     batch, mended = await decode_aside(data, BatchBody)
+    most, least = batch.max_total_tokens, MIN_BUDGET * len(batch.items)
+    if most is not None and most < least:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"max_total_tokens must be at least {MIN_BUDGET} for each item: {least:,} for {len(batch.items)}.",
+            field="max_total_tokens",
+        )
     if mended:
-        return await asyncio.to_thread(as_sent, data, batch.items)
-    return [bytes(item) for item in batch.items]
+        return await asyncio.to_thread(as_sent, data, batch.items), most
+    return [bytes(item) for item in batch.items], most
 
 
-async def _item(call: RouteCall, raw: bytes, key: str | None) -> BatchItem:
+async def _item(call: RouteCall, raw: bytes, key: str | None) -> Receipt | CoatcheckError:
     """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
     try:
-        receipt = await _store(call, raw, key)
+        return await _store(call, raw, key)
     except CoatcheckError as e:
         call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
-        return BatchItem(TABLE[e.code].status, problem=members(e, None))
+        return e
+
+
+def _result(receipt: Receipt | CoatcheckError) -> BatchItem:
+    if isinstance(receipt, CoatcheckError):
+        return BatchItem(TABLE[receipt.code].status, problem=members(receipt, None))
     return BatchItem(_status(receipt), receipt_view(receipt))
+
+
+async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> Receipt | CoatcheckError:
+    """The receipt with a card of at most `room` tokens in place of its text."""
+    try:
+        parted, request = await _read(raw, None)
+        return await call.services.ingest.shorten(call.caller, _pieces(parted.data), request, receipt, room)
+    except CoatcheckError as e:
+        call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
+        return e
 
 
 async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
     """Store the payload of a JSON body."""
+    parted, request = await _read(data, key)
+    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
+
+
+async def _read(data: bytes, key: str | None) -> tuple[parts.PartsPayload, IngestRequest]:
+    """The payload of a JSON body, and what is asked with it."""
     body, mended = await decode_aside(data, StoreBody)
     if len(data) > SMALL:
         parted = await asyncio.to_thread(parts.payload, body.content)
@@ -187,8 +232,7 @@ async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
         parted = parts.payload(body.content)
     body = stand_in(body, parted)
     declared = to_declared(body, failed=parted.failed)
-    request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
-    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
+    return parted, to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
 
 
 async def _store_form(call: RouteCall) -> Receipt:
