@@ -17,6 +17,7 @@ import click
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.logs import set_up as set_up_logs
+from coatcheck.cli.notify import notify
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
 
@@ -114,6 +115,8 @@ class _Stopping:
 
     def __call__(self, number: int) -> None:
         """A signal came."""
+        if not self.asked:
+            notify("STOPPING=1")
         if self._stop is not None:
             self._stop(number, None)
         elif not self.asked:
@@ -167,6 +170,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
             except OSError as error:
                 fail(Exit.UNREACHABLE, _taken(settings, error))
             _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
+            notify("READY=1")
             await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:
