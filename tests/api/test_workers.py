@@ -1,5 +1,6 @@
 """`coatcheck serve --workers`: several processes on one port, that look like one from outside."""
 
+import contextlib
 import os
 import re
 import signal
@@ -27,7 +28,11 @@ def combo() -> Generator[Combo]:
 
 def workers_of(service: Service) -> list[psutil.Process]:
     """Processes that serve, without those that extract texts."""
-    return [each for each in psutil.Process(service.process.pid).children() if "--as-worker" in each.cmdline()]
+    found: list[psutil.Process] = []
+    for each in psutil.Process(service.process.pid).children():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            found += [each] if "--as-worker" in each.cmdline() else []
+    return found
 
 
 def eventually(holds: Callable[[], bool]) -> None:
