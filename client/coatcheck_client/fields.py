@@ -79,9 +79,11 @@ class SearchResultsParameters(TypedDict, total=False):
     tool_call_id: str | None
     url: str | None
     labels: Sequence[str]
-    max_results: int
-    max_tokens_per_result: int
-    max_total_tokens: int
+    max_results: int | None
+    max_tokens_per_result: int | None
+    max_total_tokens: int | None
+    allowed_domains: Sequence[str]
+    excluded_domains: Sequence[str]
     format: Literal["text", "openai", "anthropic"]
     across_session: bool
     ttl: int | str | None
@@ -110,7 +112,7 @@ class MeasureParameters(TypedDict, total=False):
     transient_tokens: int
     persisted_tokens: int
     compact_percent: int
-    outputs_stay: bool
+    outputs_stay: bool | None
 
 
 class CompactParameters(TypedDict, total=False):

@@ -90,7 +90,7 @@ def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequ
         method="POST",
         path="/v1/artifacts/raw",
         answer=results.Receipt,
-        params=query,
+        params=query if content else (*query, ("allow_empty", "true")),  # what is streamed may be empty, too
         headers=(*(("content-type", one) for one in kind), _keyed(key)),
         body=content,
     )

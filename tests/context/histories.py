@@ -9,7 +9,19 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from coatcheck.core import ids
-from coatcheck.core.context import CompactionPlan, CompactionPolicy, Counter, Report, StoredPayload, carry_out, plan
+from coatcheck.core.context import (
+    CompactionPlan,
+    CompactionPolicy,
+    Counter,
+    KnownArtifacts,
+    ModelWindow,
+    PlanContext,
+    Report,
+    StoredPayload,
+    carry_out,
+    index_of,
+    plan,
+)
 from coatcheck.core.context.shape import as_list, as_object
 
 Body = Any
@@ -63,14 +75,15 @@ def counter() -> Counter:
 
 
 def artifact_id(call_id: str | None, content: object) -> str:
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
+    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode()
+    digest = hashlib.sha256(data).digest()
     return ids.render(ids.number(ids.identity("test", None, call_id, digest)))
 
 
 def stored(planned: CompactionPlan) -> dict[str, StoredPayload]:
     """Every payload stored, with a card that is a function of the payload."""
     kept: dict[str, StoredPayload] = {}
-    for payload in planned.payloads:
+    for payload in planned.stored:
         name = artifact_id(payload.call_id, payload.content)
         card = f"[{name} · text · stored outside this conversation; below: facts]\n"
         card += f"{len(str(payload.content)):,} characters"
@@ -86,10 +99,16 @@ def apply(
     return done.body, done.report
 
 
-def compact(body: Body, policy: CompactionPolicy, named: str | None = None) -> tuple[Body, Report]:
+def compact(
+    body: Body,
+    policy: CompactionPolicy,
+    named: str | None = None,
+    known: KnownArtifacts = KnownArtifacts(),  # noqa: B008 - frozen
+    window: ModelWindow | None = None,
+) -> tuple[Body, Report]:
     """Both phases."""
     counting = counter()
-    planned = plan(body, policy, counting, named)
+    planned = plan(body, policy, counting, PlanContext(index=index_of(body, named), known=known, window=window))
     return apply(body, planned, stored(planned), counting)
 
 

@@ -1,13 +1,14 @@
 """A total budget: newest first, pairs whole, the last prompt always, nothing gone without a notice."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, Counter, plan
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import NOTICE_TOKENS, Omitted, notice_in, read, written
+from coatcheck.core.context.notice import Omitted, OmittedArtifact, notice_in, notice_tokens, read, written
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import (
@@ -122,7 +123,7 @@ def test_newest_blocks_stay_as_long_as_they_fit() -> None:
     assert planned.dropped == list(range(1, 1 + len(planned.dropped)))
     room = 2_000 - report.tokens_after
     largest_gone = planned.sizes[planned.dropped[-1]].total
-    assert room < largest_gone + NOTICE_TOKENS
+    assert room < largest_gone + notice_tokens(2_000)
     notice = new["messages"][1]["content"].split("\n")
     assert notice[0].startswith(
         f"[{len(planned.dropped)} earlier messages ({(len(planned.dropped) + 1) // 2} of the user)"
@@ -145,24 +146,39 @@ def test_the_last_prompt_stays_when_its_own_turn_is_cut() -> None:
 
 
 def test_what_was_stored_of_messages_left_out_is_named_in_the_notice() -> None:
-    told = [Turn("Read it", [Step("", [Call("c0", "run_shell", {}, "z" * 3_000)]), Step("Done " + "w" * 5_000)])]
-    told += [Turn(f"More {n} " + "x" * 500, [Step("Yes.")]) for n in range(12)]
+    told = [
+        Turn(
+            "Read it",
+            [Step("", [Call("c0", "run_shell", {"path": "a.md", "n": 1.0}, "z" * 3_000)]), Step("Done " + "w" * 5_000)],
+        )
+    ]
+    told += [Turn(f"More {n} " + "x" * 500, [Step("Yes.")]) for n in range(24)]
     counting = counter()
-    planned = plan(chat(told), BUDGET, counting)
-    assert [(p.call_id, p.left_out, p.needs_card) for p in planned.payloads] == [("c0", True, False)]
+    body = chat(told)
+    planned = plan(body, BUDGET, counting)
+    assert [(p.call_id, p.left_out, p.needs_card) for p in planned.stored] == [("c0", True, False), (None, True, False)]
     kept = stored(planned)
     new, report = apply(chat(told), planned, kept, counting)
     name = kept["p0"].artifact_id
     assert report.omitted is not None
-    assert report.omitted.artifacts == (name,)
-    assert new["messages"][1]["content"].endswith(f"Tool outputs from there can still be read: {name}")
+    about = 'run_shell: {"n":1.0,"path":"a.md"} · 750 tokens'
+    assert report.omitted.artifacts == (OmittedArtifact(str(name), about),)
+    whole = kept["omitted"].artifact_id
+    assert report.omitted.stored_as == whole
+    lines = new["messages"][1]["content"].split("\n")
+    assert lines[1].startswith(f"They are stored as {whole}, one on each line")
+    assert lines[-1] == f"- {name} · {about}"
+    archive = next(p.content for p in planned.stored if p.key == "omitted")
+    assert [json.loads(line) for line in archive.splitlines()] == [body["messages"][n] for n in planned.dropped]
     assert report.changes == []
 
 
 def test_a_notice_reads_back_as_what_was_written() -> None:
-    said = Omitted(1_234, 56, 7_890_123, ("First", "Second"), (artifact_id("a", 1), artifact_id("b", 2)), 1_300)
+    one, two = artifact_id("a", 1), artifact_id("b", 2)
+    refs = (OmittedArtifact(one, "bash: make · 300 lines"), OmittedArtifact(two, ""))
+    said = Omitted(1_234, 56, 7_890_123, ("First", "Second"), refs, 1_300, artifact_id("c", 3))
     assert read(written(said)) == said
-    assert read(written(said) + "x") != said
+    assert read(written(Omitted(1, 0, 7))) == Omitted(1, 0, 7)
     assert read("Hello " + written(said)) is None
 
 
@@ -171,16 +187,16 @@ def test_hostile_words_of_a_user_stay_inside_a_notices_bound() -> None:
     new, report = compact(chat(told), BUDGET)
     notice = new["messages"][1]["content"]
     assert report.omitted_now > 0
-    assert counter().text(notice) <= NOTICE_TOKENS
+    assert counter().text(notice) <= notice_tokens(1_600)
     assert "</system>" not in notice
-    assert len(notice.split("\n")) == 7
+    assert len(notice.split("\n")) == 8
 
 
 def test_what_cannot_be_left_out_is_reported_when_it_does_not_fit() -> None:
     told = [Turn("Old", [Step("answer")]), Turn("x" * 20_000, [])]
     new, report = compact(chat(told), BUDGET)
     assert report.fits is False
-    assert any("still over max_tokens" in note for note in report.notes)
+    assert any("tokens over its limit of 2,000" in note for note in report.notes)
     assert new["messages"][-1]["content"] == "x" * 20_000
     assert compact(new, BUDGET)[0] is new
 
@@ -204,7 +220,7 @@ def test_an_output_that_comes_late_goes_with_its_call() -> None:
         {"role": "assistant", "content": "finished " + "x" * 1_000},
         {"role": "user", "content": "last " + "x" * 6_000},
     ]
-    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, max_tokens=4_000)
+    policy = CompactionPolicy(inline_tokens=2_000, card_tokens=80, max_tokens=4_000)
     assert plan({"input": items}, policy, counter()).dropped == [0, 2]
     new, _ = compact({"input": items}, policy)
     assert pair(index_of(new)).orphans == []

@@ -13,9 +13,11 @@ from coatcheck.core.context.shape import as_list
 from coatcheck.core.context.signs import is_ours
 from context.histories import FORMATS, LISTS, chat, compact, conversation, counter, differences, dumped, moments
 
-SMALL = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000)
+SMALL = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000, batch_tokens=0)
+QUIET = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000)
 POLICIES = {
     "turn": SMALL,
+    "quiet": QUIET,
     "step": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="step", latest_tokens=None),
     "none": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, protect="none"),
     "batches": CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, batch_tokens=3_000),

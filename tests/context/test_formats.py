@@ -22,6 +22,11 @@ def card_of(call_id: str | None, content: Any) -> str:  # noqa: ANN401 - a paylo
     return f"[{name} · text · stored outside this conversation; below: facts]\n{len(str(content)):,} characters"
 
 
+def same_card(call_id: str, first: str, content: str) -> str:
+    head = card_of(call_id, content).split("\n")[0]
+    return f"{head}\nThe same as {artifact_id(first, content)}, byte for byte."
+
+
 def marker_of(call_id: str | None, text: str) -> str:
     return f"[… {len(text):,} characters, stored as {artifact_id(call_id, text)}; omitted from history, do not copy]"
 
@@ -278,8 +283,9 @@ def test_every_kind_of_responses_output_is_replaced_where_its_text_is() -> None:
         **items[2],
         "output": local.replace(json.dumps(LONG), json.dumps(card_of("c1", LONG), ensure_ascii=True)),
     }
-    changed[4] = {**items[4], "output": [{**items[4]["output"][0], "stdout": card_of("c2", LONG)}]}
-    changed[6] = {**items[6], "output": [{**items[6]["output"][0], "text": card_of("c3", LONG)}, items[6]["output"][1]]}
+    changed[4] = {**items[4], "output": [{**items[4]["output"][0], "stdout": same_card("c2", "c1", LONG)}]}
+    same = same_card("c3", "c1", LONG)
+    changed[6] = {**items[6], "output": [{**items[6]["output"][0], "text": same}, items[6]["output"][1]]}
     assert new == {"input": changed}
     assert [left.why for left in report.left] == ["the provider ran this tool"]
 
@@ -463,7 +469,7 @@ def called(call_id: str, name: str, output: str | None, arguments: str = "{}") -
 
 
 def test_the_latest_turn_is_spared_but_for_what_would_break_the_request() -> None:
-    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, latest_tokens=1_000)
+    policy = CompactionPolicy(inline_tokens=100, card_tokens=80, latest_tokens=1_000, batch_tokens=0)
     huge = LONG * 8
     body = chat_of(*called("c1", "run", LONG), {"role": "user", "content": "and?"}, *called("c2", "run", LONG))
     body["messages"] += called("c3", "run", huge)
@@ -496,7 +502,7 @@ def test_reads_cards_and_markers_are_left() -> None:
     )
     new, report = compact(body, ALL)
     assert new is body
-    assert [left.why for left in report.left] == ["was read back from an artifact"] * 2
+    assert [left.why for left in report.left] == ["was read back from an artifact", "was read in the latest turn"]
 
 
 def test_a_marker_that_the_model_copies_into_a_new_call_is_pointed_out() -> None:
@@ -578,7 +584,7 @@ def test_formats_are_known_by_their_structure(body: Any, expected: Format) -> No
 )
 def test_what_is_no_body_of_a_format_is_refused(body: Any, named: str | None) -> None:  # noqa: ANN401 - any JSON
     with pytest.raises(CoatcheckError) as refused:
-        plan(body, CompactionPolicy(), counter(), named)
+        compact(body, CompactionPolicy(), named)
     assert refused.value.code is Code.INVALID_REQUEST
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import Omitted, joined
+from coatcheck.core.context.notice import Omitted, OmittedArtifact, joined
 from coatcheck.core.context.pairs import pair
 
 
@@ -36,5 +36,7 @@ def test_outputs_without_an_id_pair_by_name_in_order() -> None:
 
 
 def test_notices_add_up() -> None:
-    one = Omitted(3, 1, 100, ("a",), ("art_1",), 2)
-    assert joined([one], Omitted(4, 2, 50, ("b",), ("art_2",))) == Omitted(7, 3, 150, ("a", "b"), ("art_1", "art_2"), 2)
+    first, second = OmittedArtifact("art_1", "bash"), OmittedArtifact("art_2", "")
+    one = Omitted(3, 1, 100, ("a",), (first,), 2, "art_3")
+    two = Omitted(4, 2, 50, ("b",), (second,), 0, "art_4")
+    assert joined([one], two) == Omitted(7, 3, 150, ("a", "b"), (first, second), 2, "art_4")

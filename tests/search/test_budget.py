@@ -38,7 +38,11 @@ def check(made: Budgeted, laid: ResponseLayout) -> None:
             assert (quote.text == piece.decode()) == quote.exact
             end = quote.bytes.end
         assert shown.shown_chars + shown.furniture_chars <= shown.chars == len(body.text)
-    assert counts.shown + counts.listed + counts.unlisted + counts.folded == counts.results == len(laid.sections)
+    assert (
+        counts.shown + counts.listed + counts.unlisted + counts.folded + counts.excluded
+        == counts.results
+        == len(laid.sections)
+    )
     assert counts.shown_chars + counts.cut_chars + counts.furniture_chars == counts.chars_of_shown
     assert min(counts.cut_chars, counts.unlisted, counts.listed) >= 0
     assert (counts.shown, counts.listed) == (len(made.shown), len(made.listed))

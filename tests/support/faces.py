@@ -72,7 +72,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
         read, search = Read(open_view, tokenizer, pool), Search(open_view, tokenizer, pool)
         read_json, outline = ReadJson(open_view, tokenizer, pool), Outline(open_view, tokenizer, pool)
         windows = FindPassages(open_view, tokenizer, pool)
-        context = contexts(catalog, ingest, deps, None, self.find)
+        context = contexts(catalog, ingest, deps, None, self.find, content)
         policies = Policies(catalog, clock)
         reading = ReadArtifact(open_view, read, search, outline, tokenizer, pool, passages=windows, values=read_json)
         searching = SearchResultsDeps(

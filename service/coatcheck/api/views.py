@@ -10,11 +10,12 @@ from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Struct
 
+from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.storing.ingest_request import Notice
 
 V = TypeVar("V", bound=Struct)
 
-Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=["art_482913077564201876"])]
+Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=[EXAMPLE_ID])]
 TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_base.", examples=[312])]
 Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from coatcheck.core.context import CountCache
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.storing.card_text import CardText
+from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.upkeep.note_accounts import NoteAccounts
 from coatcheck.usecases.compact_context import Compact, CompactDeps
 from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps
 from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.look_up_references import LookUpDeps, LookUpReferences
 from coatcheck.usecases.measure_context import MeasureContext, MeasureDeps
 from coatcheck.usecases.show_session_usage import ShowSessionUsage
 
@@ -27,14 +29,26 @@ class Contexts:
 
 
 def contexts(
-    accounts: SessionAccounts, ingest: Ingest, deps: IngestDeps, card_text: CardText | None, stored: Find
+    accounts: SessionAccounts,
+    ingest: Ingest,
+    deps: IngestDeps,
+    card_text: CardText | None,
+    stored: Find,
+    open_content: OpenContent,
 ) -> Contexts:
     """The verbs; `stored` finds only what is stored, not what waits in memory."""
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool
     note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
     step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=stored, card_text=card_text))
+    look_up = LookUpReferences(
+        LookUpDeps(
+            find=stored, open_content=open_content, tokenizer=deps.tokenizer, pool=pool, redacting=deps.redacting
+        )
+    )
     return Contexts(
-        compact=Compact(CompactDeps(store=step, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
+        compact=Compact(
+            CompactDeps(store=step, look_up=look_up, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)
+        ),
         measure=MeasureContext(MeasureDeps(tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
         tell_usage=ShowSessionUsage(accounts, note),
         note=note,

@@ -20,6 +20,7 @@ from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.bootstrap.telemetry import watching
 from coatcheck.core.blob_ids import RANDOM_BYTES, new_blob_id
 from coatcheck.core.policy import as_redaction
+from coatcheck.core.search import Limits
 from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.clock import Clock
@@ -181,8 +182,16 @@ async def open_service(
             pool=store.pool,
             ledger=deps.ledger,
             redacting=redacting,
+            rules=policies.now,
+            limits=Limits(
+                max_results=settings.search_max_results,
+                max_tokens_per_result=settings.search_max_tokens_per_result,
+                max_total_tokens=settings.search_max_total_tokens,
+            ),
         )
-        context = contexts(store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads))
+        context = contexts(
+            store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads), store.open_content
+        )
         retention = retention_desk(settings, store, deps, tidy, policies, job_schedule)
         services = Services(
             ingest=ingest,

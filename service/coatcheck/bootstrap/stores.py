@@ -70,7 +70,7 @@ def _processors() -> int:
 def place_of(settings: Settings) -> str:
     """Where the store is, in words for whoever starts it, without secrets."""
     if is_embedded(settings):
-        return f"in {Path(settings.data)}"
+        return f"in {Path(settings.data).resolve()}"
     blobs = settings.blob_url.partition("?")[0] or str(Path(settings.data))
     return f"in {shown_url(settings.database_url)} and {blobs}"
 

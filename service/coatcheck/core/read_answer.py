@@ -9,6 +9,8 @@ purpose: what it gains is to be taken as it is, and only up to the size of an an
 import re
 from typing import Final
 
+from msgspec import Struct
+
 from coatcheck.core.ids import is_id
 from coatcheck_client.contract.inert import one_line
 
@@ -34,6 +36,22 @@ def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
     return f"[{artifact_id} · {shown or 'unnamed'} · {part} · {view}]"
 
 
+class ReadBack(Struct, frozen=True):
+    """What the first line of an answer says."""
+
+    artifact_id: str
+    described: str
+    """The ID, the artifact's name, the part and the view, as the line has them."""
+
+
+def read_answer_of(text: str) -> ReadBack | None:
+    """Returns what an answer that shows a part of an artifact says of itself; None for any other text."""
+    found = _FIRST.match(text) if len(text) <= MAX_CHARS else None
+    if found is None or not is_id(found[1]):
+        return None
+    return ReadBack(found[1], found[0][1:-1])
+
+
 def is_read_answer(text: str) -> bool:
     """Whether a tool result is an answer of `read_artifact` that shows a part of an artifact, or of `list_artifacts`.
 
@@ -42,9 +60,8 @@ def is_read_answer(text: str) -> bool:
     """
     if len(text) > MAX_CHARS:
         return False
-    found = _FIRST.match(text)
-    if found is not None:
-        return is_id(found[1])
+    if read_answer_of(text) is not None:
+        return True
     body, _, last = text.rstrip("\n").rpartition("\n")
     if _LIST_END.match(last) is None:
         return False

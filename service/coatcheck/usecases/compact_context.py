@@ -22,13 +22,16 @@ from coatcheck.core.context import (
     Counter,
     MeasureRequest,
     Meters,
+    PlanContext,
     PlannedPayload,
     Report,
     Splice,
     StoredPayload,
     carry_out,
+    index_of,
     measure_both,
     plan,
+    references,
     spliced,
 )
 from coatcheck.core.context.pointer import Pointer
@@ -39,6 +42,7 @@ from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.ingest_request import Notice
 from coatcheck.storing.ledger import Ledger
 from coatcheck.usecases.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
+from coatcheck.usecases.look_up_references import LookUpReferences
 
 AT_ONCE: Final = 8
 """Payloads of one request that are looked up or stored at the same time."""
@@ -71,9 +75,10 @@ class CompactRequest(Struct, frozen=True, kw_only=True):
 class KeptPayload(Struct, frozen=True, kw_only=True):
     """A payload of the body that was stored, or that could not be."""
 
-    pointer: str
-    """Where it stands, or stood, in the body that was given."""
+    pointer: str | None
+    """Where it stands, or stood, in the body that was given; None for the messages left out."""
     message: int
+    """The number of its message, or of the first message that is left out."""
     kind: str
     tool: str | None
     call_id: str | None
@@ -100,6 +105,7 @@ class CompactDeps:
     """What the composition hands to this verb."""
 
     store: FindOrIngest
+    look_up: LookUpReferences
     tokenizer: Tokenizer
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
@@ -137,7 +143,10 @@ class Compact:
     async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
         """What becomes of the body. When this is done nothing holds its values any more but who asked."""
         pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
-        planned = await in_pool(pool, plan, body.value, ask.policy, counter, ask.format)
+        index = await in_pool(pool, index_of, body.value, ask.format)
+        known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
+        planned = await in_pool(pool, plan, body.value, ask.policy, counter, context)
         cards = await self._stored(caller, planned, ask.keep)
         done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
         self._account(caller, ask.keep, planned, cards, done, meters)
@@ -146,13 +155,13 @@ class Compact:
             cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
             report=done.report,
             meters=meters,
-            payloads=tuple(_told(payload, cards[payload.key]) for payload in planned.payloads),
+            payloads=tuple(_told(payload, cards[payload.key]) for payload in planned.stored),
             notices=_notices(list(cards.values())),
         )
 
     async def _stored(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
         """What became of each payload; several at a time."""
-        waiting = iter(planned.payloads)
+        waiting = iter(planned.stored)
         cards: dict[str, PayloadCard] = {}
 
         async def work() -> None:
@@ -160,7 +169,7 @@ class Compact:
                 cards[payload.key] = await self._deps.store(caller, payload, keep, planned.policy.card_tokens)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(planned.payloads))):
+            for _ in range(min(AT_ONCE, len(planned.stored))):
                 group.create_task(work())
         return cards
 
@@ -175,7 +184,7 @@ class Compact:
     ) -> None:
         ledger, space, session = self._deps.ledger, caller.namespace, keep.session
         shown = _shown(done)
-        for payload in planned.payloads:
+        for payload in planned.stored:
             one = cards[payload.key]
             if one.created:  # its ingest counted a card where something else may stand
                 ledger.gave(space, session, shown.get(one.id or "", 0) - one.tokens)
@@ -224,7 +233,7 @@ def _shown(done: CompactedBody) -> dict[str, int]:
 
 def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
     return KeptPayload(
-        pointer=payload.pointers[0],
+        pointer=next(iter(payload.pointers), None),
         message=payload.message,
         kind=payload.kind,
         tool=payload.tool,

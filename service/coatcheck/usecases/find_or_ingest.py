@@ -25,6 +25,7 @@ from coatcheck.core.artifact import (
     Artifact,
     Caller,
     DeclaredMetadata,
+    Kind,
     PayloadSample,
 )
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
@@ -253,7 +254,8 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
 
 def _parted(payload: PlannedPayload) -> tuple[PartsPayload, bytes]:
     """The payload's bytes, as ingest would make them of the same content, and their digest."""
-    parted = parts.payload(payload.content)
+    content = payload.content
+    parted = PartsPayload(data=content) if isinstance(content, bytes) else parts.payload(content)
     return parted, hashlib.sha256(parted.data).digest()
 
 
@@ -265,9 +267,10 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
         command=payload.command,
         session=keep.session,
         url=parted.url,
-        title=parted.title,
         labels=keep.labels,
         failed=payload.failed or parted.failed,
+        title=parted.title if payload.title is None else payload.title,
+        kind=Kind.TEXT if isinstance(payload.content, bytes) else None,
     )
 
 

@@ -1,8 +1,8 @@
 """The middleware: bulky tool results become cards as they arrive, and what is sent to the model is compacted.
 
 What the agent keeps in its state is what the tools answered, with cards where that was bulky; compaction is of one
-request and leaves the state alone. It refuses to break an agent: whatever fails here is logged, and the agent goes on
-with what it has.
+request and leaves the state alone, unless `compact_state` takes written files out of it too. It refuses to break an
+agent: whatever fails here is logged, and the agent goes on with what it has.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse, ToolCallRequest
-from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from coatcheck_client import Client
-from coatcheck_client.integrations.langchain import history, results
+from coatcheck_client.integrations.langchain import history, results, state
 from coatcheck_client.integrations.langchain.reading import read_tool
 from coatcheck_client.integrations.langchain.results import ResultPart
 
@@ -26,6 +26,8 @@ POLICY: Final[Mapping[str, Any]] = {"protect": "none"}
 Prompt caches stay valid so, and thinking that providers bind to what stands before it."""
 EXEMPT: Final = ("$web_search",)
 """The service's own exemption, which a list of exempt tools would replace."""
+_OF_REQUESTS: Final = frozenset({"max_tokens", "settle_percent", "batch_tokens"})
+"""What of a policy is about a whole request."""
 _SMALL: Final = 1_000
 """Bytes up to which a result is not worth a card, whatever the limits are."""
 
@@ -41,6 +43,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         exempt_tools: Sequence[str] = (),
         policy: Mapping[str, Any] | None = None,
         compact: bool = True,
+        compact_state: bool = False,
         offer_read: bool = True,
         on_report: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
@@ -52,6 +55,9 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             exempt_tools: tools whose results and arguments stay as they are.
             policy: how to compact, by the OpenAPI document; said beside the default, which protects nothing.
             compact: whether requests are compacted at all.
+            compact_state: whether files that a tool has written are replaced by markers in the state as well, and so
+                in checkpoints and in what summarisers and forked sub-agents are given. The content is then in the
+                artifact alone, which the marker names, for as long as that is kept.
             offer_read: whether the model is offered `read_artifact`. Do so unless it has it from elsewhere, as by MCP.
             on_report: called with the report of each compaction that changed something.
         """
@@ -61,6 +67,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         self._exempt = frozenset(exempt_tools)
         self._policy = {**POLICY, "exempt_tools": [*EXEMPT, *exempt_tools], **(policy or {})}
         self._compact = compact
+        self._compact_state = compact_state
         self._on_report = on_report
         self.tools: Sequence[BaseTool] = [read_tool(self._client)] if offer_read else []
 
@@ -81,7 +88,25 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         if name in self._exempt or results.is_own(name):
             return result
         session = self._session or _thread(cast("object", request.runtime))
-        return results.each(result, lambda message: self._carded(message, name, session))
+        result = results.each(result, lambda message: self._carded(message, name, session))
+        caller = state.caller(request) if self._compact_state else None
+        smaller = None if caller is None else self._without_files(caller, session)
+        return result if smaller is None else state.with_message(result, smaller)
+
+    def _without_files(self, message: AIMessage, session: str | None) -> AIMessage | None:
+        """The message whose calls are being answered, with markers for what they wrote; None where nothing changes."""
+        policy = {name: value for name, value in self._policy.items() if name not in _OF_REQUESTS}
+        if not history.is_worth_asking([message], policy):
+            return None
+        try:
+            sent = history.raws(state.answered(message))
+            done = self._client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
+            if not done.report["changed"] or not all(payload["stored"] for payload in done.payloads):
+                return None
+            return cast("AIMessage", history.restored([message], sent[:1], done.body["messages"][:1])[0])
+        except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller state
+            log.warning("the state keeps what %s wrote: %s", [call["name"] for call in message.tool_calls], e)
+            return None
 
     def _carded(self, message: ToolMessage, name: str, session: str | None) -> ToolMessage:
         try:

@@ -26,14 +26,21 @@ async def compact_context(call: RouteCall) -> CompactView:
 
     Takes a request body in any provider's format, stores what is bulky in it (oversized tool outputs, arguments of
     completed calls, images on request), and returns the same body with cards and markers in their place: the same
-    items in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. If the
-    body exceeds `max_tokens`, the oldest messages are dropped, with a notice. The same history gives the same bytes
-    every turn, and compacting a compacted body changes nothing.
+    items in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. In turns
+    that are over, answers of `read_artifact` become one line, and the texts of `/v1/search-results` their summaries.
+    The same history gives the same bytes every turn, and compacting a compacted body changes nothing.
+
+    The budget is `max_tokens`, or else the `window`, or else the window of the model where it is known by its name.
+    Over it, and only as far as needed, go in this order: outputs (oldest first), long arguments of any completed call,
+    outputs of finished steps of this turn, files that the model asked for, the middle of long messages, and then the
+    oldest messages: these are stored as one artifact, which a notice in their place names. `report.over` says by how
+    much a body still misses its budget, and what would have to go.
 
     `report` lists the first changed message, every change, what is large and stays, the thinking blocks that are now
     invalid, and in `send` the headers and fields to send with every later request of the conversation. A payload that
     is already stored is found by its identity (session, call ID, payload) and not stored again. A payload that cannot
-    be stored is cut in place to its head and tail, as its text and `warnings` say.
+    be stored is cut in place to its head and tail, as its text and `warnings` say. An output that is the same as an
+    earlier one, byte for byte, says so in place of excerpts. The answer is never larger than the body that was given.
 
     The body itself is not kept. Token estimates are of o200k_base; `meters` are scaled by `usage`.
     """
@@ -43,7 +50,7 @@ async def compact_context(call: RouteCall) -> CompactView:
         decodable = await asyncio.to_thread(mend, data) if mended else None
         body = HistoryBody(data, sent.body, "body", decodable)
         request = CompactRequest(
-            policy=sent.policy.policy(),
+            policy=sent.compaction(),
             format=sent.format,
             keep=PayloadRetention(
                 session=plain(sent.session, "session"),
@@ -73,11 +80,13 @@ async def compact_context(call: RouteCall) -> CompactView:
 async def measure_context(call: RouteCall) -> Measured:
     """Measure how full a context is.
 
-    `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight, which
-    becomes cards when the turn is over. Both are given in tokens and as a percentage of the usable window: the
-    model's window less what the host does not offer, the output reserve, the safety margin, and everything beyond the
-    host's compaction limit, as listed in `window.taken`. `should_compact` turns true at `compact_percent`. Nothing is
-    stored except, with a `session`, the two numbers.
+    `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight. Only a
+    caller that gives a `policy` (or `outputs_stay: false`) is taken to compact when the turn is over, so that this
+    turn's outputs shrink to cards; `assumes` says which. Both are given in tokens and as a percentage of the usable
+    window: the model's window less what the host does not offer, the output reserve, the safety margin, and
+    everything beyond the host's compaction limit, as listed in `window.taken`. `line` puts it into words for a status
+    bar, and `turns` lists what each turn takes. `should_compact` turns true at `compact_percent`. Nothing is stored
+    except, with a `session`, the two numbers.
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)
@@ -86,5 +95,5 @@ async def measure_context(call: RouteCall) -> Measured:
         request = sent.request()
         session = plain(sent.session, "session")
         return await call.services.measure(
-            call.caller, sent.body, request, sent.policy.policy(), named=sent.format, session=session
+            call.caller, sent.body, request, sent.compaction(), named=sent.format, session=session
         )

@@ -16,7 +16,7 @@ from coatcheck.core.context import (
     Report,
     input_tokens,
 )
-from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET
+from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET, QUIET_BATCH
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.compact_context import Compacted, KeptPayload
 
@@ -43,7 +43,9 @@ Body = Annotated[
     Meta(
         description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
         "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
-        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`)."
+        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`).",
+        examples=[_HISTORY_EXAMPLE],
+        extra_json_schema={"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
     ),
 ]
 FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
@@ -103,7 +105,11 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     ] = _SHOWN.exempt_tools
     arguments: Annotated[
         tuple[ArgumentRuleAsk, ...],
-        Meta(max_length=64, description="Default: the content of tools that write files."),
+        Meta(
+            max_length=64,
+            description="Default: the content of tools that write files. Long arguments of any other tool become "
+            "markers when the window is at stake.",
+        ),
     ] = (ArgumentRuleAsk(),)
     argument_tokens: Annotated[
         int, _tokens("argument_tokens"), Meta(description="An argument of at most this many tokens stays as it is.")
@@ -115,14 +121,20 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     server_tools: Annotated[
         bool, Meta(description="Whether to replace text of tools that the provider ran itself, too.")
     ] = _SHOWN.server_tools
-    batch_tokens: Annotated[
-        int,
-        _tokens("batch_tokens"),
-        Meta(
-            description="Outputs that are no longer protected wait until this many tokens can be saved at once, "
-            "so that the prompt's cached prefix changes rarely."
-        ),
-    ] = _SHOWN.batch_tokens
+    batch_tokens: (
+        Annotated[
+            int,
+            _tokens("batch_tokens"),
+            Meta(
+                description="What is no longer protected waits until this many tokens can be saved at once, so that "
+                "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
+                "`protect=turn`: reads, search texts and written files are replaced once their turn is over, and "
+                f"outputs only after the next turn, too, and when {QUIET_BATCH:,} tokens can be saved at once, or "
+                "when the window is at stake."
+            ),
+        ]
+        | None
+    ) = _SHOWN.batch_tokens
     max_tokens: (
         Annotated[
             int,
@@ -130,7 +142,9 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
                 ge=LEAST_BUDGET,
                 le=_MOST,
                 description="Budget of the whole body; if nothing else brings the body within it, the oldest messages "
-                "are dropped, with a notice. Null: nothing is ever dropped.",
+                "are dropped, with a notice that names where they are stored. Null: `compact_percent` of the usable "
+                "`window`, or of the model's own window, where it is known by the model's name; if neither is, nothing "
+                "is ever dropped.",
             ),
         ]
         | None
@@ -171,7 +185,7 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     body: Body
     format: FormatName | None = None
     session: Session | None = None
-    policy: PolicyAsk = PolicyAsk()
+    policy: PolicyAsk | None = None
     window: WindowAsk | None = None
     usage: Annotated[
         dict[str, Any] | Annotated[int, Meta(ge=1, le=_MOST)] | None,
@@ -202,6 +216,10 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         int, Meta(ge=1, le=100, description="Percentage of the usable window from which compaction is advised.")
     ] = 80
 
+    def compaction(self) -> CompactionPolicy:
+        """The policy as the core takes it; the defaults where none is given."""
+        return (self.policy or PolicyAsk()).policy()
+
     def request(self) -> MeasureRequest:
         """What is known beside the body, as the core takes it.
 
@@ -209,7 +227,12 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
             CoatcheckError: `invalid_request` for a usage that says no input tokens.
         """
         window = None if self.window is None else copy_fields(ModelWindow, self.window)
-        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage))
+        stay = self.stay()
+        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
+
+    def stay(self) -> bool:
+        """Whether this turn's outputs stay as they are when the turn is over."""
+        return False
 
 
 class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -218,8 +241,16 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
     EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "window": {"model": 262144}}]
 
     outputs_stay: Annotated[
-        bool, Meta(description="Whether outputs stay as they are when the turn is over, without compaction.")
-    ] = False
+        bool | None,
+        Meta(
+            description="Whether this turn's outputs stay as they are when the turn is over. Default: they stay, "
+            "unless `policy` says how they are compacted. The answer's `assumes` repeats it."
+        ),
+    ] = None
+
+    def stay(self) -> bool:
+        """What the caller says of its outputs; without a word of compaction nothing is taken to shrink."""
+        return self.policy is None if self.outputs_stay is None else self.outputs_stay
 
 
 class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -6,17 +6,21 @@ changes in the body's bytes, `measure` says how full a context is. See docs/deci
 
 from coatcheck.core.context.apply import CompactedBody, carry_out
 from coatcheck.core.context.counting import CountCache, Counter, Sizes
-from coatcheck.core.context.detect import detect
-from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, ModelWindow, measure, measure_both
+from coatcheck.core.context.detect import detect, index_of
+from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, measure, measure_both
 from coatcheck.core.context.model import Format
-from coatcheck.core.context.plan import CompactionPlan, PlannedPayload, plan
+from coatcheck.core.context.plan import CompactionPlan, PlanContext, PlannedPayload, plan
 from coatcheck.core.context.policy import CompactionPolicy, CompactionRule
+from coatcheck.core.context.references import KnownArtifacts, references
 from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.report import Change, Report
+from coatcheck.core.context.signs import SearchText
 from coatcheck.core.context.splice import Splice, spliced
 from coatcheck.core.context.usage import input_tokens
+from coatcheck.core.context.window import Budget, ModelWindow
 
 __all__ = [
+    "Budget",
     "Change",
     "CompactedBody",
     "CompactionPlan",
@@ -25,20 +29,25 @@ __all__ = [
     "CountCache",
     "Counter",
     "Format",
+    "KnownArtifacts",
     "MeasureRequest",
     "Measured",
     "Meters",
     "ModelWindow",
+    "PlanContext",
     "PlannedPayload",
     "Report",
+    "SearchText",
     "Sizes",
     "Splice",
     "StoredPayload",
     "carry_out",
     "detect",
+    "index_of",
     "input_tokens",
     "measure",
     "measure_both",
     "plan",
+    "references",
     "spliced",
 ]

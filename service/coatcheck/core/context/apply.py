@@ -5,20 +5,21 @@ edits, for whoever has the body as bytes and changes nothing else of them (`spli
 """
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coatcheck.core.context import notice, thinking
 from coatcheck.core.context.candidates import Left
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, HistoryIndex
-from coatcheck.core.context.notice import Omitted
-from coatcheck.core.context.plan import CompactionPlan, PlannedPayload
+from coatcheck.core.context.model import Format, HistoryIndex, Role
+from coatcheck.core.context.notice import Omitted, OmittedArtifact, notice_tokens
+from coatcheck.core.context.plan import OMITTED, CompactionPlan, PlannedPayload
 from coatcheck.core.context.pointer import Pointer, edited, get, render
+from coatcheck.core.context.references import standing
 from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps
-from coatcheck.core.context.report import Cache, Change, Report
+from coatcheck.core.context.report import Cache, Change, Over, Report
 from coatcheck.core.context.shape import Value, as_list
 from coatcheck.core.context.signs import is_own_tool
 from coatcheck.core.errors import CoatcheckError, Code
@@ -38,9 +39,12 @@ _THINKING = (
     "request of the conversation, or the models that check it refuse them."
 )
 _OVER = (
-    "The body is still over max_tokens: what remains may not be left out: instructions, tools, the last prompt, the "
-    "last step, open calls."
+    "The body is still {misses:,} tokens over its limit of {limit:,}: what remains may not be left out (instructions, "
+    "tools, the last prompt, the last step, open calls). `over.largest` says what would have to go."
 )
+_LARGER = "The compacted body was not smaller, so the body is unchanged."
+_LARGEST = 8
+"""Things that would have to go which a report names."""
 
 
 class CompactedBody(Struct, frozen=True, kw_only=True):
@@ -76,12 +80,29 @@ def carry_out(
         CoatcheckError: `invalid_request` when the plan is of another body.
     """
     _same(body, plan)
+    done = _carried_out(body, plan, stored, counter)
+    if done.edits or done.gone:
+        smaller = done.report.tokens_after < done.report.tokens_before
+        return done if smaller else _unchanged(body, plan, counter)
+    return done
+
+
+def _unchanged(body: Value, plan: CompactionPlan, counter: Counter) -> CompactedBody:
+    """The body as it came, where the planned changes would have made it larger."""
+    nothing = structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[])
+    done = _carried_out(body, nothing, {}, counter)
+    return structs.replace(done, report=structs.replace(done.report, notes=[*done.report.notes, _LARGER]))
+
+
+def _carried_out(
+    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
+) -> CompactedBody:
     made: list[tuple[PlannedPayload, StoredPayload | None, Swap]] = []
     left = list(plan.left)
     for payload in plan.payloads:
         if payload.left_out:
             continue
-        kept = stored.get(payload.key)
+        kept = _kept(payload, stored)
         replacements = swaps(body, payload, kept, plan.policy.card_tokens, counter.tokenizer)
         made += [(payload, kept, swap) for swap in replacements]
         if not replacements:
@@ -121,6 +142,19 @@ def carry_out(
     )
 
 
+def _kept(payload: PlannedPayload, stored: Mapping[str, StoredPayload]) -> StoredPayload | None:
+    """What became of a payload; one that is the same as an earlier one has that one's ID in place of excerpts."""
+    kept = stored.get(payload.key)
+    if not payload.is_stored:
+        return StoredPayload(payload.artifact_id)
+    first = stored.get(payload.same_as or "")
+    if kept is None or kept.card is None or first is None or first.artifact_id in {None, kept.artifact_id}:
+        return kept
+    if not (kept.stored and first.stored):
+        return kept
+    return structs.replace(kept, card=f"{kept.card.splitlines()[0]}\nThe same as {first.artifact_id}, byte for byte.")
+
+
 def _same(body: Value, plan: CompactionPlan) -> None:
     at = plan.index.list_at
     fits = at is None or len(as_list(get(body, at))) == len(plan.index.items)
@@ -131,15 +165,22 @@ def _same(body: Value, plan: CompactionPlan) -> None:
 
 
 def _omitted(body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter) -> Omitted:
-    ids = [
-        kept.artifact_id
-        for payload in plan.payloads
-        if payload.left_out and (kept := stored.get(payload.key)) is not None and kept.stored and kept.artifact_id
+    items, tokenizer = plan.index.items, counter.tokenizer
+    refs = [
+        OmittedArtifact(kept.artifact_id, notice.about(one.tool, one.command, f"{one.tokens:,} tokens"))
+        for one in plan.payloads
+        if one.left_out and one.places and (kept := _kept(one, stored)) is not None and kept.stored and kept.artifact_id
     ]
-    items = plan.index.items
-    gone = [(items[number], get(body, items[number].at)) for number in plan.dropped]
+    dropped = set(plan.dropped)
+    refs += standing(body, plan.index, dropped)
+    gone = list(zip((items[number] for number in plan.dropped), plan.dropped_bytes, strict=True))
     older = [before for number in plan.notices if (before := notice.notice_in(items[number])) is not None]
-    return notice.joined(older, notice.omitted(gone, ids, counter.tokenizer))
+    left_out = notice.joined(older, notice.omitted(gone, refs, tokenizer))
+    whole = stored.get(OMITTED)
+    if whole is not None and whole.stored:
+        left_out = structs.replace(left_out, stored_as=whole.artifact_id)
+    tokens = notice_tokens(plan.budget.settle) if plan.budget is not None else 0
+    return notice.fitted(left_out, tokens, tokenizer)
 
 
 def _shortened(body: Value, plan: CompactionPlan, omitted: Omitted) -> tuple[Value, Value, list[int]]:
@@ -204,8 +245,9 @@ def _report(
     if first is not None:
         gone = {*plan.dropped, *plan.notices}
         invalid = [render(_moved(plan, item, at, shifts)) for item, at in thinking.invalid(plan.index, first, gone)]
-    limit = plan.policy.max_tokens
-    fits = None if limit is None else after.total <= limit
+    budget = plan.budget
+    over = None if budget is None or after.total <= budget.limit else _over(plan, left, after.total - budget.limit)
+    fits = None if budget is None else over is None
     return Report(
         format=plan.format.value,
         changed=first is not None,
@@ -220,10 +262,12 @@ def _report(
         tokens_before=plan.before.total,
         tokens_after=after.total,
         fits=fits,
+        budget=budget,
+        over=over,
         invalid_thinking=invalid,
         send=thinking.send(plan.format, body) if invalid else None,
         cache=_cache(plan, first, after),
-        notes=_notes(plan, changes, invalid, fits),
+        notes=_notes(plan, changes, invalid, over),
     )
 
 
@@ -237,13 +281,38 @@ def _cache(plan: CompactionPlan, first: thinking.Position | None, after: Sizes) 
     )
 
 
-def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], fits: bool | None) -> list[str]:
+def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], over: Over | None) -> list[str]:
     notes = list(plan.index.notes)
     declares = any(is_own_tool(name) for name in plan.index.tool_names())
     if not declares and plan.format is not Format.LANGCHAIN and any(change.artifact_id for change in changes):
         notes.append(_NO_TOOL)
     if invalid:
         notes.append(_THINKING)
-    if fits is False:
-        notes.append(_OVER)
+    if over is not None and plan.budget is not None:
+        notes.append(_OVER.format(misses=over.tokens, limit=plan.budget.limit))
     return notes
+
+
+def _over(plan: CompactionPlan, left: list[Left], misses: int) -> Over:
+    """By how much a body misses its limit, and the largest of what is left in it."""
+    dropped = {*plan.dropped, *plan.notices}
+    parts = [Left("", plan.fixed.system, "instructions"), Left("", plan.fixed.tools, "tools")]
+    for number, (item, size) in enumerate(zip(plan.index.items, plan.sizes, strict=True)):
+        if number not in dropped:
+            parts.append(Left(render(item.at), size.total, _ROLES.get(item.role, "a message"), number))
+    named = {one.message: one.why for one in left}
+    parts.sort(key=lambda one: -one.tokens)
+    largest = [
+        structs.replace(one, why=f"{one.why}: {named[one.message]}") if one.message in named else one
+        for one in parts[:_LARGEST]
+        if one.tokens
+    ]
+    return Over(tokens=misses, largest=largest)
+
+
+_ROLES: Final = {
+    Role.SYSTEM: "instructions",
+    Role.USER: "a message of the user",
+    Role.ASSISTANT: "a message of the model",
+    Role.TOOL: "what a tool gave back",
+}

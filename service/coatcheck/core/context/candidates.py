@@ -1,33 +1,48 @@
-"""What of a body could be replaced, whatever its age: texts of outputs, arguments of completed calls, images.
+"""What of a body could be replaced, whatever its age: reads, searches, outputs, arguments, images, long messages.
 
 Each candidate is one replacement with one payload, at one place or at all copies of it. What is not a candidate though
-it is large is named with the reason: exempt, a read, ours already, run by the provider, no call to be completed.
+it is large is named with the reason: exempt, run by the provider, ours already, no call to be completed.
 """
 
-import json
-from collections.abc import Iterator
 from typing import Final, Literal, final
 
 from msgspec import Struct
 
 from coatcheck.core.context import signs
-from coatcheck.core.context.command import command_of
-from coatcheck.core.context.counting import MEDIA, Counter, escaped
-from coatcheck.core.context.inner import MAX_DEPTH, parsed
-from coatcheck.core.context.model import HistoryCall, HistoryIndex, Media, Output, Piece
+from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
+from coatcheck.core.context.command import command_of, reads_file
+from coatcheck.core.context.counting import MEDIA, Counter
+from coatcheck.core.context.inner import parsed
+from coatcheck.core.context.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
+from coatcheck.core.context.notice import notice_in
 from coatcheck.core.context.pairs import Pairs
 from coatcheck.core.context.pointer import Pointer, get, render
 from coatcheck.core.context.policy import CompactionPolicy, same_tool
-from coatcheck.core.context.shape import Value, as_list, as_object, is_utf8, serialised
+from coatcheck.core.context.references import KnownArtifacts
+from coatcheck.core.context.shape import Object, Value, as_object, is_utf8, serialised
+from coatcheck.core.read_answer import read_answer_of
 
 MARKER_TOKENS: Final = 32
 """Tokens of a marker or a placeholder, at most."""
 _HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
+_PASSAGE_CHARS: Final = 24
+"""Characters from which a passage of a search goes with the others."""
+_MESSAGE: Final = 2
+"""How many times `inline_tokens` a message is at least that is shortened to its ends."""
 
-Kind = Literal["output", "arguments", "media"]
-Why = Literal["oversized", "many parts", "completed call", "media"]
+Kind = Literal["output", "arguments", "media", "read", "search", "message"]
+Why = Literal[
+    "oversized",
+    "many parts",
+    "completed call",
+    "media",
+    "can be read again",
+    "has a summary",
+    "long message",
+    "left out",
+]
 
 
 class ReplacementSite(Struct, frozen=True, gc=False):
@@ -35,8 +50,9 @@ class ReplacementSite(Struct, frozen=True, gc=False):
 
     at: Pointer
     inside: Pointer = ()
-    shows: Literal["card", "marker", "whole"] = "card"
-    """`whole`: the card in an object that replaces the object at `at`."""
+    shows: Literal["card", "marker", "whole", "given", "passage", "ends"] = "card"
+    """`whole`: the card in an object, or the marker in all of the arguments, that stand at `at`. `given`: the
+    payload's own `shown`, and `passage` a sign that it stands elsewhere. `ends`: both ends of the text."""
     characters: int = 0
     """Of the text that stands there."""
     counted: bool = True
@@ -52,7 +68,7 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     """The number of its message in the body's list."""
     places: tuple[ReplacementSite, ...]
     content: Value
-    """As ingest takes it: text, one part, or a list of parts."""
+    """As ingest takes it: text, one part, or a list of parts. None where nothing is stored."""
     tool: str | None
     call_id: str | None
     command: str | None = None
@@ -60,6 +76,10 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     failed: bool = False
     media: Media | None = None
     tokens: int
+    shown: str | None = None
+    """What takes its place where nothing is stored: the line of a read, the summary of a search."""
+    artifact_id: str | None = None
+    """What it is read from, where nothing is stored."""
 
 
 class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
@@ -69,6 +89,19 @@ class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=Fal
     """The number of messages after which all that belongs to it is there: up to its own, or its last output's."""
     saves: int
     """Tokens that the replacement saves at least."""
+    pressed: bool = False
+    """It is replaced only when the window is at stake."""
+    file: bool = False
+    """The model asked for this file's text, so it is replaced last."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of it is lost to the model by the replacement, so that it need not wait once it is over."""
+        return self.kind in {"read", "search", "arguments"}
+
+    def is_transient(self, policy: CompactionPolicy) -> bool:
+        """Whether it is tool payload that goes as soon as its turn is over, by a policy."""
+        return self.kind in {"read", "search"} or (self.kind in {"output", "media"} and not policy.is_quiet)
 
 
 class Left(Struct, frozen=True):
@@ -93,7 +126,13 @@ class Candidates:
     """
 
     def __init__(
-        self, body: Value, index: HistoryIndex, pairs: Pairs, policy: CompactionPolicy, counter: Counter
+        self,
+        body: Value,
+        index: HistoryIndex,
+        pairs: Pairs,
+        policy: CompactionPolicy,
+        counter: Counter,
+        known: KnownArtifacts | None = None,
     ) -> None:
         self.candidates: list[ReplacementCandidate] = []
         self.left: list[Left] = []
@@ -101,16 +140,21 @@ class Candidates:
         self._body = body
         self._policy = policy
         self._counter = counter
+        self._known = known or KnownArtifacts()
+        self._arguments = ArgumentReader(body, counter, policy.argument_tokens)
         self._calls = {id(one.output): one.call for one in pairs.pairs}
+        self._answered = {id(call) for call in self._calls.values()}
         self._done: dict[int, int] = {}
         for one in pairs.pairs:
-            both = max(one.output_item, one.call_item) + 1
-            self._done[id(one.call)] = max(self._done.get(id(one.call), 0), both)
+            if _is_done(one.output):
+                both = max(one.output_item, one.call_item) + 1
+                self._done[id(one.call)] = max(self._done.get(id(one.call), 0), both)
         self._shaped = {
             str(tool.get("name")) for tool in index.declared() if "output_schema" in tool or "outputSchema" in tool
         }
         for number, item in enumerate(index.items):
             self._number = number
+            self._message(number, item)
             for call in item.calls:
                 self._call(number, call)
             for output in item.outputs:
@@ -122,10 +166,12 @@ class Candidates:
         call = self._calls.get(id(output))
         tool = output.name or (call.name if call else None)
         reason = self._spared(tool, server=output.server)
+        if reason is None and self._searched(number, output, tool):
+            return
         small: list[Piece] = []
         for piece in output.pieces:
             tokens = self._counter.piece(piece.text)
-            stays = reason or self._recognised(piece, tool)
+            stays = reason or self._recognised(number, output, piece, tool, tokens)
             if stays is not None:
                 self._leave(piece.at, tokens, stays)
             elif tokens > self._policy.inline_tokens:
@@ -146,12 +192,46 @@ class Candidates:
             return "the tool is exempt"
         return "the tool declares the schema of its output" if tool in self._shaped else None
 
-    def _recognised(self, piece: Piece, tool: str | None) -> str | None:
-        if signs.is_ours(piece.text):
-            return "is a card or a marker already"
-        if not is_utf8(piece.text):
-            return _HALVES
-        return "was read back from an artifact" if signs.is_read(piece.text, tool) else None
+    def _recognised(self, number: int, output: Output, piece: Piece, tool: str | None, tokens: int) -> str | None:
+        """Why a text is no output to be carded; empty where it is a read that has become a candidate of its own."""
+        if signs.is_ours(piece.text) or not is_utf8(piece.text):
+            return _OURS if is_utf8(piece.text) else _HALVES
+        if not signs.is_read(piece.text, tool):
+            return None
+        line = signs.read_line(piece.text, self._asked(output))
+        answer = read_answer_of(piece.text)
+        if line is None or answer is None:
+            return "was read back from an artifact"
+        if not self._known.is_readable(answer.artifact_id):
+            return f"was read from {answer.artifact_id}, which cannot be read now"
+        saves = tokens - self._counter.text(line)
+        if saves < MARKER_TOKENS:
+            return ""
+        place = ReplacementSite(piece.at, piece.inside, "given", len(piece.text))
+        self._add(
+            number, output, tool, kind="read", why="can be read again", places=(place,), tokens=tokens, saves=saves,
+            shown=line, artifact_id=answer.artifact_id,
+        )  # fmt: skip
+        return ""
+
+    def _searched(self, number: int, output: Output, tool: str | None) -> bool:
+        """Whether an output is our own answer of a web search that has a summary; if so it is a candidate."""
+        first = output.pieces[0] if output.pieces else None
+        search = signs.search_text(first.text) if first is not None else None
+        summary = self._known.summaries.get(search) if search is not None else None
+        if first is None or search is None or summary is None:
+            return False
+        others = [piece for piece in output.pieces[1:] if len(piece.text) > _PASSAGE_CHARS]
+        tokens = sum(self._counter.piece(piece.text) for piece in (first, *others))
+        saves = tokens - self._counter.text(summary) - self._counter.text(signs.PASSAGE) * len(others)
+        if saves >= MARKER_TOKENS:
+            places = [ReplacementSite(first.at, first.inside, "given", len(first.text))]
+            places += [ReplacementSite(piece.at, piece.inside, "passage", len(piece.text)) for piece in others]
+            self._add(
+                number, output, tool, kind="search", why="has a summary", places=tuple(places), tokens=tokens,
+                saves=saves, shown=summary, artifact_id=search.artifact_id,
+            )  # fmt: skip
+        return True
 
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
         """Parts that are each small enough but too much together: one card, and a marker for each other part."""
@@ -187,9 +267,32 @@ class Candidates:
         why: Why,
         saves: int | None = None,
     ) -> None:
+        saves = tokens - self._policy.card_tokens if saves is None else saves
+        self._add(
+            number, output, tool, kind="output", why=why, places=places, content=content, tokens=tokens, saves=saves
+        )
+
+    def _add(
+        self,
+        number: int,
+        output: Output,
+        tool: str | None,
+        *,
+        kind: Kind,
+        why: Why,
+        places: tuple[ReplacementSite, ...],
+        content: Value = None,
+        tokens: int,
+        saves: int,
+        media: Media | None = None,
+        shown: str | None = None,
+        artifact_id: str | None = None,
+    ) -> None:
+        call = self._calls.get(id(output))
+        command = command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
         self.candidates.append(
             ReplacementCandidate(
-                kind="output",
+                kind=kind,
                 why=why,
                 message=number,
                 ready=number + 1,
@@ -197,16 +300,22 @@ class Candidates:
                 content=content,
                 tool=tool,
                 call_id=output.call_id,
-                command=self._command(output),
+                command=command,
                 failed=output.failed,
+                media=media,
                 tokens=tokens,
-                saves=tokens - self._policy.card_tokens if saves is None else saves,
+                saves=saves,
+                shown=shown,
+                artifact_id=artifact_id,
+                file=kind == "output" and reads_file(tool, command),
             )
         )
 
-    def _command(self, output: Output) -> str | None:
+    def _asked(self, output: Output) -> Object:
+        """The arguments of an output's call."""
         call = self._calls.get(id(output))
-        return command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
+        given = get(self._body, call.sites[0].at) if call is not None and call.sites else None
+        return as_object(parsed(given) if isinstance(given, str) else given)
 
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
         if self._policy.media == "keep" or reason is not None:
@@ -214,106 +323,107 @@ class Candidates:
         if not media.size or media.text_type is None:
             self._leave(media.at, MEDIA, "no bytes to store" if not media.size else "no text can stand here")
             return
-        self.candidates.append(
-            ReplacementCandidate(
-                kind="media",
-                why="media",
-                message=number,
-                ready=number + 1,
-                places=(ReplacementSite(media.at, shows="marker"),),
-                content=[media.part],
-                tool=tool,
-                call_id=output.call_id,
-                command=self._command(output),
-                failed=output.failed,
-                media=media,
-                tokens=MEDIA,
-                saves=MEDIA - MARKER_TOKENS,
-            )
-        )
+        place = ReplacementSite(media.at, shows="marker")
+        self._add(
+            number, output, tool, kind="media", why="media", places=(place,), content=[media.part], tokens=MEDIA,
+            saves=MEDIA - MARKER_TOKENS, media=media,
+        )  # fmt: skip
 
-    # ---------------------------------------------------------------------------------------------- arguments
+    # ------------------------------------------------------------------------------------- arguments, messages
 
     def _call(self, number: int, call: HistoryCall) -> None:
         done = self._done.get(id(call))
-        texts = list(self._texts(call))
         if done is None:
-            self.copied.extend(render(place.at) for place, text in texts if signs.marker_in(text))
-        fields = [name for rule in self._policy.arguments if same_tool(call.name, rule.tools) for name in rule.fields]
-        if not fields or self._spared(call.name, server=call.server) == "the tool is exempt":
-            return
-        places: dict[str, list[ReplacementSite]] = {}
-        for place, text in texts:
-            named = [step for step in (*place.at, *place.inside) if isinstance(step, str)]
-            if "*" in fields or (named and named[-1] in fields):
-                places.setdefault(text, []).append(place)
-        for text, where in places.items():
-            self._argument(number, call, done, text, tuple(where))
+            texts = self._arguments.texts(call)
+            self.copied.extend(render(at.at) for at, text in texts if signs.marker_in(text))
+        exempt = self._spared(call.name, server=call.server) == "the tool is exempt"
+        rules = [rule.fields for rule in self._policy.arguments if same_tool(call.name, rule.tools)]
+        fields = frozenset(name for names in rules for name in names)
+        for unit in self._arguments.units(call, fields):
+            if exempt or signs.is_marker(unit.content):
+                if exempt:
+                    self._leave(unit.sites[0].at, unit.tokens, "the tool is exempt")
+            elif (why := self._unfinished(call, unit, done)) is not None:
+                self._leave(unit.sites[0].at, unit.tokens, why)
+            else:
+                self._add_arguments(number, call, done or 0, unit)
 
-    def _argument(
-        self, number: int, call: HistoryCall, done: int | None, text: str, places: tuple[ReplacementSite, ...]
-    ) -> None:
-        tokens = self._counter.text(text)
-        if tokens <= self._policy.argument_tokens or signs.is_marker(text):
-            return
+    def _unfinished(self, call: HistoryCall, unit: ArgumentUnit, done: int | None) -> str | None:
         if done is None:
-            self._leave(places[0].at, tokens, "the call has no output yet")
-            return
+            return "the call was not carried out" if id(call) in self._answered else "the call has no output yet"
         if call.server and not self._policy.server_tools:
-            self._leave(places[0].at, tokens, "the provider made this call")
-            return
-        if not is_utf8(text):
-            self._leave(places[0].at, tokens, _HALVES)
-            return
-        weighed = self._written(text, places[0]) if places[0].inside else tokens
-        counted = any(place.counted for place in places)
+            return "the provider made this call"
+        return None if is_utf8(unit.content) else _HALVES
+
+    def _add_arguments(self, number: int, call: HistoryCall, done: int, unit: ArgumentUnit) -> None:
+        tokens = self._arguments.written(unit)
+        counted = any(site.counted for site in unit.sites)
+        places = [
+            ReplacementSite(one.at, one.inside, "whole" if one.whole else "marker", one.characters, one.counted)
+            for one in unit.sites
+        ]
         self.candidates.append(
             ReplacementCandidate(
                 kind="arguments",
                 why="completed call",
                 message=number,
                 ready=done,
-                places=places,
-                content=text,
+                places=tuple(places),
+                content=unit.content,
                 tool=call.name,
                 call_id=call.call_id,
-                tokens=weighed,
-                saves=weighed - MARKER_TOKENS if counted else 0,
+                tokens=tokens,
+                saves=tokens - MARKER_TOKENS - self._arguments.kept(unit) if counted else 0,
+                pressed=not unit.named,
             )
         )
 
-    def _written(self, text: str, place: ReplacementSite) -> int:
-        """Tokens of a text as it is written in a JSON document that is itself a string."""
-        around = get(self._body, place.at)
-        return escaped(self._counter.text(json.dumps(text, ensure_ascii=str(around).isascii())))
-
-    def _texts(self, call: HistoryCall) -> Iterator[tuple[ReplacementSite, str]]:
-        """Every string in every copy of a call's arguments."""
-        for copy, site in enumerate(call.sites):
-            value = get(self._body, site.at)
-            if site.form == "text":
-                yield ReplacementSite(site.at, shows="marker", characters=len(value), counted=not copy), value
+    def _message(self, number: int, item: Item) -> None:
+        for opaque in item.opaque:
+            self._leave(opaque.at, self._counter.opaque(opaque), "must come back to the provider as it is")
+        if notice_in(item) is not None:
+            return
+        if item.role not in {Role.USER, Role.ASSISTANT} or item.pinned:
+            for piece in item.said:
+                self._leave(piece.at, self._counter.text(piece.text), "instructions are never changed")
+            return
+        least = _MESSAGE * self._policy.inline_tokens
+        for piece in item.said:
+            tokens = self._counter.text(piece.text) if len(piece.text) > least else 0
+            if tokens <= least:
                 continue
-            inside = site.form == "json"
-            document = parsed(value) if inside else value
-            if inside and not isinstance(document, dict | list):
-                self._leave(site.at, self._counter.text(value), "the arguments are no JSON document")
-                continue
-            for steps, text in _strings(document):
-                at, within = (site.at, steps) if inside else ((*site.at, *steps), ())
-                yield ReplacementSite(at, within, "marker", len(text), not copy), text
+            around = as_object(get(self._body, piece.at[:-1])) if piece.at else {}
+            if piece.cited or any("ignature" in key for key in around):
+                self._leave(piece.at, tokens, "something points into this text, or it is signed")
+            elif not is_utf8(piece.text):
+                self._leave(piece.at, tokens, _HALVES)
+            else:
+                self.candidates.append(
+                    ReplacementCandidate(
+                        kind="message",
+                        why="long message",
+                        message=number,
+                        ready=number + 1,
+                        places=(ReplacementSite(piece.at, shows="ends", characters=len(piece.text)),),
+                        content=piece.text,
+                        tool=None,
+                        call_id=None,
+                        tokens=tokens,
+                        saves=tokens - self._policy.card_tokens,
+                        pressed=True,
+                    )
+                )
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
-        if tokens > self._policy.inline_tokens and why != "is a card or a marker already":
+        if tokens > self._policy.inline_tokens and why and why != _OURS:
             self.left.append(Left(render(at), tokens, why, self._number))
 
 
-def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
-    """The strings in a document and where they are, down to a bounded depth."""
-    if isinstance(document, str):
-        yield steps, document
-    elif len(steps) < MAX_DEPTH:
-        for key, value in as_object(document).items():
-            yield from _strings(value, (*steps, key))
-        for number, value in enumerate(as_list(document)):
-            yield from _strings(value, (*steps, number))
+_OURS: Final = "is a card or a marker already"
+
+
+def _is_done(output: Output) -> bool:
+    """Whether an output is a tool's own, not what a host put where none came."""
+    return bool(output.media or output.data) or not (
+        output.pieces and all(signs.is_not_done(piece.text) for piece in output.pieces)
+    )

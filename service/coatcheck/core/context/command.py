@@ -1,6 +1,7 @@
 """The command of a tool call: what its arguments say in short. Pure; never more work than the result is long."""
 
 import json
+import re
 from typing import Final
 
 from coatcheck.core.context.shape import Value, as_object, is_utf8
@@ -10,6 +11,25 @@ SHORT: Final = 500
 _PARSED: Final = 64 * 1024
 """Characters of a JSON document that is parsed to find a command in it."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+_READERS: Final = frozenset(
+    {"cat", "file_read", "fs_read", "get_file_contents", "open", "open_file", "read", "read_file"}
+    | {"read_file_content", "read_files", "read_many_files", "read_text_file", "readfile", "view", "view_file"}
+)
+"""Tools that show a file, by the names that agents give them."""
+_EDITORS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "file_editor", "text_editor"})
+"""Tools that show a file when their command is `view`."""
+_SHOWS: Final = re.compile(r"\s*(?:cat|head|tail|nl|less|bat|sed\s+-n)\s[^|;&<>\n]*")
+
+
+def reads_file(tool: str | None, command: str | None) -> bool:
+    """Whether a call asks for a file's text: by its tool's name, or by a shell command that only shows a file."""
+    bare = (tool or "").casefold().rpartition("__")[2]
+    if bare in _READERS:
+        return True
+    if command is None:
+        return False
+    return command == "view" if bare in _EDITORS else _SHOWS.fullmatch(command) is not None
 
 
 def command_of(arguments: Value) -> str | None:
@@ -32,7 +52,7 @@ def _parsed(text: str) -> Value:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

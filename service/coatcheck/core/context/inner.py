@@ -25,8 +25,8 @@ def parsed(text: str) -> Value:
         return None
 
 
-def spliced(text: str, edits: Mapping[Pointer, str]) -> str:
-    """The document with other strings at these places, each of which holds a string now."""
+def spliced(text: str, edits: Mapping[Pointer, Value]) -> str:
+    """The document with other values at these places."""
     written = {
         pointer: msgspec.Raw(json.dumps(new, ensure_ascii=text.isascii()).encode()) for pointer, new in edits.items()
     }

@@ -3,17 +3,16 @@
     next_turn = baseline + persisted           this_turn = next_turn + transient
 
 `baseline` is instructions and tool declarations, `persisted` the history with the summaries that stay. `transient` is
-tool payload of the latest turn that will not stay: what its outputs are above the cards that the policy turns them into
-when the turn is over, and what the caller adds from beside the body. Counted apart because a meter that adds the two
-tells its user that a context is gone which the next turn has back.
+tool payload of the latest turn that will not stay: what the caller adds from beside the body and, only where the caller
+says that it compacts, what this turn's outputs are above the cards that they become. Counted apart because a meter that
+adds the two tells its user that a context is gone which the next turn has back.
 
 All numbers are estimates of one tokenizer, scaled by one factor: by the provider's last real usage where the caller has
 it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts.
 """
 
-import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -21,37 +20,22 @@ from coatcheck.core.context.apply import CompactedBody
 from coatcheck.core.context.candidates import Candidates, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, HistoryIndex
+from coatcheck.core.context.model import HistoryIndex
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import CompactionPlan
-from coatcheck.core.context.pointer import get
 from coatcheck.core.context.policy import CompactionPolicy, checked
 from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
+from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.short_number import short_number
 
-_OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
-FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
-"""Percent of o200k_base's count. Claude from 4.7 on has a tokenizer of about 30 % more tokens than before, and was
-seen at 1.57 to 2.08 times o200k_base; Gemini takes about four characters a token."""
 PERCENT: Final = 1_000
 """Ratios are kept in thousandths."""
+_TURNS: Final = 20
 _LEAST, _MOST = 500, 3_000
 """Thousandths between which a real usage is believed to be about this body."""
-
-
-class ModelWindow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model has room for, and what of it is not for the conversation."""
-
-    model: int
-    """The model's whole window."""
-    shown: int | None = None
-    """The window that the host shows or allows, where it is another."""
-    output_reserve: int = 0
-    safety_margin: int = 0
-    compaction_limit: int | None = None
-    """Where the host compacts by itself."""
 
 
 class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,24 +65,26 @@ class WindowShare(Struct, frozen=True):
     left_percent: float | None = None
 
 
-class Taken(Struct, frozen=True):
-    """A part of the model's window that is not for the conversation."""
+class TurnTokens(Struct, frozen=True, kw_only=True):
+    """What one turn of a history takes now: the user's message, and everything up to the next."""
 
-    name: str
+    turn: int
+    """Counts from the body's first, which is 1."""
+    message: int
+    """The number of the turn's first message in the body, from 0."""
     tokens: int
-
-
-class Room(Struct, frozen=True, kw_only=True):
-    """The windows: `model` less everything in `taken` is `usable`."""
-
-    model: int
-    shown: int | None
-    usable: int
-    taken: list[Taken]
+    outputs: int
+    """Of `tokens`: what tools returned, cards included."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
     """The account of one body."""
+
+    line: str
+    """The account in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is of this turn;
+    without a window, tokens stand in place of percentages."""
+    assumes: Literal["outputs_stay", "outputs_become_cards"]
+    """What `next_turn` takes to happen to this turn's outputs when the turn is over."""
 
     format: str
     tokenizer: str
@@ -109,6 +95,8 @@ class Measured(Struct, frozen=True, kw_only=True):
     this_turn: WindowShare
     parts: Sizes
     """Of the body as it is, not scaled."""
+    turns: list[TurnTokens]
+    """The latest 20 turns, the oldest of them first."""
     scale: float
     scaled_by: str
     """`usage` or `family`."""
@@ -128,7 +116,7 @@ def measure(
         CoatcheckError: `invalid_request` for a body in no known format, a policy that contradicts itself, or a window
             with nothing left in it; `invalid_content` for a body that is nested too deeply.
     """
-    room = _room(ask.window) if ask.window is not None else None
+    room = room_of(ask.window) if ask.window is not None else None
     index = index_of(body, named)
     try:
         counted = _count(body, index, ask, checked(policy), counter)
@@ -153,9 +141,9 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
-    room = _room(ask.window) if ask.window is not None else None
+    room = room_of(ask.window) if ask.window is not None else None
     start = plan.line.turn(plan.line.size)
-    flying = {at for at, one in enumerate(plan.replaceable) if one.kind != "arguments" and one.message >= start}
+    flying = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
     staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
     before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
@@ -191,7 +179,7 @@ def _count(
     sizes = [counter.item(body, item) for item in index.items]
     found = [] if ask.outputs_stay else Candidates(body, index, pairs, policy, counter).candidates
     start = line.turn(line.size)
-    flying = [at for at, one in enumerate(found) if one.kind != "arguments" and one.message >= start]
+    flying = [at for at, one in enumerate(found) if one.message >= start and one.is_transient(policy)]
     return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))
 
 
@@ -208,15 +196,19 @@ def _measured(
     if usable is not None:
         full = usable * ask.compact_percent
         because = "next_turn" if following * 100 >= full else "this_turn" if current * 100 >= full else None
+    now, then = _part(current, usable, left=True), _part(following, usable, left=True)
     return Measured(
+        line=_line(now, then),
+        assumes="outputs_stay" if ask.outputs_stay else "outputs_become_cards",
         format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
         baseline=_part(baseline, usable),
         persisted=_part(persisted, usable),
         transient=_part(transient, usable),
-        next_turn=_part(following, usable, left=True),
-        this_turn=_part(current, usable, left=True),
+        next_turn=then,
+        this_turn=now,
         parts=Sizes.sum([of.fixed, *of.sizes]),
+        turns=_turns(of, ratio),
         scale=ratio / PERCENT,
         scaled_by=by,
         window=room,
@@ -224,6 +216,30 @@ def _measured(
         because=because,
         notes=notes,
     )
+
+
+def _line(now: WindowShare, then: WindowShare) -> str:
+    if now.percent is None or then.percent is None:
+        return f"context {short_number(now.tokens)} tokens now, {short_number(then.tokens)} next turn"
+    shares = f"context {_whole(now.percent)} % now, {_whole(then.percent)} % next turn"
+    return f"{shares}; {short_number(now.left_tokens or 0)} left"
+
+
+def _whole(share: float) -> int:
+    """A percentage without its decimal, half up."""
+    return scaled(round(share * 10), 1, 10)
+
+
+def _turns(of: _Counted, ratio: int) -> list[TurnTokens]:
+    """The latest turns; what stands before the first message of the user is in the first."""
+    starts = [0, *of.line.prompts[1:]] if of.sizes else []
+    turns: list[TurnTokens] = []
+    for number in range(max(len(starts) - _TURNS, 0), len(starts)):
+        start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else len(of.sizes)
+        total = Sizes.sum(of.sizes[start:end])
+        tokens, outputs = scaled(total.total, ratio, PERCENT), scaled(total.outputs, ratio, PERCENT)
+        turns.append(TurnTokens(turn=number + 1, message=start, tokens=tokens, outputs=outputs))
+    return turns
 
 
 def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare:
@@ -235,27 +251,9 @@ def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare
     return WindowShare(tokens, share, max(usable - tokens, 0), max(round(100 - share, 1), 0.0))
 
 
-def _room(window: ModelWindow) -> Room:
-    """What is usable, and what takes the rest."""
-    taken = [Taken("output reserve", window.output_reserve), Taken("safety margin", window.safety_margin)]
-    if window.shown is not None and window.shown < window.model:
-        taken.insert(0, Taken("not offered by the host", window.model - window.shown))
-    usable = window.model - sum(one.tokens for one in taken)
-    if window.compaction_limit is not None and window.compaction_limit < usable:
-        taken.append(Taken("beyond the host's compaction limit", usable - window.compaction_limit))
-        usable = window.compaction_limit
-    if usable <= 0 or any(one.tokens < 0 for one in taken):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"Of a window of {window.model:,} tokens {usable:,} are left for the conversation. Leave it some.",
-            field="window",
-        )
-    return Room(model=window.model, shown=window.shown, usable=usable, taken=[one for one in taken if one.tokens])
-
-
 def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
     """What estimates are multiplied by, in thousandths, and where that comes from."""
-    family = 10 * FAMILIES[_family(body, of.index)]
+    family = 10 * family_percent(body, of.index)
     if ask.real_tokens is None:
         return family, "family"
     covered = ask.covers
@@ -276,11 +274,3 @@ def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> 
         f"(estimated at {known:,}); the estimate stands."
     )
     return family, "family"
-
-
-def _family(body: Value, index: HistoryIndex) -> str:
-    model = get(body, ("model",))
-    model = model.casefold() if isinstance(model, str) else ""
-    if index.format is Format.ANTHROPIC or "claude" in model:
-        return "older claude" if _OLDER_CLAUDE.search(model) else "claude"
-    return "gemini" if index.format is Format.GEMINI or "gemini" in model else "other"

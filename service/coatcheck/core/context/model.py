@@ -35,7 +35,7 @@ class Role(StrEnum):
 
 
 class Piece(Struct, frozen=True, kw_only=True, gc=False):
-    """One text of a tool output."""
+    """One text of a tool output or of a message."""
 
     at: Pointer
     """The value in the body that holds it."""
@@ -43,7 +43,9 @@ class Piece(Struct, frozen=True, kw_only=True, gc=False):
     """Where in the JSON document that is the string at `at`; empty when the value itself is meant."""
     text: str
     structured: bool = False
-    """The value is none that is text; `text` is that value serialised, keys sorted, as ingest would store it."""
+    """The value is a list or an object; `text` is that value serialised, keys sorted, as ingest would store it."""
+    cited: bool = False
+    """Something points into this text by position, so no part of it may be cut out."""
 
 
 class Media(Struct, frozen=True, kw_only=True, gc=False):
@@ -121,12 +123,17 @@ class Item(Struct, kw_only=True, gc=False):
     """A user speaks here, not only tools."""
     pinned: bool = False
     """Never left out: instructions, compaction items, references to what the server has."""
-    texts: list[str] = field(default_factory=list[str])
+    said: list[Piece] = field(default_factory=list[Piece])
     data: list[Value] = field(default_factory=list[Value])
     media: list[Media] = field(default_factory=list[Media])
     calls: list[HistoryCall] = field(default_factory=list[HistoryCall])
     outputs: list[Output] = field(default_factory=list[Output])
     opaque: list[Opaque] = field(default_factory=list[Opaque])
+
+    @property
+    def texts(self) -> list[str]:
+        """What is said in it, without where it stands."""
+        return [piece.text for piece in self.said]
 
 
 class HistoryIndex(Struct, kw_only=True):

@@ -1,8 +1,9 @@
-"""The one message that says what was left out of a history: how much, how the user's words began, what is still stored.
+"""The one message that says what was left out of a history: how much, where it is stored, how the user's words began.
 
 It stands where the first message that was left out stood, as a message of the user's side, which every format allows
-there: first in a history, before an assistant's message and before another message of the user. A history that holds
-one already gets a new one in its place whose numbers are the sums. Refuses to summarise: it quotes beginnings.
+there: first in a history, before an assistant's message and before another message of the user. What was left out is
+one artifact with a message on each line, an earlier notice among them. A history that holds a notice already gets a new
+one in its place whose numbers are the sums. Refuses to summarise: it quotes beginnings.
 """
 
 import json
@@ -10,29 +11,47 @@ import re
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.context.model import Format, Item, Role
 from coatcheck.core.context.shape import Object, Value, as_object
-from coatcheck.core.context.signs import ids_in
+from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import one_line
 
-NOTICE_TOKENS: Final = 640
-"""A notice is never larger: a first line, five quotes, sixteen IDs."""
 _COUNT: Final = "([0-9][0-9,]{0,19})"
 _FIRST: Final = re.compile(
     rf"\[{_COUNT} earlier messages? \({_COUNT} of the user\), {_COUNT} bytes, left out of this history to fit its "
     r"budget; what follows is complete from here on unless it says otherwise\.\]"
 )
+_ALL_OF: Final = re.compile(
+    r"They are stored as (art_[0-9]{18}), one on each line: read_artifact\([^\n]{1,120}\) reads them\."
+)
 _QUOTED: Final = "Omitted messages of the user began:"
-_IDS: Final = "Tool outputs from there can still be read: "
-_OLDER: Final = re.compile(r" \(and ([0-9][0-9,]{0,11}) older\)\Z")
+_IDS: Final = "Outputs and texts from there that can still be read:"
+_ID: Final = re.compile(r"- (art_[0-9]{18})(?: · ([^\n]*))?")
+_OLDER: Final = re.compile(r"\(and ([0-9][0-9,]{0,11}) older\)")
 _QUOTES: Final = 5
 _QUOTE_TOKENS: Final = 60
 _QUOTE_CHARS: Final = 600
-_SHOWN_IDS: Final = 16
+_SHOWN_IDS: Final = 24
+_ID_TOKENS: Final = 40
 _LONGEST: Final = 40_000
+_LEAST, _MOST = 400, 1_600
+
+
+def notice_tokens(settle: int) -> int:
+    """Returns how large a notice may be in a body that is brought to so many tokens."""
+    return min(max(settle // 4, _LEAST), _MOST)
+
+
+class OmittedArtifact(Struct, frozen=True):
+    """Something of what was left out that is stored by itself."""
+
+    id: str
+    about: str
+    """Its tool, command and size on one line, as far as they are known."""
 
 
 class Omitted(Struct, frozen=True):
@@ -41,43 +60,77 @@ class Omitted(Struct, frozen=True):
     messages: int
     prompts: int
     bytes: int
+    """Of the messages as JSON, as they came."""
     quotes: tuple[str, ...] = ()
     """Beginnings of the user's messages, oldest first; the first and the newest, each on one line."""
-    artifacts: tuple[str, ...] = ()
-    """IDs of what is stored of it, oldest first; at most sixteen, the newest."""
+    artifacts: tuple[OmittedArtifact, ...] = ()
+    """What is stored of it apart, oldest first; the newest where there is no room for all."""
     older: int = 0
     """How many more were stored before those."""
+    stored_as: str | None = None
+    """The artifact of the messages themselves, one on each line; None where they could not be stored."""
 
 
-def omitted(items: list[tuple[Item, Value]], stored: list[str], tokenizer: Tokenizer) -> Omitted:
-    """What leaving these messages out leaves out, with the IDs of what was stored of them just now."""
+def line_of(raw: Value) -> bytes:
+    """Returns a message as it is stored: JSON on one line."""
+    try:
+        return json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can spell
+        return json.dumps(raw, separators=(",", ":")).encode()
+
+
+def omitted(items: list[tuple[Item, int]], stored: list[OmittedArtifact], tokenizer: Tokenizer) -> Omitted:
+    """Returns what leaving these messages out leaves out.
+
+    Args:
+        items: the messages, each with its bytes.
+        stored: what of them was stored apart just now.
+        tokenizer: counts what is quoted.
+    """
     prompts = [item for item, _ in items if item.prompt]
     beginnings = [text for item in prompts if (text := "\n".join(item.texts)[:_QUOTE_CHARS])]
     quotes = tuple(fit_text(one_line(text), _QUOTE_TOKENS, tokenizer) for text in beginnings)
-    size = 0
-    ids: dict[str, None] = {}
-    for item, raw in items:
-        size += len(json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
-        for output in item.outputs:
-            for piece in output.pieces:
-                ids |= dict.fromkeys(ids_in(piece.text[:_LONGEST])[:1])
-    ids |= dict.fromkeys(stored)
-    return joined([], Omitted(len(items), len(prompts), size, quotes, tuple(ids)))
+    return Omitted(len(items), len(prompts), sum(size for _, size in items), quotes, tuple(stored))
+
+
+def about(tool: str | None, command: str | None, size: str) -> str:
+    """Returns what an ID stands for, on one line: tool, command and size."""
+    named = ": ".join(one_line(part[:200]) for part in (tool, command) if part)
+    return " · ".join(part for part in (named, size) if part)
 
 
 def joined(older: list[Omitted], newer: Omitted) -> Omitted:
     """The sum of notices that stood in a history and of what is left out now."""
     parts = [*older, newer]
-    ids = tuple(dict.fromkeys(ref for one in parts for ref in one.artifacts))
-    quotes = tuple(quote for one in parts for quote in one.quotes)
+    artifacts = {one.id: one for part in reversed(parts) for one in part.artifacts}
+    order = dict.fromkeys(one.id for part in parts for one in part.artifacts)
     return Omitted(
         sum(one.messages for one in parts),
         sum(one.prompts for one in parts),
         sum(one.bytes for one in parts),
-        quotes if len(quotes) <= _QUOTES else (quotes[0], *quotes[1 - _QUOTES :]),
-        ids[-_SHOWN_IDS:],
-        sum(one.older for one in parts) + max(len(ids) - _SHOWN_IDS, 0),
+        _few(tuple(quote for one in parts for quote in one.quotes)),
+        tuple(artifacts[ref] for ref in order),
+        sum(one.older for one in parts),
+        newer.stored_as,
     )
+
+
+def _few(quotes: tuple[str, ...]) -> tuple[str, ...]:
+    return quotes if len(quotes) <= _QUOTES else (quotes[0], *quotes[1 - _QUOTES :])
+
+
+def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer) -> Omitted:
+    """Returns what a notice of at most so many tokens can say of it: older IDs are counted, then quotes go."""
+    lines = tuple(
+        OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_SHOWN_IDS:]
+    )
+    said = replace(left_out, artifacts=lines, older=left_out.older + max(len(left_out.artifacts) - _SHOWN_IDS, 0))
+    while tokenizer.count(written(said)) > tokens and (said.artifacts or said.quotes):
+        if said.artifacts and len(said.artifacts) * 2 >= len(said.quotes):
+            said = replace(said, artifacts=said.artifacts[1:], older=said.older + 1)
+        else:
+            said = replace(said, quotes=(*said.quotes[:1], *said.quotes[2:]) if len(said.quotes) > 1 else ())
+    return said
 
 
 def written(left_out: Omitted) -> str:
@@ -89,11 +142,15 @@ def written(left_out: Omitted) -> str:
         "it says otherwise.]"
     )
     lines = [first]
+    if o.stored_as is not None:
+        call = f'read_artifact(artifact_id="{o.stored_as}", offset=1, limit=1)'
+        lines.append(f"They are stored as {o.stored_as}, one on each line: {call} reads them.")
     if o.quotes:
         lines += [_QUOTED, *(f"- {quote}" for quote in o.quotes)]
     if o.artifacts:
-        more = f" (and {o.older:,} older)" if o.older else ""
-        lines.append(f"{_IDS}{', '.join(o.artifacts)}{more}")
+        lines += [_IDS, *(f"- {one.id} · {one.about}" if one.about else f"- {one.id}" for one in o.artifacts)]
+    if o.older:
+        lines.append(f"(and {o.older:,} older)")
     return "\n".join(lines)
 
 
@@ -104,16 +161,24 @@ def read(text: str) -> Omitted | None:
     if found is None:
         return None
     counts = [int(number.replace(",", "")) for number in found.groups()]
-    quotes = [line[2:] for line in lines if line.startswith("- ")]
-    named = next((line for line in lines if line.startswith(_IDS)), "")
-    older = _OLDER.search(named)
-    count = int(older[1].replace(",", "")) if older is not None else 0
-    return Omitted(counts[0], counts[1], counts[2], tuple(quotes), tuple(ids_in(named)), count)
+    whole = _ALL_OF.fullmatch(lines[0]) if lines else None
+    refs = [ref for line in lines if (ref := _ID.fullmatch(line)) is not None and is_id(ref[1])]
+    quotes = [line[2:] for line in lines if line.startswith("- ") and _ID.fullmatch(line) is None]
+    older = _OLDER.fullmatch(lines[-1]) if lines else None
+    return Omitted(
+        counts[0],
+        counts[1],
+        counts[2],
+        tuple(quotes),
+        tuple(OmittedArtifact(ref[1], ref[2] or "") for ref in refs),
+        int(older[1].replace(",", "")) if older is not None else 0,
+        whole[1] if whole is not None and is_id(whole[1]) else None,
+    )
 
 
 def notice_in(item: Item) -> Omitted | None:
     """What the notice says that an item is; None when it is none."""
-    return read(item.texts[0]) if item.role is Role.USER and len(item.texts) == 1 and not item.media else None
+    return read(item.said[0].text) if item.role is Role.USER and len(item.said) == 1 and not item.media else None
 
 
 def message(format_: Format, text: str, like: Value) -> Object:

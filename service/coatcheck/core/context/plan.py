@@ -1,7 +1,9 @@
 """First phase of a compaction: what shall be stored, and what shall take its place. Changes nothing.
 
-    plan = plan(body, policy, counter)
-    stored = {payload.key: ... for payload in plan.payloads}     the caller stores them
+    index = index_of(body)
+    known = ...                                                  the caller asks the store for `references(index)`
+    plan = plan(body, policy, counter, PlanContext(index=index, known=known, window=...))
+    stored = {payload.key: ... for payload in plan.stored}       the caller stores them
     done = carry_out(body, plan, stored, counter)
 
 The caller stores each payload as ingest would, with its tool name and call ID, and asks for a card of the policy's
@@ -14,12 +16,30 @@ from coatcheck.core.context.candidates import Candidates, Left, ReplaceablePaylo
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.model import Format, HistoryIndex
+from coatcheck.core.context.notice import line_of
 from coatcheck.core.context.pairs import pair
-from coatcheck.core.context.pointer import render
+from coatcheck.core.context.pointer import get, render
 from coatcheck.core.context.policy import CompactionPolicy, checked
+from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replay import Replay, ReplayDecisions
-from coatcheck.core.context.shape import Value, is_utf8, too_deep
+from coatcheck.core.context.shape import Value, as_object, is_utf8, too_deep
 from coatcheck.core.context.timeline import Timeline
+from coatcheck.core.context.window import Budget, ModelWindow, budget_of
+
+OMITTED: str = "omitted"
+"""Key of the payload that is the messages left out."""
+
+
+class PlanContext(Struct, frozen=True, kw_only=True):
+    """What is known beside a body and the policy."""
+
+    index: HistoryIndex | None = None
+    """Of the body, where it was made already."""
+    known: KnownArtifacts = KnownArtifacts()
+    window: ModelWindow | None = None
+    """The model's window; None: the one that is known by the model's name, if any."""
+    compact_percent: int = 80
+    """From how much of the usable window on a body is made smaller."""
 
 
 class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
@@ -30,6 +50,14 @@ class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
     role: str
     left_out: bool = False
     """Its message is left out of the history: it is stored so that the notice can name it; nothing takes its place."""
+    title: str | None = None
+    same_as: str | None = None
+    """Key of the payload before it that is the very same."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is to be stored; what is in an artifact already is not, nor are words that are left out whole."""
+        return self.content is not None and not (self.left_out and self.kind == "message" and self.places)
 
     @property
     def needs_card(self) -> bool:
@@ -68,70 +96,135 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     """Of the whole body, as it is."""
     expected: int
     """Tokens of the body afterwards, at most."""
+    budget: Budget | None
+    dropped_bytes: list[int]
+    """Of each message that is left out, as JSON."""
+
+    @property
+    def stored(self) -> list[PlannedPayload]:
+        """The payloads that are to be stored."""
+        return [payload for payload in self.payloads if payload.is_stored]
 
 
-def plan(body: Value, policy: CompactionPolicy, counter: Counter, named: str | None = None) -> CompactionPlan:
+def plan(
+    body: Value,
+    policy: CompactionPolicy,
+    counter: Counter,
+    context: PlanContext = PlanContext(),  # noqa: B008 - frozen
+) -> CompactionPlan:
     """Decide what to do with a body.
 
     Args:
         body: a decoded request body in any format, or its list of messages alone.
         policy: what is wanted.
         counter: counts tokens; hand the same one to `carry_out`, and no text is counted twice.
-        named: the body's format where it is known; otherwise it is detected.
+        context: what else is known.
 
     Raises:
         CoatcheckError: `invalid_request` for a body in no known format or a policy that contradicts itself;
             `invalid_content` for a body that is nested too deeply.
     """
     policy = checked(policy)
-    index = index_of(body, named)
+    index = context.index or index_of(body)
     try:
-        return _planned(body, index, policy, counter)
+        return _planned(body, index, policy, counter, context)
     except RecursionError as e:
         raise too_deep() from e
 
 
-def _planned(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> CompactionPlan:
+def _planned(
+    body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter, context: PlanContext
+) -> CompactionPlan:
     pairs = pair(index)
     line = Timeline(index, pairs)
     sizes = [counter.item(body, item) for item in index.items]
     fixed = counter.fixed(index)
-    found = Candidates(body, index, pairs, policy, counter)
-    decisions = Replay(line, found.candidates, [size.total for size in sizes], fixed.total, policy).run()
+    budget = budget_of(body, index, policy, context.window, context.compact_percent)
+    found = Candidates(body, index, pairs, policy, counter, context.known)
+    totals = [size.total for size in sizes]
+    decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
+    payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
+    gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
+    lines = {number: line_of(get(body, index.items[number].at)) for number in gone}
+    if lines:
+        payloads.append(_left_out(index, lines))
     return CompactionPlan(
         format=index.format,
         policy=policy,
         index=index,
-        payloads=[
-            _payload(index, one, number, one.message in decisions.dropped)
-            for number, one in enumerate(found.candidates)
-            if number in decisions.replaced
-        ],
+        payloads=payloads,
         dropped=sorted(decisions.dropped),
         notices=line.notices,
-        left=_left(found, decisions),
+        left=_left(found, decisions, policy) + _left_around(body, index, policy, counter),
         copied=found.copied,
         line=line,
         fixed=fixed,
         sizes=sizes,
         replaceable=found.candidates,
-        replaced=decisions.replaced,
+        replaced=set(decisions.replaced),
         before=Sizes.sum([fixed, *sizes]),
         expected=decisions.expected,
+        budget=budget,
+        dropped_bytes=[len(data) for number, data in lines.items() if number in decisions.dropped],
     )
 
 
-def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, left_out: bool) -> PlannedPayload:
+def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisions: ReplayDecisions) -> PlannedPayload:
     fields = {name: getattr(one, name) for name in ReplaceablePayload.__struct_fields__}
     fields |= {name: None for name in ("tool", "call_id") if not is_utf8(fields[name] or "")}
-    return PlannedPayload(**fields, key=f"p{number}", role=index.items[one.message].role.value, left_out=left_out)
+    same = decisions.replaced[number]
+    return PlannedPayload(
+        **fields,
+        key=f"p{number}",
+        role=index.items[one.message].role.value,
+        left_out=one.message in decisions.dropped,
+        same_as=None if same is None else f"p{same}",
+    )
 
 
-def _left(found: Candidates, decisions: ReplayDecisions) -> list[Left]:
+def _left_out(index: HistoryIndex, lines: dict[int, bytes]) -> PlannedPayload:
+    """The messages that are left out, earlier notices among them, as one payload."""
+    first = min(lines)
+    return PlannedPayload(
+        kind="message",
+        why="left out",
+        message=first,
+        places=(),
+        content=b"\n".join(lines.values()),
+        tool=None,
+        call_id=None,
+        tokens=0,
+        key=OMITTED,
+        title=f"{len(lines):,} messages left out of a history",
+        role=index.items[first].role.value,
+        left_out=True,
+    )
+
+
+def _left(found: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy) -> list[Left]:
     """What is large and stays."""
     left = [one for one in found.left if one.message not in decisions.dropped]
     for number, one in enumerate(found.candidates):
         if number not in decisions.replaced and one.message not in decisions.dropped:
-            why = "waits for a batch" if number in decisions.waiting else "protected: the model still works with it"
+            why = "protected: the model still works with it"
+            if one.kind in {"read", "search"}:
+                if one.tokens <= policy.inline_tokens:
+                    continue
+                why = f"was {'read' if one.kind == 'read' else 'found'} in the latest turn"
+            elif number in decisions.waiting:
+                why = "waits for a batch"
+            elif one.pressed:
+                why = "stays while the window is not at stake"
             left.append(Left(render(one.places[0].at), one.tokens, why, one.message))
+    return left
+
+
+def _left_around(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> list[Left]:
+    """Instructions and tools outside the messages that are large."""
+    left: list[Left] = []
+    for key, value in as_object(body).items():
+        if value is index.tools or any(value is one for one in index.system):
+            tokens = counter.json(value)
+            if tokens > policy.inline_tokens:
+                left.append(Left(render((key,)), tokens, "instructions and tools are never changed"))
     return left

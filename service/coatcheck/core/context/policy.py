@@ -64,16 +64,25 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether images and files in outputs that are not protected stay or become placeholders."""
     server_tools: bool = False
     """Whether outputs and arguments of tools that the provider ran itself are replaced, too, where they are text."""
-    batch_tokens: int = 0
+    batch_tokens: int | None = None
     """What is out of protection waits until this many tokens can be saved at once, so that the prompt's cached prefix
-    changes rarely. 0: each turn is compacted once, when it is over."""
+    changes rarely. 0: each turn is compacted once, when it is over. None: with `protect=turn`, what can be had again
+    (reads, search texts, written files) is replaced once its turn is over, and outputs wait until the next turn is
+    over, too, and QUIET_BATCH can be saved; otherwise 0."""
     max_tokens: int | None = None
-    """Budget of the whole body. None: nothing is ever left out."""
-    settle_percent: int = 80
+    """Budget of the whole body. None: the window, where it is given or known by the model's name."""
+    settle_percent: int = 70
     """A body over its budget is brought to this much of it, so that the next turns need nothing."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether outputs of turns that are over wait for the window to be at stake, or for a large batch."""
+        return self.batch_tokens is None and self.protect == "turn"
 
 
 LEAST_BUDGET: Final = 2_000
+QUIET_BATCH: Final = 20_000
+"""Tokens that outputs must save at once while the window is not at stake, unless a policy says another number."""
 BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),
     "card_tokens": (64, 8_192),
@@ -90,7 +99,8 @@ def checked(policy: CompactionPolicy) -> CompactionPolicy:
         CoatcheckError: `invalid_request`, naming the field.
     """
     for name, (least, most) in BOUNDS.items():
-        if not least <= getattr(policy, name) <= most:
+        value = getattr(policy, name)
+        if value is not None and not least <= value <= most:
             raise _refused(f"must be between {least:,} and {most:,}.", name)
     if policy.card_tokens > policy.inline_tokens:
         raise _refused(

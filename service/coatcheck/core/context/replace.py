@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.context import signs
+from coatcheck.core.context.arguments import short_members, without
 from coatcheck.core.context.candidates import ReplacementSite
 from coatcheck.core.context.inner import parsed, spliced
 from coatcheck.core.context.model import Media
@@ -19,6 +20,9 @@ from coatcheck.core.text.excerpt import head, tail
 from coatcheck.core.tokens import Tokenizer
 
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
+_UNSTORED: Final = (
+    "left out here: they could not be stored and cannot be read back. Run the tool again if you need them."
+)
 _OUR_WORDS: Final = 64
 """Tokens of the line between the two ends of a cut, and of what joining them may cost."""
 
@@ -47,28 +51,57 @@ def swaps(
 ) -> list[Swap]:
     """What changes for one payload; nothing when it could not be stored and must stay."""
     kept = stored.artifact_id if stored is not None and stored.stored else None
-    if payload.kind == "media":
-        return [] if kept is None or payload.media is None else [_placeholder(payload.places[0], payload.media, kept)]
-    if payload.kind == "arguments":
-        return [] if kept is None else [_marked(place, kept) for place in payload.places]
-    card = stored.card if stored is not None else None
-    found: list[Swap] = []
-    for place in payload.places:
-        if place.shows == "marker":
-            found.append(_marked(place, kept))
-        elif card is not None:
-            found.append(_carded(body, place, card, "card"))
-        else:
-            found.append(_carded(body, place, _cut(_text(body, place), budget, tokenizer), "cut"))
-    return found
+    match payload.kind:
+        case "media":
+            if kept is None or payload.media is None:
+                return []
+            return [_placeholder(payload.places[0], payload.media, kept)]
+        case "arguments":
+            return [] if kept is None else [_marked(body, place, kept) for place in payload.places]
+        case "message":
+            return [] if kept is None else [_ends(body, place, kept, budget, tokenizer) for place in payload.places]
+        case "read" | "search":
+            return [_given(place, payload) for place in payload.places]
+        case "output":
+            card = stored.card if stored is not None else None
+            return [_output(body, place, kept, card, budget, tokenizer) for place in payload.places]
 
 
-def _marked(place: ReplacementSite, artifact_id: str | None) -> Swap:
+def _given(place: ReplacementSite, payload: PlannedPayload) -> Swap:
+    text = signs.PASSAGE if place.shows == "passage" else payload.shown or ""
+    return Swap(place, text, text, "line" if payload.kind == "read" else "summary")
+
+
+def _output(
+    body: Value, place: ReplacementSite, kept: str | None, card: str | None, budget: int, tokenizer: Tokenizer
+) -> Swap:
+    if place.shows == "marker":
+        return _marked(body, place, kept)
+    if card is not None:
+        return _carded(body, place, card, "card")
+    text = _text(body, place)
+    line = f"[… {{:,}} bytes {_UNSTORED}]"
+    return _carded(body, place, _cut(text, line, budget, tokenizer), "cut")
+
+
+def _ends(body: Value, place: ReplacementSite, kept: str, budget: int, tokenizer: Tokenizer) -> Swap:
+    text = _text(body, place)
+    new = _cut(text, signs.shortened(kept), budget, tokenizer)
+    return Swap(place, new, new, "ends")
+
+
+def _marked(body: Value, place: ReplacementSite, artifact_id: str | None) -> Swap:
     if artifact_id is None:
         text = f"[… {place.characters:,} characters could not be stored and cannot be read back]"
         return Swap(place, text, text, "cut")
-    text = signs.marker(place.characters, artifact_id)
-    return Swap(place, text, text, "marker")
+    marker = signs.marker(place.characters, artifact_id)
+    value = get(body, place.at)
+    if place.shows == "whole":
+        document = as_object(parsed(value) if isinstance(value, str) else value)
+        new = without(document, marker, short_members(document))
+        written = json.dumps(new, ensure_ascii=False)
+        return Swap(place, written if isinstance(value, str) else new, written, "marker")
+    return Swap(place, without(get(parsed(value), place.inside) if place.inside else value, marker), marker, "marker")
 
 
 def _carded(body: Value, place: ReplacementSite, text: str, to: str) -> Swap:
@@ -92,22 +125,19 @@ def _text(body: Value, place: ReplacementSite) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _cut(text: str, budget: int, tokenizer: Tokenizer) -> str:
-    """Head and tail of a text that could not be stored, within a card's budget, with what is missing between them."""
+def _cut(text: str, line: str, budget: int, tokenizer: Tokenizer) -> str:
+    """Head and tail of a text within a card's budget, with a line between them that says how much is missing."""
     data = text.encode("utf-8", "replace")
     room = max(budget - _OUR_WORDS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
-    missing = len(data) - len(first) - len(last)
-    between = (
-        f"[… {missing:,} bytes left out here: they could not be stored and cannot be read back. Run the tool again "
-    )
-    return f"{first.decode('utf-8', 'replace')}\n{between}if you need them.]\n{last.decode('utf-8', 'replace')}"
+    between = line.format(len(data) - len(first) - len(last))
+    return f"{first.decode('utf-8', 'replace')}\n{between}\n{last.decode('utf-8', 'replace')}"
 
 
 def edits(body: Value, changes: list[Swap]) -> dict[Pointer, Value]:
     """The values to set, by pointer; several changes inside one JSON string become one."""
     found: dict[Pointer, Value] = {}
-    within: dict[Pointer, dict[Pointer, str]] = {}
+    within: dict[Pointer, dict[Pointer, Value]] = {}
     for swap in changes:
         if swap.place.inside:
             within.setdefault(swap.place.at, {})[swap.place.inside] = swap.new

@@ -8,29 +8,50 @@ At a moment, in this order:
 
 1. Outputs that are new and over `latest_tokens` become cards: before the model has seen them, so at no cost.
 2. What is out of protection is replaced, once that saves `batch_tokens`.
-3. Only over the budget, and each only while the body is over what it shall settle at: what waited for a batch; then
-   what the latest turn holds apart from its last step; then the last step's outputs, if what may not be left out is
-   alone too much; then the oldest blocks are left out. Blocks of the last step and the last message of the user stay.
+3. Only over the budget, and each only while the body is over what it settles at: candidates by their `Rank`, the oldest
+   first; then the oldest blocks are left out. The last message of the user and blocks of the last step stay.
 
 Settling below the budget is what makes cuts rare: the next one comes when the difference is used up.
 """
 
 from collections import deque
+from enum import IntEnum
 from typing import final
 
 from msgspec import Struct
 
 from coatcheck.core.context.candidates import ReplacementCandidate
-from coatcheck.core.context.notice import NOTICE_TOKENS
-from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.notice import notice_tokens
+from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
+from coatcheck.core.context.window import Budget
+
+
+class Rank(IntEnum):
+    """In which order candidates go while a body is over its budget."""
+
+    READS = 0
+    """Answers of reads from turns that are over."""
+    SEARCHES = 1
+    OUTPUTS = 2
+    ARGUMENTS = 3
+    STEPS = 4
+    """Outputs and arguments of the latest turn's steps that are over."""
+    FILES = 5
+    """Files that the model asked for, of any step that is over."""
+    REPEATABLE = 6
+    """Reads and searches of the latest turn's steps that are over."""
+    MESSAGES = 7
+    LAST_STEP = 8
+    """What the last step brought: only where what may not be left out is alone too much."""
 
 
 class ReplayDecisions(Struct, frozen=True):
     """What replaying a history decided."""
 
-    replaced: set[int]
-    """Numbers of candidates."""
+    replaced: dict[int, int | None]
+    """Numbers of candidates in the order of their replacement; with each, the one before it that has the same content
+    and was replaced, too."""
     dropped: set[int]
     """Numbers of items."""
     expected: int
@@ -50,11 +71,12 @@ class Replay:
         sizes: list[int],
         fixed: int,
         policy: CompactionPolicy,
+        budget: Budget | None,
     ) -> None:
         self._line = timeline
         self._all = candidates
-        self._order = sorted(range(len(candidates)), key=lambda number: candidates[number].message)
         self._policy = policy
+        self._budget = budget
         self._now = list(sizes)
         """Tokens of each item after what was decided so far."""
         self._fixed = fixed
@@ -63,17 +85,22 @@ class Replay:
         """Tokens of items that are never left out, up to each item."""
         for size, pinned in zip(sizes, timeline.pinned, strict=True):
             self._held.append(self._held[-1] + size * pinned)
-        self._replaced: set[int] = set()
+        self._notice = 0 if budget is None else notice_tokens(budget.settle)
+        self._replaced: dict[int, int | None] = {}
+        self._contents: dict[str, int] = {}
+        """By content, the first candidate with it that was replaced."""
         self._dropped: set[int] = set()
         self._queue: deque[TimelineBlock] = deque(timeline.blocks)
-        self._pending: list[int] = []
-        """Candidates out of protection, not replaced."""
-        self._late: list[int] = []
-        """Candidates out of protection whose call is not answered completely."""
-        self._freed = 0
-        self._seen = 0
-        self._raw = 0
-        """Every candidate before this place in the order is replaced or was taken out of protection."""
+        order = sorted(range(len(candidates)), key=lambda number: candidates[number].message)
+        self._arriving = deque(order)
+        self._live: list[int] = []
+        """Candidates that have arrived and are neither replaced nor left out."""
+        quiet = policy.is_quiet
+        unpressed = [number for number in order if not candidates[number].pressed]
+        early = [number for number in unpressed if candidates[number].settled or not quiet]
+        self._early = _Waiting(candidates, early, 0 if quiet else policy.batch_tokens or 0)
+        late = set(early)
+        self._late = _Waiting(candidates, [number for number in unpressed if number not in late], QUIET_BATCH)
 
     def run(self) -> ReplayDecisions:
         """Decide at every moment in order."""
@@ -82,95 +109,137 @@ class Replay:
             self._total += sum(self._now[before:moment])
             self._first_sight(moment)
             self._release(moment)
-            if self._saved(self._pending) >= max(self._policy.batch_tokens, 1):
-                self._replace(self._pending)
-            limit = self._policy.max_tokens
-            if limit is not None and self._total > limit:
-                self._relieve(moment, limit * self._policy.settle_percent // 100)
+            if self._budget is not None and self._total > self._budget.start:
+                self._relieve(moment, self._budget.settle)
             before = moment
-        return ReplayDecisions(self._replaced, self._dropped, self._total, set(self._pending))
-
-    def _protected(self, moment: int) -> int:
-        """The number of the first item that is protected at a moment."""
-        match self._policy.protect:
-            case "turn":
-                return self._line.turn(moment)
-            case "step":
-                return self._line.step(moment)
-            case _:
-                return moment
+        waiting = {*self._early.released, *self._late.released} - self._replaced.keys()
+        return ReplayDecisions(self._replaced, self._dropped, self._total, waiting)
 
     def _first_sight(self, moment: int) -> None:
         limit = self._policy.latest_tokens
-        while self._seen < len(self._order) and self._all[self._order[self._seen]].message < moment:
-            number = self._order[self._seen]
+        files = limit if limit is None or self._budget is None else max(limit, self._budget.start // 4)
+        while self._arriving and self._all[self._arriving[0]].message < moment:
+            number = self._arriving.popleft()
             one = self._all[number]
-            if limit is not None and one.kind == "output" and one.tokens > limit:
+            self._live.append(number)
+            most = files if one.file else limit
+            if most is not None and one.kind == "output" and one.tokens > most:
                 self._replace([number])
-            self._seen += 1
 
     def _release(self, moment: int) -> None:
-        """Take what is out of protection now among what can be replaced."""
-        border = min(self._protected(moment), moment)
-        while self._freed < len(self._order) and self._all[self._order[self._freed]].message < border:
-            self._late.append(self._order[self._freed])
-            self._freed += 1
-        self._pending += [number for number in self._late if self._all[number].ready <= moment]
-        self._late = [number for number in self._late if self._all[number].ready > moment]
-        gone = self._replaced
-        self._pending = [number for number in self._pending if number not in gone and self._alive(number)]
+        """Replace what is out of protection now, where it is enough for a batch."""
+        turn = self._line.turn(moment)
+        border = {"turn": turn, "step": self._line.step(moment), "none": moment}[self._policy.protect]
+        for waiting, until in ((self._early, min(border, moment)), (self._late, self._line.recent(moment))):
+            waiting.release(until, turn, moment)
+            waiting.released = [number for number in waiting.released if self._is_live(number)]
+            if waiting.released and self._saved(waiting.released) >= max(waiting.batch, 1):
+                self._replace(waiting.released)
+                waiting.released = []
 
-    def _alive(self, number: int) -> bool:
-        return self._all[number].message not in self._dropped
+    def _is_live(self, number: int) -> bool:
+        return number not in self._replaced and self._all[number].message not in self._dropped
 
     def _saved(self, numbers: list[int]) -> int:
         return sum(max(self._all[number].saves, 1) for number in numbers)
 
     def _replace(self, numbers: list[int]) -> None:
         for number in numbers:
-            if number not in self._replaced and self._alive(number):
+            if self._is_live(number):
                 one = self._all[number]
-                self._replaced.add(number)
+                same = self._contents.setdefault(one.content, number) if isinstance(one.content, str) else number
+                self._replaced[number] = None if same == number or one.kind != "output" else same
                 self._now[one.message] -= one.saves
                 self._total -= one.saves
-        self._pending = [number for number in self._pending if number not in self._replaced]
+
+    # ---------------------------------------------------------------------------------------- over the budget
 
     def _relieve(self, moment: int, settle: int) -> None:
-        self._replace(self._pending)
-        step = self._line.step(moment)
-        if self._total > settle:
-            self._replace(self._between(0, step, moment))
-        if self._total > settle and self._kept(moment, step) > settle:
-            self._replace(self._between(step, moment, moment))
+        turn, step = self._line.turn(moment), self._line.step(moment)
+        prompt = self._line.prompt(moment)
+        ranked: dict[Rank, list[int]] = {rank: [] for rank in Rank}
+        self._live = [number for number in self._live if self._is_live(number)]
+        for number in self._live:
+            one = self._all[number]
+            if one.ready <= moment and (rank := _rank(one, turn, step, prompt)) is not None:
+                ranked[rank].append(number)
+        for rank in Rank:
+            if rank is Rank.LAST_STEP and self._kept(moment, step) <= settle:
+                continue
+            for number in ranked[rank]:
+                if self._total <= settle:
+                    return
+                self._replace([number])
         if self._total > settle:
             self._leave_out(moment, step, settle)
-
-    def _between(self, start: int, end: int, moment: int) -> list[int]:
-        """Candidates that stand there and are complete at a moment."""
-        self._raw = max(self._raw, self._freed)
-        while self._raw < self._seen and self._order[self._raw] in self._replaced:
-            self._raw += 1
-        chosen = [number for number in self._late if start <= self._all[number].message < end]
-        chosen += [number for number in self._order[self._raw : self._seen] if start <= self._all[number].message < end]
-        return [number for number in chosen if self._all[number].ready <= moment]
 
     def _kept(self, moment: int, step: int) -> int:
         """Tokens that cannot be left out at a moment."""
         prompt = self._line.prompt(moment)
         alone = self._now[prompt] if prompt is not None and prompt < step else 0
-        return self._fixed + self._held[step] + alone + sum(self._now[step:moment]) + NOTICE_TOKENS
+        return self._fixed + self._held[step] + alone + sum(self._now[step:moment]) + self._notice
 
     def _leave_out(self, moment: int, step: int, settle: int) -> None:
-        """The oldest blocks, until the body is small enough or nothing is left that may go."""
+        """The oldest blocks, until the body is small enough or nothing is left that may go.
+
+        None at all where they are together smaller than the notice in their place.
+        """
         prompt = self._line.prompt(moment)
+        cost = 0 if self._dropped or self._line.notices else self._notice
+        gain = 0
         spared: list[TimelineBlock] = []
-        while self._queue and self._queue[0].end <= step and self._total > settle:
+        gone: list[TimelineBlock] = []
+        while self._queue and self._queue[0].end <= step and self._total + cost - gain > settle:
             block = self._queue.popleft()
             if prompt in block.items:
                 spared.append(block)
                 continue
-            if not self._dropped and not self._line.notices:
-                self._total += NOTICE_TOKENS
-            self._dropped.update(block.items)
-            self._total -= sum(self._now[item] for item in block.items)
+            gone.append(block)
+            gain += sum(self._now[item] for item in block.items)
+        if gain > cost:
+            self._total += cost - gain
+            self._dropped.update(item for block in gone for item in block.items)
+        else:
+            spared = sorted([*spared, *gone], key=lambda block: block.end)
         self._queue.extendleft(reversed(spared))
+
+
+def _rank(one: ReplacementCandidate, turn: int, step: int, prompt: int | None) -> Rank | None:  # noqa: PLR0911 - a table
+    """When a candidate goes; None while it may not."""
+    at = one.message
+    if one.kind == "message":
+        return Rank.MESSAGES if at < max(step, prompt or 0) and at != prompt else None
+    if one.kind in {"read", "search"}:
+        if at >= turn:
+            return Rank.REPEATABLE if at < step else None
+        return Rank.READS if one.kind == "read" else Rank.SEARCHES
+    if at >= step:
+        return Rank.LAST_STEP
+    if one.file:
+        return Rank.FILES
+    if at >= turn:
+        return Rank.STEPS
+    return Rank.ARGUMENTS if one.kind == "arguments" else Rank.OUTPUTS
+
+
+@final
+class _Waiting:
+    """Candidates that are replaced once they are out of protection and enough for a batch."""
+
+    def __init__(self, candidates: list[ReplacementCandidate], order: list[int], batch: int) -> None:
+        self.batch = batch
+        self.released: list[int] = []
+        self._all = candidates
+        self._reads = deque(number for number in order if candidates[number].kind in {"read", "search"})
+        self._others = deque(number for number in order if candidates[number].kind not in {"read", "search"})
+        self._incomplete: list[int] = []
+        """Out of protection, with a call that is not answered completely."""
+
+    def release(self, border: int, turn: int, moment: int) -> None:
+        """Take what stands before the border and is complete; reads and searches only once their turn is over."""
+        while self._reads and self._all[self._reads[0]].message < min(border, turn):
+            self.released.append(self._reads.popleft())
+        while self._others and self._all[self._others[0]].message < border:
+            self._incomplete.append(self._others.popleft())
+        self.released += [number for number in self._incomplete if self._all[number].ready <= moment]
+        self._incomplete = [number for number in self._incomplete if self._all[number].ready > moment]

@@ -6,6 +6,7 @@ from coatcheck.core.context.candidates import Left
 from coatcheck.core.context.counting import Sizes
 from coatcheck.core.context.notice import Omitted
 from coatcheck.core.context.shape import Value
+from coatcheck.core.context.window import Budget
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -16,7 +17,8 @@ class Change(Struct, frozen=True, kw_only=True):
     message: int
     """The number of its message in the body that was given."""
     to: str
-    """`card`, `marker`, `placeholder`, or `cut` where storing failed."""
+    """`card`, `marker`, `placeholder`, `line` for a read, `summary` for a search, `ends` for a message, or `cut` where
+    storing failed."""
     why: str
     tool: str | None
     call_id: str | None
@@ -43,6 +45,15 @@ class Cache(Struct, frozen=True, kw_only=True):
     advice: str
 
 
+class Over(Struct, frozen=True, kw_only=True):
+    """What keeps a body from its limit."""
+
+    tokens: int
+    """By how many it misses the limit."""
+    largest: list[Left]
+    """What would have to go, the largest first: sizes are of the body that was given."""
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """All of it."""
 
@@ -64,7 +75,11 @@ class Report(Struct, frozen=True, kw_only=True):
     tokens_before: int
     tokens_after: int
     fits: bool | None
-    """Whether the result is within `max_tokens`; None without a budget."""
+    """Whether the result is within its budget's limit; None without a budget."""
+    budget: Budget | None
+    """What the body was kept within; None where neither the policy, a window nor the model says one."""
+    over: Over | None
+    """By how much the result misses the limit, and why; None where it does not."""
     invalid_thinking: list[str]
     """Pointers, in the new body, to thinking blocks that were bound to what is different now."""
     send: Send | None

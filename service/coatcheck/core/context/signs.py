@@ -8,9 +8,13 @@ recognised where they are made (core/card/recognition.py, core/read_answer.py).
 import re
 from typing import Final
 
+from msgspec import Struct
+
 from coatcheck.core.card.recognition import is_card
+from coatcheck.core.context.shape import Object
 from coatcheck.core.ids import is_id
-from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
+from coatcheck.core.read_answer import MAX_CHARS, is_read_answer, read_answer_of
+from coatcheck_client.contract.inert import MARK, one_line
 
 _MARKER: Final = re.compile(
     r"\[(?:… [0-9,]+ characters|[-!#$&^_.+a-zA-Z0-9/]{1,100}, [0-9,]+ bytes), "
@@ -19,6 +23,32 @@ _MARKER: Final = re.compile(
 _IDS: Final = re.compile(r"art_[0-9]{18}")
 _OWN_TOOLS: Final = ("read_artifact", "list_artifacts")
 _LONGEST_MARKER: Final = 300
+_READ_END: Final = "read before and left out of history; the same call shows it again]"
+_READ_LINE: Final = re.compile(rf"\[(art_[0-9]{{18}}) · [^\n]{{1,600}} · [0-9,]+ characters, {re.escape(_READ_END)}")
+_LONGEST_LINE: Final = 800
+_FIND: Final = ("pattern", "query", "path", "section")
+"""Arguments of a read that its answer's first line does not repeat."""
+_FOUND_CHARS: Final = 100
+_SEARCH: Final = re.compile(
+    rf'{MARK} (?:Search: )?[0-9]+ results?(?: for "([^\n]{{0,220}})")?(?: by [^\n]{{1,60}})?, ([0-9]+) shown'
+    r"(?:\. Stored outside this conversation as |; all in )(art_[0-9]{18})(?:; cite as [^\n]{1,40})?(?=\n|\Z)"
+)
+_RESULT: Final = re.compile(rf"^{MARK} (r[0-9]{{1,6}}) ", re.MULTILINE)
+PASSAGE: Final = "[…]"
+"""Stands for a passage of a search in a block of its own, when the summary stands in the first block: a block cannot be
+empty, and taking it out would renumber those that follow."""
+_SUMMARY: Final = re.compile(
+    rf"{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
+)
+_LONGEST_SUMMARY: Final = 8_000
+_NOT_DONE: Final = re.compile(
+    r"\b(?:tool|call|request|operation|execution|command|task|action)\b[^\n]{0,120}?"
+    r"\b(?:cancell?ed|interrupted|aborted|rejected|skipped|denied|not (?:be )?(?:executed|completed|run)|missing)\b"
+    r"|\b(?:doesn't|does not|did not) want to (?:proceed|take this action)\b|\bno result (?:was )?provided\b"
+    r"|\A\s*(?:aborted|cancell?ed|interrupted)\b",
+    re.IGNORECASE,
+)
+_LONGEST_NOT_DONE: Final = 500
 
 
 def marker(characters: int, artifact_id: str) -> str:
@@ -47,8 +77,83 @@ def marker_in(text: str) -> str | None:
 
 
 def is_ours(text: str) -> bool:
-    """Whether a text is a card, a marker or a placeholder of ours."""
-    return is_marker(text) or is_card(text)
+    """Whether a text is a card, a marker, a placeholder, the line of a read or the summary of a search of ours."""
+    return is_marker(text) or is_card(text) or is_read_line(text) or is_summary(text)
+
+
+def read_line(text: str, arguments: Object) -> str | None:
+    """Returns the line that stands for an answer of `read_artifact`; None for text that is none.
+
+    Args:
+        text: the answer; its first line names the artifact, the part and the view.
+        arguments: of its call, of which what was looked for is repeated.
+    """
+    answer = read_answer_of(text)
+    if answer is None:
+        return None
+    asked = [
+        f'{name} "{one_line(value[:_FOUND_CHARS])}"'
+        for name in _FIND
+        if isinstance(value := arguments.get(name), str) and value
+    ]
+    head = " · ".join([answer.described, *asked])
+    return f"[{head} · {len(text):,} characters, {_READ_END}"
+
+
+def is_read_line(text: str) -> bool:
+    """Whether a text is the line that stands for a read, and nothing else."""
+    found = _READ_LINE.fullmatch(text) if len(text) <= _LONGEST_LINE and text.endswith(_READ_END) else None
+    return found is not None and is_id(found[1])
+
+
+class SearchText(Struct, frozen=True):
+    """What identifies the answer of a web search that stands in a history."""
+
+    artifact_id: str
+    """Of the provider's response."""
+    query: str
+    """As the answer shows it; empty where it shows none."""
+    shown: int
+    """Results whose text is shown."""
+    sections: tuple[str, ...] = ()
+    """Which they are, where the answer is one text."""
+
+
+def search_text(text: str) -> SearchText | None:
+    """Returns which search a text is the answer of; None for any other text."""
+    found = _SEARCH.match(text) if text.startswith(MARK) else None
+    if found is None or not is_id(found[3]):
+        return None
+    sections = tuple(_RESULT.findall(text))
+    shown = int(found[2])
+    return SearchText(found[3], found[1] or "", shown, sections if len(sections) == shown else ())
+
+
+def is_summary(text: str) -> bool:
+    """Whether a text is the summary of a search, as it is kept for later turns."""
+    fits = len(text) <= _LONGEST_SUMMARY and text.startswith(MARK)
+    return fits and search_text(text) is None and _SUMMARY.match(text) is not None
+
+
+def is_not_done(text: str) -> bool:
+    """Whether a short output says that its call was never carried out: hosts put such texts where a result is missing.
+
+    Wider than the words of any one host. Taking a real output for one costs nothing: its call's arguments stay.
+    """
+    return len(text) <= _LONGEST_NOT_DONE and _NOT_DONE.search(text) is not None
+
+
+def card_size(text: str) -> str | None:
+    """Returns how large a card says that its payload is; None for text that is no card."""
+    if not is_card(text):
+        return None
+    parts = text.partition("\n")[0].split(" · ")
+    return parts[2] if len(parts) > 3 else ""  # noqa: PLR2004 - ID, kind, size, the rest
+
+
+def shortened(artifact_id: str) -> str:
+    """Stands between the two ends of a message that was shortened; a pattern for how many bytes are missing."""
+    return f"[… {{:,}} bytes of this message left out; all of it is stored as {artifact_id}]"
 
 
 def is_read(text: str, tool: str | None) -> bool:

@@ -63,6 +63,13 @@ class Timeline:
         step = self.step(moment)
         return step if prompt is None else min(prompt, step)
 
+    def recent(self, moment: int) -> int:
+        """Where the turn before the latest one begins at a moment: the user may still speak of what it did."""
+        turn = self.turn(moment)
+        step = self.step(turn)
+        prompt = self.prompt(step)
+        return min(turn, step, prompt or 0)
+
     def _blocks(self, items: list[Item], pairs: Pairs) -> list[TimelineBlock]:
         """What may be left out, in the order of the blocks' ends; blocks that never may are marked as pinned items."""
         segment, links = self._segments(items)

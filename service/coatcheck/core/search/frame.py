@@ -75,7 +75,7 @@ def folds_line(folds: tuple[Fold, ...]) -> str:
     return f"{MARK} Not shown twice: {'; '.join(told)}{more}"
 
 
-def left_line(left: int, chars: int, furniture: int, unlisted: int) -> str:
+def left_line(left: int, chars: int, furniture: int, unlisted: int, excluded: int) -> str:
     """What is not shown of the results that are, in characters, and how many results are not even listed."""
     parts: list[str] = []
     if left:
@@ -84,6 +84,8 @@ def left_line(left: int, chars: int, furniture: int, unlisted: int) -> str:
         parts.append(f"{furniture:,} characters of menus, notices and repeats")
     if unlisted:
         parts.append(f"{unlisted} {'result' if unlisted == 1 else 'results'}")
+    if excluded:
+        parts.append(f"{excluded} of sites that the request excludes")
     return f"{MARK} Left out: {', '.join(parts)}" if parts else ""
 
 

@@ -14,9 +14,10 @@ from coatcheck.core.context.formats.content import (
     read_output,
     read_reasoning,
     read_said,
+    site_of,
     tell_prompt,
 )
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
 from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Object, Value, as_object, as_text, kind_of
 
@@ -64,7 +65,7 @@ def _call(at: Pointer, block: Object, kind: str) -> HistoryCall:
         keys=keys_of(call_id),
         call_id=call_id,
         name=as_text(block.get("name")),
-        sites=[Site((*at, "input"), "object")] if isinstance(block.get("input"), dict) else [],
+        sites=site_of((*at, "input"), block.get("input"), "json"),
         server=kind != "tool_use",
     )
 

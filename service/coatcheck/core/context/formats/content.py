@@ -7,9 +7,9 @@ to decode anything: of base64 it says how many bytes it is.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from coatcheck.core.context.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role
+from coatcheck.core.context.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role, Site
 from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of, serialised
 
 TEXTS: Final = frozenset(
     {"text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text", "refusal"}
@@ -61,12 +61,32 @@ def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
 
 
 def read_output(output: Output, at: Pointer, content: Value, text_type: str | None = "text") -> None:
-    """Sort a tool's content into an output."""
+    """Sort a tool's content into an output; an object, or a list of values that are no parts, is one text."""
+    values = as_list(content)
+    if isinstance(content, dict) or (values and not any(map(_is_part, values))):
+        output.pieces.append(Piece(at=at, text=serialised(content), structured=True))
+        return
     for place, part in parts(at, content):
         if isinstance(part, str):
             output.pieces.append(Piece(at=place, text=part))
         elif not _read_part(output, place, as_object(part), text_type):
             output.data.append(part)
+
+
+def _is_part(value: Value) -> bool:
+    """Whether a value in a list of content is text or a part of any provider's, known or not."""
+    part = as_object(value)
+    return isinstance(value, str) or any(isinstance(part.get(key), str) for key in ("type", "text"))
+
+
+def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
+    """Returns the copy of a call's arguments that stands there; none where there is neither an object nor text.
+
+    `form` is what text there means: `json` or `text`. Clients write either where the provider wants the other.
+    """
+    if isinstance(value, dict):
+        return [Site(at, "object")]
+    return [Site(at, form)] if isinstance(value, str) else []
 
 
 def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None) -> bool:
@@ -111,7 +131,7 @@ def read_message(item: Item, at: Pointer, content: Value) -> None:
 
 def tell_prompt(item: Item) -> None:
     """Note whether a user speaks in a user's message, or only tools do."""
-    item.prompt = bool(item.texts or item.media or item.data) or not item.outputs
+    item.prompt = bool(item.said or item.media or item.data) or not item.outputs
     if not item.prompt:
         item.role = Role.TOOL
 
@@ -119,12 +139,13 @@ def tell_prompt(item: Item) -> None:
 def read_said(item: Item, at: Pointer, part: Value) -> None:
     """Sort one part of what somebody said into an item."""
     if isinstance(part, str):
-        item.texts.append(part)
+        item.said.append(Piece(at=at, text=part))
         return
     block = as_object(part)
     text, kind = block.get("text"), kind_of(block)
     if isinstance(text, str) and (kind is None or kind in TEXTS):
-        item.texts.append(text)
+        cited = bool(block.get("annotations") or block.get("citations"))
+        item.said.append(Piece(at=(*at, "text"), text=text, cited=cited))
     elif (found := media(at, block, None)) is not None:
         item.media.append(found)
     else:

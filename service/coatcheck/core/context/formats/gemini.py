@@ -7,8 +7,8 @@ key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
 
 from typing import Final
 
-from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, tell_prompt
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, site_of, tell_prompt
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
 from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, serialised
 
@@ -63,7 +63,7 @@ def _call(at: Pointer, call: Object) -> HistoryCall:
         keys=(call_id, f"#{name}") if call_id else (f"#{name}", f"#{name} without an ID"),
         call_id=call_id,
         name=name,
-        sites=[Site((*at, "args"), "object")] if isinstance(call.get("args"), dict) else [],
+        sites=site_of((*at, "args"), call.get("args"), "json"),
     )
 
 

@@ -15,9 +15,10 @@ from coatcheck.core.context.formats.content import (
     read_message,
     read_reasoning,
     read_said,
+    site_of,
     tool_message,
 )
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Role
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
@@ -30,13 +31,15 @@ _KINDS: Final = {
     "developer": Role.SYSTEM,
 }
 _FORMS: Final = {
-    "tool_use": (("input", "object"), ("partial_json", "json")),
-    "tool_call": (("args", "object"),),
+    "tool_use": (("input", "json"), ("partial_json", "json")),
+    "tool_call": (("args", "json"),),
     "tool_call_chunk": (("args", "json"),),
     "function_call": (("arguments", "json"),),
     "custom_tool_call": (("input", "text"),),
 }
 """Blocks of content that are copies of a call, and which fields hold its arguments."""
+_RAW: Final = (("function.arguments", "json"), ("function.args", "json"), ("custom.input", "text"))
+"""The same of the provider's own calls in `additional_kwargs`."""
 
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 
@@ -83,12 +86,11 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
     copies = _Copies()
     for key in ("tool_calls", "invalid_tool_calls", "tool_call_chunks"):
         for number, call in enumerate(as_list(message.get(key))):
-            form = "object" if key == "tool_calls" else "json"
-            copies.add((*at, key, number), as_object(call), (("args", form),))
+            copies.add((*at, key, number), as_object(call), (("args", "json"),))
     extra = as_object(message.get("additional_kwargs"))
     for number, call in enumerate(as_list(extra.get("tool_calls"))):
         place = (*at, "additional_kwargs", "tool_calls", number)
-        copies.add(place, as_object(call), (("function.arguments", "json"), ("custom.input", "text")))
+        copies.add(place, as_object(call), _RAW)
     for place, part in parts((*at, "content"), message.get("content")):
         block = as_object(part)
         if (kind := kind_of(block)) in _FORMS:
@@ -143,8 +145,4 @@ class _Copies:
     def _sites(self, call: HistoryCall, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
         for field, form in fields:
             steps = tuple(field.split("."))
-            value = get(raw, steps)
-            if isinstance(value, dict) and form == "object":
-                call.sites.append(Site((*at, *steps), "object"))
-            elif isinstance(value, str):
-                call.sites.append(Site((*at, *steps), "text" if form == "text" else "json"))
+            call.sites += site_of((*at, *steps), get(raw, steps), form)

@@ -6,8 +6,8 @@ images in tool messages, or names, or fields of its own, is read as well.
 
 from typing import Final
 
-from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, tool_message
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Role, Site
+from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, site_of, tool_message
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Piece, Role
 from coatcheck.core.context.pointer import Pointer
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
@@ -26,7 +26,8 @@ _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
     """The index of a body whose messages stand at `list_at`."""
     found = indexed(Format.OPENAI_CHAT, body, list_at, _item)
-    found.tools += as_list(as_object(body).get("functions"))
+    functions = as_list(as_object(body).get("functions"))
+    found.tools = [*found.tools, *functions] if functions else found.tools
     return found
 
 
@@ -49,7 +50,7 @@ def _item(at: Pointer, message: Object) -> Item:
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
     refusal = as_text(message.get("refusal"))
     if refusal:
-        item.texts.append(refusal)
+        item.said.append(Piece(at=(*at, "refusal"), text=refusal))
     for key in _REASONING:
         if message.get(key):
             text = message[key] if isinstance(message[key], str) else ""
@@ -59,25 +60,22 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
     legacy = as_object(message.get("function_call"))
     if legacy:
         name = as_text(legacy.get("name"))
-        site = Site((*at, "function_call", "arguments"), "json")
-        item.calls.append(
-            HistoryCall(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=_given(site, legacy))
-        )
+        sites = site_of((*at, "function_call", "arguments"), legacy.get("arguments"), "json")
+        item.calls.append(HistoryCall(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=sites))
 
 
 def _call(at: Pointer, call: Object) -> HistoryCall:
     call_id = as_text(call.get("id"))
     custom = as_object(call.get("custom"))
     function = custom or as_object(call.get("function"))
-    site = Site((*at, "custom", "input"), "text") if custom else Site((*at, "function", "arguments"), "json")
+    if custom:
+        sites = site_of((*at, "custom", "input"), custom.get("input"), "text")
+    else:
+        sites = site_of((*at, "function", "arguments"), function.get("arguments"), "json")
     return HistoryCall(
         at=at,
         keys=keys_of(call_id),
         call_id=call_id,
         name=as_text(function.get("name")),
-        sites=_given(site, function),
+        sites=sites,
     )
-
-
-def _given(site: Site, holder: Object) -> list[Site]:
-    return [site] if isinstance(holder.get(str(site.at[-1])), str) else []

@@ -6,27 +6,27 @@ output themselves. Types that are not known here stay as they are; a `call_id` o
 
 from typing import Final
 
-from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning
+from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning, site_of
 from coatcheck.core.context.inner import parsed
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, Site
+from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role
 from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
 _CALLS: Final = {
     "function_call": ("arguments", "json"),
     "custom_tool_call": ("input", "text"),
-    "local_shell_call": ("action", "object"),
-    "shell_call": ("action", "object"),
-    "apply_patch_call": ("operation", "object"),
-    "computer_call": ("action", "object"),
-    "tool_search_call": ("arguments", "object"),
+    "local_shell_call": ("action", "json"),
+    "shell_call": ("action", "json"),
+    "apply_patch_call": ("operation", "json"),
+    "computer_call": ("action", "json"),
+    "tool_search_call": ("arguments", "json"),
     "mcp_approval_request": ("arguments", "json"),
 }
 _HOSTED: Final = {
     "mcp_call": ("arguments", "json"),
     "code_interpreter_call": ("code", "text"),
-    "web_search_call": ("action", "object"),
-    "file_search_call": ("queries", "object"),
+    "web_search_call": ("action", "json"),
+    "file_search_call": ("queries", "json"),
     "image_generation_call": ("", "text"),
 }
 _PINNED: Final = frozenset(
@@ -57,7 +57,9 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
     )
     kept = [key for key in ("previous_response_id", "conversation") if around.get(key)]
     if isinstance(given, str):
-        found.items.append(Item(at=list_at, role=Role.USER, prompt=True, pinned=True, texts=[given]))
+        found.items.append(
+            Item(at=list_at, role=Role.USER, prompt=True, pinned=True, said=[Piece(at=list_at, text=given)])
+        )
     if isinstance(given, list):
         found.list_at = list_at
         for number, item in enumerate(as_list(given)):
@@ -107,18 +109,12 @@ def _made(at: Pointer, raw: Object, kind: str) -> Item:
         keys=keys_of(raw.get("call_id"), raw.get("id")),
         call_id=as_text(raw.get("call_id")) or as_text(raw.get("id")),
         name=name,
-        sites=_sites(at, raw, field, form),
+        sites=site_of((*at, field), raw.get(field), form),
     )
     item = Item(at=at, role=Role.ASSISTANT, model=True, calls=[call])
     if not call.sites:
         item.data.append(raw)
     return item
-
-
-def _sites(at: Pointer, raw: Object, field: str, form: str) -> list[Site]:
-    value = raw.get(field)
-    fits = isinstance(value, dict) if form == "object" else isinstance(value, str)
-    return [Site((*at, field), form)] if fits else []
 
 
 def _result(at: Pointer, raw: Object, kind: str) -> Item:
@@ -158,7 +154,12 @@ def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
     name = as_text(raw.get("name")) or kind.removesuffix("_call")
     field, form = _HOSTED[kind]
     call = HistoryCall(
-        at=at, keys=keys, call_id=(*keys, None)[0], name=name, sites=_sites(at, raw, field, form), server=True
+        at=at,
+        keys=keys,
+        call_id=(*keys, None)[0],
+        name=name,
+        sites=site_of((*at, field), raw.get(field), form),
+        server=True,
     )
     output = Output(at=at, keys=keys, call_id=(*keys, None)[0], name=name, server=True)
     if kind == "mcp_call":

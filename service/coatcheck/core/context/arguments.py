@@ -1,0 +1,190 @@
+"""What of a call's arguments can become markers: long texts, and lists, objects or whole documents that are long.
+
+Every copy of the same value is one unit, so that all copies change together. A value keeps its type in JSON: a list
+becomes a list with a marker, an object one that holds a marker beside its short members.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Final, final
+
+from msgspec import Struct, field
+
+from coatcheck.core.context.counting import Counter, escaped
+from coatcheck.core.context.inner import MAX_DEPTH, parsed
+from coatcheck.core.context.model import HistoryCall, Site
+from coatcheck.core.context.pointer import Pointer, get
+from coatcheck.core.context.shape import Object, Value, as_list, as_object, serialised
+
+OMITTED: Final = "omitted"
+"""The member of an object that holds the marker of what was taken out of it."""
+_SHORT, _KEPT = 200, 400
+"""Characters of a member that stays when the rest of the arguments goes, and of all that do."""
+_WHOLE: Final = 4
+"""How many times the threshold all that is short may be together, before the whole document goes."""
+
+
+class ArgumentSite(Struct, frozen=True, gc=False):
+    """Where a value stands in the arguments of a call."""
+
+    at: Pointer
+    inside: Pointer
+    characters: int
+    counted: bool
+    """False for any copy but the first: no provider is sent more than one."""
+    whole: bool = False
+    """The value is all of the arguments."""
+
+
+class ArgumentUnit(Struct, kw_only=True):
+    """A value, and every place where it stands."""
+
+    content: str
+    """What is stored of it: the text, or the value as JSON."""
+    tokens: int
+    named: bool
+    """It stands under a name that the policy gives for the tool."""
+    sites: list[ArgumentSite] = field(default_factory=list[ArgumentSite])
+
+
+@final
+class ArgumentReader:
+    """Finds the units in the arguments of calls."""
+
+    def __init__(self, body: Value, counter: Counter, least: int) -> None:
+        """`least`: values of at most this many tokens stay."""
+        self._body = body
+        self._counter = counter
+        self._least = least
+
+    def units(self, call: HistoryCall, fields: frozenset[str]) -> list[ArgumentUnit]:
+        """Returns what is long in a call's arguments; `fields` are the names that the policy gives, `*` for all."""
+        found: dict[str, ArgumentUnit] = {}
+        for number, site in enumerate(call.sites):
+            for content, tokens, named, place in self._of(site, fields, counted=not number):
+                unit = found.setdefault(content, ArgumentUnit(content=content, tokens=tokens, named=named))
+                unit.named = unit.named or named
+                unit.sites.append(place)
+        return list(found.values())
+
+    def texts(self, call: HistoryCall) -> Iterator[tuple[ArgumentSite, str]]:
+        """Every string in every copy of a call's arguments."""
+        for number, site in enumerate(call.sites):
+            value = get(self._body, site.at)
+            document = parsed(value) if site.form == "json" else value
+            for steps, text in _strings(document):
+                yield _place(site, steps, len(text), counted=not number), text
+
+    def _of(
+        self, site: Site, fields: frozenset[str], *, counted: bool
+    ) -> Iterator[tuple[str, int, bool, ArgumentSite]]:
+        value = get(self._body, site.at)
+        if isinstance(value, str) and len(value) <= self._least:  # a token has at least one character
+            return
+        if site.form == "text":
+            if (tokens := self._counter.text(value)) > self._least:
+                yield value, tokens, bool({"*", site.at[-1]} & fields), _place(site, (), len(value), counted=counted)
+            return
+        document = parsed(value) if site.form == "json" else value
+        if site.form == "json" and not isinstance(document, dict):
+            if (tokens := self._counter.text(value)) > self._least:
+                yield value, tokens, False, ArgumentSite(site.at, (), len(value), counted, whole=True)
+            return
+        members = [
+            one for key, member in as_object(document).items() for one in self._member(site, key, member, fields)
+        ]
+        rest = sum(tokens for text, tokens, _, _ in members if text is None)
+        named = any(one[2] for one in members)
+        if rest > _WHOLE * self._least and not named:
+            content = value if isinstance(value, str) else serialised(document)
+            yield (
+                content,
+                self._counter.json(value),
+                False,
+                ArgumentSite(site.at, (), len(content), counted, whole=True),
+            )
+            return
+        for text, tokens, is_named, steps in members:
+            if text is not None:
+                yield text, tokens, is_named, _place(site, steps, len(text), counted=counted)
+
+    def _member(
+        self, site: Site, key: str, member: Value, fields: frozenset[str]
+    ) -> Iterator[tuple[str | None, int, bool, Pointer]]:
+        """The units in one member of the arguments, and under None what of it is in no unit."""
+        texts: list[tuple[str, int, bool, Pointer]] = []
+        short = 0
+        for steps, text in _strings(member, (key,)):
+            # A token has at least one character, and most have about four: what is short is not counted.
+            tokens = self._counter.text(text) if len(text) > self._least else len(text) // 4
+            if tokens > self._least:
+                names = [step for step in (*site.at, *steps) if isinstance(step, str)]
+                texts.append((text, tokens, bool({"*", names[-1]} & fields), steps))
+            else:
+                short += tokens
+        if not isinstance(member, dict | list):
+            yield from texts
+            yield None, 0 if texts else short, False, ()
+            return
+        content = serialised(member)
+        tokens = self._counter.text(content)
+        rest = tokens - sum(one[1] for one in texts)
+        if rest > self._least and not any(one[2] for one in texts):
+            yield content, tokens, False, (key,)
+            return
+        yield from texts
+        yield None, max(rest, 0), False, ()
+
+    def kept(self, unit: ArgumentUnit) -> int:
+        """Returns the tokens of what stays of a unit beside the marker."""
+        first = unit.sites[0]
+        document = get(self._body, first.at) if first.whole else None
+        members = short_members(as_object(parsed(document) if isinstance(document, str) else document))
+        return escaped(self._counter.json(members)) if members else 0
+
+    def written(self, unit: ArgumentUnit) -> int:
+        """Returns the tokens of a unit as it is written where it stands: escaped, where that is a JSON string."""
+        first = unit.sites[0]
+        if first.whole and isinstance(get(self._body, first.at), str):
+            return escaped(unit.tokens)
+        if not first.inside:
+            return unit.tokens
+        around = get(self._body, first.at)
+        text = json.dumps(unit.content, ensure_ascii=str(around).isascii())
+        return escaped(self._counter.text(text))
+
+
+def without(value: Value, marker: str, kept: Object | None = None) -> Value:
+    """Returns what stands for a list, an object or a text in arguments: of its type, and beside the marker `kept`."""
+    if isinstance(value, dict):
+        return {**(kept or {}), OMITTED: marker}
+    return [marker] if isinstance(value, list) else marker
+
+
+def short_members(document: Object) -> Object:
+    """Returns what stays of arguments that go as a whole: short members, the first of them: a path, a command."""
+    short: Object = {}
+    room = _KEPT
+    for key, one in document.items():
+        size = len(key) + len(str(one))
+        if not isinstance(one, dict | list) and size <= min(room, _SHORT):
+            short[key] = one
+            room -= size
+    return short
+
+
+def _place(site: Site, steps: Pointer, characters: int, *, counted: bool) -> ArgumentSite:
+    if site.form == "json":
+        return ArgumentSite(site.at, steps, characters, counted)
+    return ArgumentSite((*site.at, *steps), (), characters, counted)
+
+
+def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+    """The strings in a document and where they are, down to a bounded depth."""
+    if isinstance(document, str):
+        yield steps, document
+    elif len(steps) < MAX_DEPTH:
+        for key, value in as_object(document).items():
+            yield from _strings(value, (*steps, key))
+        for number, value in enumerate(as_list(document)):
+            yield from _strings(value, (*steps, number))

@@ -1,0 +1,76 @@
+"""What a history refers to in the store: artifacts that were read, searches whose answers stand in it.
+
+A history is planned only with what is known of these, because a read that cannot be repeated must stay, and a search's
+summary is made from what is stored. Refuses to ask the store itself: the caller does, between the two.
+"""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct, field
+
+from coatcheck.core.context import signs
+from coatcheck.core.context.command import command_of
+from coatcheck.core.context.model import HistoryIndex
+from coatcheck.core.context.notice import OmittedArtifact, about
+from coatcheck.core.context.pointer import get
+from coatcheck.core.context.shape import Value, serialised
+from coatcheck.core.context.signs import SearchText, ids_in
+from coatcheck.core.read_answer import read_answer_of
+
+
+class HistoryReferences(Struct, frozen=True):
+    """What is to be asked of the store."""
+
+    reads: frozenset[str]
+    """IDs of artifacts of which answers stand in the history."""
+    searches: frozenset[SearchText]
+
+
+class KnownArtifacts(Struct, frozen=True, kw_only=True):
+    """What the store said."""
+
+    readable: frozenset[str] | None = None
+    """Artifacts that can be read now; None: all of them."""
+    summaries: Mapping[SearchText, str] = field(default_factory=dict[SearchText, str])
+    """The text to keep of each search; a search without one is an output like any other."""
+
+    def is_readable(self, artifact_id: str) -> bool:
+        """Whether an artifact can be read now."""
+        return self.readable is None or artifact_id in self.readable
+
+
+def references(index: HistoryIndex) -> HistoryReferences:
+    """Returns what the outputs of a history refer to."""
+    reads: set[str] = set()
+    searches: set[SearchText] = set()
+    for item in index.items:
+        for output in item.outputs:
+            for piece in output.pieces:
+                if (answer := read_answer_of(piece.text)) is not None:
+                    reads.add(answer.artifact_id)
+                elif (search := signs.search_text(piece.text)) is not None:
+                    searches.add(search)
+    return HistoryReferences(frozenset(reads), frozenset(searches))
+
+
+def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list[OmittedArtifact]:
+    """Returns what earlier compactions stored of some messages, from the cards and markers in them and their calls."""
+    calls = {call.call_id: call for item in index.items for call in item.calls if call.call_id is not None}
+    found: dict[str, str] = {}
+    for number in sorted(numbers):
+        item = index.items[number]
+        for output in item.outputs:
+            call = calls.get(output.call_id or "")
+            tool = output.name or (call.name if call is not None else None)
+            command = command_of(get(body, call.sites[0].at)) if call is not None and call.sites else None
+            for piece in output.pieces:
+                size = signs.card_size(piece.text)
+                if size is not None or signs.is_marker(piece.text) or signs.is_read_line(piece.text):
+                    found.setdefault(ids_in(piece.text)[0], about(tool, command, size or ""))
+        for call in item.calls:
+            for site in call.sites[:1]:
+                value = get(body, site.at)
+                text = value if isinstance(value, str) else serialised(value)
+                if marker := signs.marker_in(text):
+                    found.setdefault(ids_in(marker)[0], about(call.name, command_of(value), "argument"))
+    return [OmittedArtifact(ref, words) for ref, words in found.items()]

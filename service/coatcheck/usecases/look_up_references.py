@@ -1,0 +1,142 @@
+"""Say what a history refers to in the store: which artifacts can be read again, and what to keep of its searches.
+
+A search's summary is made from the stored response and from what of it the history shows, so that the same history has
+the same summary however long ago it was searched. Stores nothing, and raises nothing: what nobody can tell at the
+moment is answered as if it were not there, and stays in the history as it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Caller
+from coatcheck.core.context import KnownArtifacts, SearchText
+from coatcheck.core.context.references import HistoryReferences
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.kinds.spec import SEARCH_RESPONSE
+from coatcheck.core.redact.answers import revealed_strings
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.search_results import laid_of
+from coatcheck.core.search import Budgeted, Limits, ResponseLayout, budget_search, lay_out, normalise, summarise
+from coatcheck.core.search.limits import MOST_IN_ALL, MOST_RESULTS
+from coatcheck.core.search.shorten import QUERY, short
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.find import Find
+from coatcheck.storing.redaction import RedactionPolicy
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 8
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of a search's response that is read again; an answer of a larger one becomes a card like any other output."""
+_REMEMBERED: Final = 4 * 1024 * 1024
+"""Bytes of summaries that are remembered: some two thousand."""
+_COST: Final = 300
+_Asked = TypeVar("_Asked")
+_Told = TypeVar("_Told")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookUpDeps:
+    """What the composition hands to this step."""
+
+    find: Find
+    """Without a fallback buffer: what waits in memory is not stored."""
+    open_content: OpenContent
+    tokenizer: Tokenizer
+    pool: Executor
+    redacting: RedactionPolicy | None = None
+
+
+class LookUpReferences:
+    """Asks the store for what a history refers to."""
+
+    def __init__(self, deps: LookUpDeps) -> None:
+        self._deps = deps
+        self._summaries: Lru[tuple[str, SearchText, bool], str] = Lru(_REMEMBERED)
+
+    async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
+        """What of the references there is for this caller."""
+
+        async def readable(artifact_id: str) -> bool | None:
+            _ = await self._deps.find(caller, ids.parse(artifact_id))
+            return True
+
+        async def summary(search: SearchText) -> str | None:
+            return await self._summary(caller, search)
+
+        read = await _each(sorted(references.reads), readable)
+        searches = sorted(references.searches, key=lambda one: (one.artifact_id, one.query, one.sections))
+        return KnownArtifacts(readable=frozenset(read), summaries=await _each(searches, summary))
+
+    async def _summary(self, caller: Caller, search: SearchText) -> str | None:
+        found = await self._deps.find(caller, ids.parse(search.artifact_id), with_bytes=True)
+        artifact, redacting = found.artifact, self._deps.redacting
+        if artifact.facts.kind != SEARCH_RESPONSE or artifact.measure.size > _MOST_BYTES:
+            return None
+        mask = None if redacting is None else redacting.mask_of(artifact)
+        key = (caller.namespace, search, mask is not None)
+        known = self._summaries.get(key)
+        if known is None:
+            payload = await self._deps.open_content(found).read(0, _MOST_BYTES)
+            known = await in_pool(self._deps.pool, summarised, payload, search, self._deps.tokenizer, mask)
+            self._summaries.put(key, known, len(known) + _COST)
+        return known
+
+
+async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Told | None]]) -> dict[_Asked, _Told]:
+    """The answers that there are, several at a time."""
+    waiting = iter(asked)
+    told: dict[_Asked, _Told] = {}
+
+    async def work() -> None:
+        for one in waiting:
+            try:
+                got = await answer(one)
+            except CoatcheckError as error:
+                log.debug("a reference of a history is not known: %s", error.detail)
+                continue
+            if got is not None:
+                told[one] = got
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_AT_ONCE):
+            group.create_task(work())
+    return told
+
+
+def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None) -> str:
+    """Returns the text to keep of a search whose answer stands in a history."""
+    laid = lay_out(normalise(payload))
+    if mask is not None:
+        laid = laid_of(mask, laid)
+    whole = laid.response.query or ""
+    query = whole if short(whole, QUERY) == search.query else search.query
+    made = _shown_again(laid, search, query, tokenizer)
+    summary = summarise(made, laid, tokenizer)
+    return (summary if mask is None else revealed_strings(summary, mask)).text
+
+
+def _shown_again(laid: ResponseLayout, search: SearchText, query: str, tokenizer: Tokenizer) -> Budgeted:
+    """The response as it was shown: the same results, each with the passages that the default limits give it."""
+
+    def cut(limits: Limits) -> Budgeted:
+        return budget_search(laid, tokenizer, query=query, artifact_id=search.artifact_id, limits=limits)
+
+    made = cut(Limits(max_results=min(max(search.shown, 1), MOST_RESULTS)))
+    if not search.sections or {one.section for one in made.shown} == set(search.sections):
+        return made
+    everything = cut(Limits(max_results=MOST_RESULTS, max_total_tokens=MOST_IN_ALL))
+    shown = tuple(one for one in everything.shown if one.section in search.sections)
+    if not shown:
+        return made
+    return replace(everything, shown=shown, counts=replace(everything.counts, shown=len(shown)))
