@@ -22,10 +22,10 @@ $(UV): requirements-uv.lock
 	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $@
 
-$(READY): $(UV) requirements.lock pyproject.toml
+$(READY): $(UV) requirements.lock pyproject.toml client/pyproject.toml
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
 	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --system-certs --require-hashes requirements.lock
-	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --offline --editable .
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --offline --editable client --editable .
 	@touch $@
 
 test: setup ## run the tests
@@ -49,7 +49,7 @@ openapi: setup ## write openapi/openapi.json from the code
 	@$(BIN)/coatcheck openapi > openapi/openapi.json.new && mv openapi/openapi.json.new openapi/openapi.json
 
 lock: setup ## resolve the dependencies again
-	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --group dev pyproject.toml -o requirements.lock
+	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
 
 clean: ## remove what the tasks made
 	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -1,6 +1,8 @@
 """`make bench`, or `make bench ARGS="throughput"` for some of it."""
 
-import sys
+import argparse
+from functools import partial
+from pathlib import Path
 
 from bench import (
     cards,
@@ -15,6 +17,7 @@ from bench import (
     passages,
     ranges,
     redaction,
+    replay,
     retention,
     saturation,
     search_results,
@@ -37,6 +40,7 @@ PARTS = {
     "retention": retention.run,
     "search_results": search_results.run,
     "compact": compact.run,
+    "replay": replay.run,
     "windows": passages.run,
     "tool_calls": tool_calls.run,
     "kinds": kinds.run,
@@ -47,13 +51,19 @@ PARTS = {
 
 def main() -> None:
     """Run the parts that are named, or all."""
-    wanted = sys.argv[1:] or list(PARTS)
-    unknown = set(wanted) - set(PARTS)
+    parser = argparse.ArgumentParser(prog="bench")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument(
+        "--transcripts", type=Path, metavar="DIR", help="Conversations to replay: JSON files of messages."
+    )
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
     if unknown:
-        sys.exit(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    for name in wanted:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    parts = PARTS | {"replay": partial(replay.run, options.transcripts)}
+    for name in options.parts or list(PARTS):
         print(f"\n== {name}", flush=True)
-        PARTS[name]()
+        parts[name]()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,14 @@
 All three are servers of their own, so that the clients' work is not counted. Processor time is that of the whole
 server process, threads and system calls included; `later` is what a put leaves for the minutes after it (the full-text
 index). The prototype hashes, compresses and inserts in a grouped durable commit; the floor reads the body and answers.
+At the end, the layers of the service that the time of a put goes to (`bench/layers.py`).
 """
 
 import asyncio
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+import httpx
 
 from bench.throughput import OK, free_port, text, wait_for
 from bench.wire import Timings, load
@@ -28,6 +33,8 @@ CLIENTS = (8, 1)
 ROUNDS = 3
 """Each measured in turn, so that a slow moment of the machine meets all three; the median counts."""
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SAMPLED = 400
+"""Puts of each size by which layers are told."""
 _QUIET = 0.02
 """Share of a core under which a process counts as idle."""
 
@@ -52,8 +59,11 @@ class _Server:
         return timings, (self.cpu - before) * 1000 / len(payloads)
 
     def settle(self) -> float:
-        """Seconds of processor time until the process is idle."""
-        before = last = self.cpu
+        """Seconds of processor time until everything is indexed, which a query waits for, and the process is idle."""
+        before = self.cpu
+        while httpx.get(f"{self.url}/v1/artifacts?q=nothing", trust_env=False).json().get("partial"):
+            pass
+        last = self.cpu
         while True:
             time.sleep(1.0)
             now = self.cpu
@@ -71,6 +81,7 @@ def run() -> None:
             _floor("bench.prototype", "sqlite", str(root / "p.db")) as prototype,
         ):
             _table("sqlite", _Server(service.url, service.process.pid), prototype, floor)
+        _layers(root)
         with running_postgres(root / "postgres", durable=True) as server:
             ours, other = server.database(), server.database()
             migrate(ours)
@@ -126,10 +137,42 @@ def _row(name: str, size: int, clients: int, ours: _Server, prototype: _Server, 
     )
 
 
+def _layers(root: Path) -> None:
+    """The microseconds of processor time of a put, by layer, with 8 clients."""
+    report = root / "layers.json"
+    columns: dict[str, dict[str, float]] = {}
+    with _floor("bench.layers", str(root / "layers"), str(report)) as service:
+        service.measured([text(random.Random(n), 3_000) for n in range(100)], 8)
+        for name, size in SIZES.items():
+            rng = random.Random(size)
+            payloads = [text(rng, size) for _ in range(_SAMPLED)]
+            service.settle()
+            _reported(service, report)
+            service.measured(payloads, 8)
+            spent = _reported(service, report)
+            service.settle()
+            spent["later"] = sum(_reported(service, report).values())
+            columns[name] = {layer: seconds * 1e6 / _SAMPLED for layer, seconds in spent.items()}
+    print(f"{'us by layer':>12} | " + " ".join(f"{name:>7}" for name in columns))
+    layers = {layer for column in columns.values() for layer in column}
+    for layer in sorted(layers, key=lambda each: -columns["16 KB"].get(each, 0.0)):
+        print(f"{layer:>12} | " + " ".join(f"{column.get(layer, 0.0):7.0f}" for column in columns.values()))
+
+
+def _reported(service: _Server, report: Path) -> dict[str, float]:
+    """What was charged to each layer since the last report."""
+    report.unlink(missing_ok=True)
+    os.kill(service.pid, signal.SIGUSR1)
+    while not report.exists():
+        time.sleep(0.05)
+    spent: dict[str, float] = json.loads(report.read_text(encoding="utf-8"))
+    return spent
+
+
 @contextmanager
 def _floor(module: str, *arguments: str) -> Generator[_Server]:
     port = free_port()
-    process = subprocess.Popen([sys.executable, "-m", module, str(port), *arguments])
+    process = subprocess.Popen([sys.executable, "-m", module, str(port), *arguments], stdout=subprocess.DEVNULL)
     try:
         wait_for(port)
         yield _Server(f"http://127.0.0.1:{port}", process.pid)

@@ -23,8 +23,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
-from coatcheck.client import Client
-from coatcheck.integrations.langchain import CoatcheckMiddleware
+from coatcheck_client import Client
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 
 LOG = "".join(f"[{n:05}] compiling module_{n % 311}\n" for n in range(12_000)).replace(
     "[07654] compiling module_190", "[07654] ERROR module_190: undefined symbol shim_init"

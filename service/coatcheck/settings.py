@@ -62,6 +62,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     inline_tokens: int = 1000
     """Payloads of at most this many tokens are returned unchanged instead of as a card; 0 makes a card of
     everything."""
+    search_max_results: int = 3
+    """Results of a web search whose text is shown when neither the caller nor a policy names a number; 1 to 20."""
+    search_max_tokens_per_result: int = 2048
+    """Most tokens of one such result; 64 to 8192."""
+    search_max_total_tokens: int = 8192
+    """Most tokens of a web search's whole text; 128 to 32768."""
     ttl: int = 30 * 86400
     """Seconds that an artifact is kept if the caller gives no `ttl`; a unit may follow: `30d`, `12h`."""
     tombstone_ttl: int = 30 * 86400
@@ -165,6 +171,12 @@ def load(environment: Mapping[str, str] | None = None, **overrides: str | int | 
     return settings
 
 
+def is_set(field: str) -> bool:
+    """Whether the environment gives a setting, by itself or in a file."""
+    name = PREFIX + field.upper()
+    return name in os.environ or name + FILE in os.environ  # noqa: TID251 - as above
+
+
 def _has_standard_telemetry(env: Mapping[str, str]) -> bool:
     """Whether OpenTelemetry's own variables ask for traces by OTLP over HTTP."""
     if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -210,6 +222,9 @@ def _check(s: Settings) -> None:
         "port": (0, 65535),
         "card_tokens": (64, 8192),
         "inline_tokens": (0, 100_000),
+        "search_max_results": (1, 20),
+        "search_max_tokens_per_result": (64, 8192),
+        "search_max_total_tokens": (128, 32_768),
         "ttl": (1, 10**10),
         "tombstone_ttl": (0, 10**10),
         "audit_ttl": (86400, 10**10),

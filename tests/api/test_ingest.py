@@ -74,7 +74,7 @@ async def test_all_four_ways_in_store_the_same_bytes_under_the_same_id(client: h
 
 async def test_any_bytes_come_back_exactly(client: httpx.AsyncClient) -> None:
     for data in (b"", b"\0", bytes(range(256)) * 500, random.Random(1).randbytes(200_000)):
-        answer = await client.post("/v1/artifacts/raw", content=data)
+        answer = await client.post("/v1/artifacts/raw?allow_empty=true", content=data)
         assert await content(client, answer) == data
 
 
@@ -420,3 +420,20 @@ async def test_what_is_asked_otherwise_of_what_was_there_already_is_named_unless
     again = await posted("k2", title="Two", url="https://e.org/", labels=["b", "c"], ttl="8d", pin=True)
     assert (again.status_code, again.content) == (200, other.content)
     assert (await posted("k1", **first)).content == new.content
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+async def test_an_empty_raw_body_is_refused_unless_it_is_allowed(
+    client: httpx.AsyncClient, harness: FaceHarness, chunked: bool
+) -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        for piece in ():
+            yield piece
+
+    refused = await client.post("/v1/artifacts/raw", content=nothing() if chunked else b"")
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_content")
+    assert "allow_empty=true" in refused.json()["detail"]
+    assert harness.is_empty()
+    stored = await client.post("/v1/artifacts/raw?allow_empty=true", content=nothing() if chunked else b"")
+    assert (stored.status_code, stored.json()["text"]) == (201, "")
+    assert (await client.post("/v1/artifacts", json={"content": ""})).status_code == 200

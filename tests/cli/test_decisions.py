@@ -71,6 +71,26 @@ def test_a_quota_refuses_and_usage_shows_it(place: Service) -> None:
     assert ask(place, "policy", "remove").code == 0
 
 
+def test_a_sessions_tokens_are_shown_and_another_namespaces_are_not_asked_for(place: Service) -> None:
+    assert ask(place, "usage", "--session", "a/b c").text == "a/b c: nothing has been counted yet.\n"
+    log = "".join(f"step {n}: built target module_{n * 7919} in {n} ms\n" for n in range(400))
+    artifact = loaded(place, "put", "-", "--session", "a/b c", stdin=log.encode())["id"]
+    assert ask(place, "read", artifact, "--limit", "5").code == 0
+    body = {"messages": [{"role": "user", "content": "Build it."}]}
+    measured = httpx.post(f"{place.url}/v1/context/measure", json={"body": body, "session": "a/b c"}, trust_env=False)
+    assert measured.status_code == 200
+    account = loaded(place, "usage", "--session", "a/b c")
+    first, last = ask(place, "usage", "--session", "a/b c").text.splitlines()
+    assert first == (
+        f"a/b c: 1 artifact of {account['raw_tokens']:,} tokens, {account['given_tokens']:,} given, "
+        f"{account['read_tokens']:,} read back in 1 read; {account['saved_tokens']:,} saved"
+    )
+    tokens = measured.json()["this_turn"]["tokens"]
+    assert last == f"context: {tokens:,} tokens, of which {tokens:,} stay for the next turn"
+    refused = ask(place, "usage", "--session", "s", "--namespace", "other")
+    assert (refused.code, refused.out) == (2, b"")
+
+
 def test_a_hold_is_placed_keeps_and_is_released(place: Service) -> None:
     artifact = loaded(place, "put", "-", "--session", "s", stdin=b"evidence\n")["id"]
     held = loaded(place, "hold", "add", "--artifact", artifact, "--reason", "case 7", "--ttl", "90d")

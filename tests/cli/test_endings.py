@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from typing_extensions import override
 
 from cli.terminal import COMMAND, Ended, call, run
-from coatcheck.cli import main
+from coatcheck.cli import COMMANDS, main
 from support.service import Service
 
 ARTIFACT = "art_000000000000000098"
@@ -244,4 +245,23 @@ def test_the_help_says_what_every_exit_code_means_and_who_asks_a_service() -> No
     last = said.rpartition(". put, ")[2]
     assert "COATCHECK_URL" in last
     named = {"put", *last.partition(" ask the running service")[0].replace(" and ", ", ").split(", ")}
-    assert named == {name for name, command in main.commands.items() if asks(command)}
+    assert named == {name for name in COMMANDS if asks(command_of(name))}
+
+
+def command_of(name: str) -> click.Command:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    return command
+
+
+def test_the_help_says_of_every_command_what_its_own_help_begins_with() -> None:
+    for name, (_, said) in COMMANDS.items():
+        assert " ".join((command_of(name).help or "").split()).startswith(said)
+
+
+def test_the_help_loads_no_command() -> None:
+    script = "import sys; from coatcheck.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout.split()
+    assert "coatcheck.cli.exits" in loaded
+    assert {f"coatcheck.cli.{module}" for module, _ in COMMANDS.values()}.isdisjoint(loaded)
+    assert {"httpx", "numpy", "sqlalchemy", "litestar"}.isdisjoint(loaded)

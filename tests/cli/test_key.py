@@ -26,6 +26,7 @@ def combo(request: pytest.FixtureRequest) -> Iterator[Combo]:
 
 def made(data: Path, combo: Combo, *args: str) -> dict[str, Any]:
     """A key, made directly."""
+    assert call("migrate", "--data", str(data), settings=combo.settings).code == 0
     ended = call("key", "create", "--json", "--data", str(data), *args, settings=combo.settings)
     assert ended.code == 0, ended.err
     answer: dict[str, Any] = json.loads(ended.out)
@@ -36,13 +37,13 @@ def bearer(key: dict[str, Any]) -> dict[str, str]:
     return {"authorization": f"Bearer {key['key']}"}
 
 
-def test_the_first_key_is_made_where_there_is_no_store_yet_and_alone_on_standard_output(tmp_path: Path) -> None:
+def test_a_new_key_is_alone_on_standard_output_and_its_store_is_named_beside_it(tmp_path: Path) -> None:
+    call("migrate", "--data", str(tmp_path / "data"))
     ended = call("key", "create", "mine", "--data", str(tmp_path / "data"))
     assert ended.code == 0
     assert SHAPE.fullmatch(ended.text)
     assert ended.text.strip() not in ended.err
-    listed = call("key", "list", "--data", str(tmp_path / "data"))
-    assert f"{ended.text[8:19]}  mine: namespace default; may delete, ingest, read" in listed.text
+    assert f" in {tmp_path / 'data'}, shown only this once" in ended.err
     files = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file())
     assert ended.out.strip()[20:63] not in files
 
@@ -123,13 +124,59 @@ def test_what_cannot_be_ends_with_its_code_and_a_sentence(args: tuple[str, ...],
     assert len(ended.err) > 20
 
 
-@pytest.mark.parametrize("args", [("list",), ("revoke", "00000000000")])
+def test_the_first_key_of_a_store_also_administers_its_namespace_and_says_that_it_is_the_first(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    call("migrate", *data)
+    first, second = call("key", "create", "one", *data), call("key", "create", "two", *data)
+    assert ("first key" in first.err, "first key" in second.err) == (True, False)
+    newest, oldest = call("key", "list", *data).text.splitlines()
+    assert oldest.endswith("one: namespace default; may admin, delete, ingest, read")
+    assert newest.endswith("two: namespace default; may delete, ingest, read")
+
+
+def test_the_address_of_a_service_in_the_environment_is_asked_and_a_named_store_comes_first(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as service:
+        there = {"url": service.url}
+        first = call("key", "create", "one", settings=there)
+        assert (first.code, f"of {service.url}, shown" in first.err, "first key" in first.err) == (0, True, True)
+        refused = call("key", "create", "two", settings=there)
+        assert (refused.code, "[unauthenticated]" in refused.err) == (2, True)
+        keyed = there | {"key": first.text.strip()}
+        assert call("key", "create", "two", settings=keyed).code == 0
+        names = ("two: namespace default", "one: namespace default")
+        assert all(name in call("key", "list", settings=keyed).text for name in names)
+        assert all(name in call("key", "list", "--data", str(service.data), settings=there).text for name in names)
+    both = call("key", "list", "--data", str(tmp_path), "--url", "http://127.0.0.1:1")
+    assert (both.code, "one of the two" in both.err) == (2, True)
+
+
+def test_a_refusal_for_a_missing_scope_names_the_command_that_makes_a_key_which_serves(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    user = made(data, Combo(EMBEDDED), "user", "--namespace", "team-a")
+    with serving(data) as service:
+        there = {"url": service.url}
+        for command in (("policy", "list"), ("retention", "status")):
+            refused = call(*command, settings=there | {"key": user["key"]})
+            assert refused.code == 2
+            named = re.search(r"coatcheck (key create NAME --namespace team-a --scope admin)", refused.err)
+            assert named, refused.err
+        key = call(*named[1].split(), "--data", str(data)).text.strip()
+        assert call("policy", "list", settings=there | {"key": key}).code == 0
+        refused = call("retention", "status", settings=there | {"key": key})
+        assert "coatcheck key create NAME --namespace '*'" in refused.err
+        key = call("key", "create", "NAME", "--namespace", "*", "--data", str(data)).text.strip()
+        assert call("retention", "status", settings=there | {"key": key}).code == 0
+        refused = call("put", "-", stdin=b"x", settings=there | {"key": key})
+        assert "coatcheck key create NAME --namespace NAMESPACE --scope ingest" in refused.err
+
+
+@pytest.mark.parametrize("args", [("create", "me"), ("list",), ("revoke", "00000000000")])
 def test_a_directory_without_a_store_has_no_keys_to_look_at_and_gets_no_store(
     args: tuple[str, ...], tmp_path: Path
 ) -> None:
     ended = call("key", *args, "--data", str(tmp_path / "typo"))
     assert (ended.code, ended.out) == (2, b"")
-    assert ended.err == f"coatcheck: there is no store in {tmp_path / 'typo'}. Name its directory with --data.\n"
+    assert f"there is no store in {tmp_path / 'typo'}. Name its directory with --data." in ended.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from client.servers import answering
 from client.transports import Scripted, answers
-from coatcheck.client import AsyncClient, Client, Receipt, ServiceError
-from coatcheck.client.fallback import BYTES_PER_TOKEN
-from coatcheck.integrations.langchain import CoatcheckMiddleware
+from coatcheck_client import AsyncClient, Client, Receipt, ServiceError
+from coatcheck_client.fallback import BYTES_PER_TOKEN
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from support.service import Service
 
 LOG = "".join(f"line {n} of the log\n" for n in range(4_000))

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from client.transports import Scripted, answers, refuses
-from coatcheck.client import AsyncClient, Client, Retries, ServiceError
-from coatcheck.client.options import DEFAULT_URL, options
-from coatcheck.client.results import Artifact, Receipt
+from coatcheck_client import AsyncClient, Client, Retries, ServiceError
+from coatcheck_client.options import DEFAULT_URL, options
+from coatcheck_client.results import Artifact, Receipt
 from support.service import Service
 
 LONG = "長" * 900

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.transports import Scripted, refuses
-from coatcheck.client import AsyncClient, Client, Receipt
-from coatcheck.client.fallback import BYTES_PER_TOKEN, Budgets, Ends, ends_of, receipt
+from coatcheck_client import AsyncClient, Client, Receipt
+from coatcheck_client.fallback import BYTES_PER_TOKEN, Budgets, Ends, ends_of, receipt
 
 TEXT = {"type": "text", "text": "small text"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.transports import Scripted, Step, Unlucky, UnluckyAsync, answers, refuses
-from coatcheck.client import AsyncClient, Client, Receipt, Retries, ServiceError
-from coatcheck.client.fallback import BYTES_PER_TOKEN, Budgets, Ends, receipt
+from coatcheck_client import AsyncClient, Client, Receipt, Retries, ServiceError
+from coatcheck_client.fallback import BYTES_PER_TOKEN, Budgets, Ends, receipt
 from support.service import Service
 
 STORED = json.dumps(

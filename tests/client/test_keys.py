@@ -9,8 +9,8 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import ToolMessage
 
 from cli.terminal import call, run
-from coatcheck.client import Client, ServiceError
-from coatcheck.integrations.langchain import CoatcheckMiddleware
+from coatcheck_client import Client, ServiceError
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from support.service import Service, serving
 
 LOG = "".join(f"line {n} of the log\n" for n in range(3_000))

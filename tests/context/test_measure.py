@@ -7,6 +7,7 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy, Counter, MeasureRequest, ModelWindow, input_tokens, measure
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.short_number import short_number
 from context.histories import Bytes, Call, Step, Turn, chat, compact, counter, messages
 
 LONG = "word " * 4_000  # 5,000 tokens of four bytes
@@ -39,6 +40,43 @@ def test_what_the_next_turn_is_said_to_cost_is_what_it_costs_after_compaction() 
     added = measure(body_of("", later=True), MeasureRequest(), POLICY, counter()).parts.total
     added -= measure(body_of(""), MeasureRequest(), POLICY, counter()).parts.total
     assert after.next_turn.tokens <= before.next_turn.tokens + added
+
+
+@pytest.mark.parametrize(
+    ("tokens", "short"),
+    [(0, "0"), (999, "999"), (1_000, "1.0k"), (9_949, "9.9k"), (9_950, "10k"), (999_499, "999k"), (999_500, "1.0M")],
+)
+def test_numbers_for_status_bars_have_three_digits(tokens: int, short: str) -> None:
+    assert short_number(tokens) == short
+
+
+def test_a_line_for_a_status_bar_says_both_shares_and_what_is_left() -> None:
+    got = measure(body_of(LONG), MeasureRequest(window=ModelWindow(model=20_000)), POLICY, counter())
+    left = got.this_turn.left_tokens
+    assert left is not None
+    assert got.line == f"context 25 % now, 3 % next turn; {left / 1000:.0f}k left"
+    full = measure(body_of(LONG), MeasureRequest(window=ModelWindow(model=4_000)), POLICY, counter())
+    assert full.line == "context 126 % now, 16 % next turn; 0 left"
+    assert measure(body_of(LONG), MeasureRequest(), POLICY, counter()).line == "context 5.0k tokens now, 625 next turn"
+
+
+def test_the_answer_says_what_it_assumes_of_the_next_turn() -> None:
+    stays = measure(body_of(LONG), MeasureRequest(outputs_stay=True), POLICY, counter())
+    cards = measure(body_of(LONG), MeasureRequest(), POLICY, counter())
+    assert (stays.assumes, stays.next_turn) == ("outputs_stay", stays.this_turn)
+    assert (cards.assumes, cards.next_turn.tokens < cards.this_turn.tokens) == ("outputs_become_cards", True)
+
+
+def test_turns_add_up_to_the_history_and_only_the_latest_are_listed() -> None:
+    told = [Turn(f"q{n}", [Step("", [Call(f"c{n}", "run", {}, "word " * n)]), Step("a")]) for n in range(30)]
+    all_of_it = measure(chat(told), MeasureRequest(), POLICY, counter())
+    assert [one.turn for one in all_of_it.turns] == list(range(11, 31))
+    few = measure(chat(told[:20]), MeasureRequest(), POLICY, counter())
+    assert sum(one.tokens for one in few.turns) == few.parts.total - few.baseline.tokens
+    assert sum(one.outputs for one in few.turns) == few.parts.outputs
+    messages_of = chat(told[:20])["messages"]
+    assert [messages_of[one.message]["content"] for one in few.turns[1:]] == [f"q{n}" for n in range(1, 20)]
+    assert measure({"messages": []}, MeasureRequest(), POLICY, counter()).turns == []
 
 
 def test_a_host_that_keeps_everything_has_nothing_in_flight() -> None:

@@ -15,8 +15,8 @@ from coatcheck.core.card.render import BRIEF
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.text.terminal import visible
+from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import (
     ARTIFACT,
     HOSTILE,

@@ -15,8 +15,8 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.card import Card, cut
 from coatcheck.core.kinds import recognise
-from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.text.terminal import overwrites, visible
+from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of
 
 CARDS: Final = int(os.environ.get("COATCHECK_CARDS", "5000"))  # noqa: TID251 - how long a test runs is no setting

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coatcheck.core.text.inert import MARK, inert, one_line
+from coatcheck_client.contract.inert import MARK, inert, one_line
 
 ORDINARY = [
     "plain English, with 'quotes' and (parentheses): a < b && c > d\n\ttabbed\r\n",

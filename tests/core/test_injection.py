@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.text.inert import MARK, inert
+from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import ARTIFACT, card_of
 
 ATTEMPTS: Final[dict[str, tuple[str, str]]] = {

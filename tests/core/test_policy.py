@@ -190,5 +190,8 @@ def test_every_field_is_checked_or_has_few_values() -> None:
         "tombstone_ttl",
         "card_tokens",
         "inline_tokens",
+        "search_max_results",
+        "search_max_tokens_per_result",
+        "search_max_total_tokens",
         "redaction",
     }

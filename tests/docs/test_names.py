@@ -8,8 +8,9 @@ from typing import Final
 
 ROOT = Path(__file__).parents[2]
 SERVICE = ROOT / "service" / "coatcheck"
+CLIENT = ROOT / "client" / "coatcheck_client"
 
-# The client mirrors the service's answers under the same names and shares no code with it (see its import contract).
+# The client mirrors the service's answers under the same names, and is a package of its own (see its import contract).
 UNCHANGED: Final = frozenset[str]()
 """Modules, or types as `module.Type`, that still use a retired word."""
 
@@ -18,14 +19,19 @@ PUBLIC: Final = frozenset({"ask"})
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.relative_to(SERVICE).with_suffix("").parts).removesuffix(".__init__")
+    package = CLIENT if path.is_relative_to(CLIENT) else SERVICE
+    return ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _sources() -> list[Path]:
+    return sorted([*SERVICE.rglob("*.py"), *CLIENT.rglob("*.py")])
 
 
 def _types() -> list[tuple[str, str]]:
     """Module and name of every public class."""
     return [
         (_module(path), node.name)
-        for path in sorted(SERVICE.rglob("*.py"))
+        for path in _sources()
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
@@ -43,10 +49,10 @@ def _words(name: str) -> set[str]:
 
 
 def test_no_two_types_share_a_name() -> None:
-    for is_client in (True, False):
+    for package in (SERVICE, CLIENT):
         modules: dict[str, list[str]] = defaultdict(list)
         for module, name in _types():
-            if module.startswith("client") is is_client:
+            if module.startswith(f"{package.name}."):
                 modules[name].append(module)
         assert {name: where for name, where in modules.items() if len(where) > 1} == {}
 
@@ -54,7 +60,7 @@ def test_no_two_types_share_a_name() -> None:
 def test_no_module_or_type_uses_a_retired_word() -> None:
     retired = _retired()
     assert len(retired) > 1
-    modules = {_module(path): _words(path.stem) for path in SERVICE.rglob("*.py")}
+    modules = {_module(path): _words(path.stem) for path in _sources()}
     tests = {f"tests/{path.name}": _words(path.stem) for path in (ROOT / "tests").rglob("*.py")}
     types = {f"{module}.{name}": _words(name) - PUBLIC for module, name in _types()}
     used = {name: words & retired for name, words in (modules | tests | types).items() if words & retired}
@@ -63,5 +69,5 @@ def test_no_module_or_type_uses_a_retired_word() -> None:
 
 def test_what_is_excepted_is_there() -> None:
     types = _types()
-    named = {_module(path) for path in SERVICE.rglob("*.py")} | {f"{module}.{name}" for module, name in types}
+    named = {_module(path) for path in _sources()} | {f"{module}.{name}" for module, name in types}
     assert named >= UNCHANGED

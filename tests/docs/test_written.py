@@ -11,7 +11,9 @@ from coatcheck.core.errors import Code
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    p for folder in (ROOT, ROOT / "docs", ROOT / "docs" / "decisions", ROOT / "deploy") for p in folder.glob("*.md")
+    p
+    for folder in (ROOT, ROOT / "docs", ROOT / "docs" / "decisions", ROOT / "deploy", ROOT / "client")
+    for p in folder.glob("*.md")
 )
 WORDS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -41,7 +43,7 @@ def test_every_command_and_option_is_one_that_the_command_line_has(page: Path) -
         words = line.split()
         command: click.Command | None = main
         while isinstance(command, click.Group) and words:
-            command = command.commands.get(words.pop(0))
+            command = command.get_command(click.Context(command), words.pop(0))
         assert command is not None, line
         options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         assert {w for w in words if re.match(r"--?[a-zA-Z]", w)} <= options, line
@@ -53,7 +55,8 @@ def test_the_pages_for_developers_name_only_what_exists(name: str) -> None:
     named = set(re.findall(r"`(?!/v1/)([\w./-]+/[\w./-]*|[\w-]+\.(?:py|md|toml))`", page))
     assert len(named) > 15
     package = ROOT / "service" / "coatcheck"
-    places = (ROOT, ROOT / "tests", package, package / "adapters" / "sql")
+    client = ROOT / "client" / "coatcheck_client"
+    places = (ROOT, ROOT / "tests", package, package / "adapters" / "sql", client)
     assert [path for path in sorted(named) if not any((place / path).exists() for place in places)] == []
 
 

@@ -5,9 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Final, cast
 
-Step = str | int | None
-"""A member's name, an element's number, or all of them."""
-_STEP: Final = re.compile(r"\.\*|\[\*\]|\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]", re.ASCII)
+Step = str | int | slice | tuple[str, object] | None
+"""A member's name, an element's number, some of them, those whose member has a value, or all of them."""
+_STEP: Final = re.compile(
+    r"\.\*|\[\*\]|\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]"
+    r"|\[(\d+):(\d+)\]|\[\?@(.+?)==('(?:[^'\\]|\\.)*'|true|false|-?\d+)\]",
+    re.ASCII,
+)
 
 
 def parsed_path(path: str) -> list[Step]:
@@ -27,10 +31,20 @@ def leading_path(text: str) -> tuple[list[Step], int]:
         if found[1] is not None:
             steps.append(found[1])
         elif found[2] is not None:
-            steps.append(json.loads('"' + found[2].replace("\\'", "'").replace('"', '\\"') + '"'))
+            steps.append(_unquoted(found[2]))
+        elif found[4] is not None:
+            steps.append(slice(int(found[4]), int(found[5])))
+        elif found[6] is not None:
+            (key,) = parsed_path("$" + found[6])
+            assert isinstance(key, str)
+            steps.append((key, _unquoted(found[7][1:-1]) if found[7].startswith("'") else json.loads(found[7])))
         else:
             steps.append(None if found[3] is None else int(found[3]))
     return steps, at
+
+
+def _unquoted(text: str) -> str:
+    return str(json.loads('"' + text.replace("\\'", "'").replace('"', '\\"') + '"'))
 
 
 def values_at(value: object, steps: list[Step]) -> Iterator[object]:
@@ -38,16 +52,31 @@ def values_at(value: object, steps: list[Step]) -> Iterator[object]:
     if not steps:
         yield value
         return
-    first, rest = steps[0], steps[1:]
+    for each in _chosen(value, steps[0]):
+        yield from values_at(each, steps[1:])
+
+
+def _chosen(value: object, step: Step) -> list[object]:
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
-        chosen = list(members.values()) if first is None else [members[first]] if first in members else []
-    elif isinstance(value, list):
-        elements = cast("list[object]", value)
-        chosen = (
-            elements if first is None else [elements[first]] if isinstance(first, int) and first < len(elements) else []
+        return (
+            list(members.values())
+            if step is None
+            else [members[step]]
+            if isinstance(step, str) and step in members
+            else []
         )
-    else:
-        chosen = []
-    for each in chosen:
-        yield from values_at(each, rest)
+    if not isinstance(value, list):
+        return []
+    elements = cast("list[object]", value)
+    if step is None:
+        return elements
+    if isinstance(step, slice):
+        return elements[step]
+    if isinstance(step, tuple):
+        return [each for each in elements if isinstance(each, dict) and _is_at(cast("dict[str, object]", each), *step)]
+    return [elements[step]] if isinstance(step, int) and step < len(elements) else []
+
+
+def _is_at(record: dict[str, object], key: str, value: object) -> bool:
+    return key in record and type(record[key]) is type(value) and record[key] == value

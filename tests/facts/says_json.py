@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from typing import Final, cast
 
 from facts.paths import Step, leading_path, values_at
@@ -27,6 +28,9 @@ class JsonOracle:
     def __call__(self, line: str) -> bool:
         if line.startswith("$"):
             self._keys(line)
+            return True
+        if line.startswith("Counts of $"):
+            self._counts(line.removeprefix("Counts of "))
             return True
         if found := re.fullmatch(r"JSON lines; keys of the first (\d+):", line):
             assert self._form == "lines"
@@ -63,6 +67,22 @@ class JsonOracle:
             if end == len(line):
                 return True
             at = end + 2
+
+    def _counts(self, line: str) -> None:
+        """Each value of the place is told with how often it is there, and none is left out."""
+        assert self._form in {"document", "lines"}
+        steps, at = leading_path(line)
+        assert line[at : at + 2] == ": ", line
+        at += 2
+        wanted = Counter(json.dumps(each) for each in values_at(self._value, steps) if isinstance(each, str | int))
+        told: dict[str, int] = {}
+        decoder = json.JSONDecoder()
+        while at < len(line):
+            value, at = decoder.raw_decode(line, at)
+            count = re.compile(r" (\d+)(?:, |$)").match(line, at)
+            assert count is not None, line
+            told[json.dumps(value)], at = int(count[1]), count.end()
+        assert told == wanted, line
 
     def _keys(self, line: str) -> None:
         steps, at = leading_path(line)

@@ -11,8 +11,8 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.survey.lexicon import shapes_of
-from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.text.terminal import visible
+from coatcheck_client.contract.inert import inert, one_line
 from core.sample_payloads import TOKENIZER
 from facts.cases import Shown
 from facts.paths import parsed_path, values_at

@@ -26,6 +26,8 @@ HOUR = 3600
 SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 600, "ttl": 86400}
 SIZE = 2_000_000
 PATIENCE = 20.0
+STILL = 0.5
+"""Seconds without a byte more after which nothing of an upload is taken to be on its way."""
 
 
 def put(clock: Path, by: int) -> None:
@@ -36,15 +38,30 @@ def put(clock: Path, by: int) -> None:
 
 
 def begin(service: Running, rng: random.Random) -> tuple[SlowUpload, bytes]:
-    """An upload with most of its bytes sent, and some of them written."""
+    """An upload with most of its bytes sent, and what is written of them written.
+
+    A block that is still on its way when the clock jumps would be progress, which renews the lease.
+    """
     before = files(service)
     payload = rng.randbytes(SIZE)
     sending = SlowUpload(*service.address, SIZE, "inline_tokens=0")
     sending.send(payload[: SIZE - 100_000])
-    deadline = time.monotonic() + PATIENCE
-    while not files(service) - before and time.monotonic() < deadline:
+    deadline, written, since = time.monotonic() + PATIENCE, 0, time.monotonic()
+    while time.monotonic() < deadline:
+        size = sum(map(size_of, files(service) - before))
+        if size != written:
+            written, since = size, time.monotonic()
+        elif written and time.monotonic() - since > STILL:
+            break
         time.sleep(0.02)
     return sending, payload
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file; none where it was swept while we looked."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
 
 
 def files(service: Running) -> set[Path]:

@@ -1,101 +1,21 @@
 """The LangChain middleware in agents of the installed framework, with a scripted model and a running service."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Annotated, Any, cast
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, cast
 
 import pytest
 from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - the framework's types
 from langchain.agents.middleware.types import ModelRequest
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-from pydantic import Field
 
-from coatcheck.client import Client, Retries
-from coatcheck.integrations.langchain import CoatcheckMiddleware, history
+from coatcheck_client import Client, Retries
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware, history
+from integrations.agents import LOG, NOBODY, PICTURE, TOOLS, Script
 from support.service import Service
 
 Json = Any
-LOG = "".join(f"line {n} of the log\n" for n in range(8_000))
-PICTURE = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
-NOBODY = "http://127.0.0.1:1"
-
-
-class Script(BaseChatModel):
-    """Calls the tools it is told to, one after the other, and remembers what it was sent."""
-
-    calls: list[tuple[str, dict[str, Any]]]
-    seen: list[list[BaseMessage]] = Field(default_factory=list[list[BaseMessage]])
-    offered: list[Any] = Field(default_factory=list[Any])
-
-    @property
-    def _llm_type(self) -> str:
-        return "script"
-
-    def bind_tools(self, tools: Sequence[Any], **_: Json) -> Json:
-        self.offered.extend(tools)
-        return self
-
-    def _generate(self, messages: list[BaseMessage], *_: Json, **__: Json) -> ChatResult:
-        self.seen.append(messages)
-        done = sum(isinstance(message, AIMessage) for message in messages)
-        if done < len(self.calls):
-            name, args = self.calls[done]
-            call = {"name": name, "args": args, "id": f"call_{done}", "type": "tool_call"}
-            message = AIMessage("", tool_calls=[call], id=f"ai_{done}")  # type: ignore[list-item]
-        else:
-            message = AIMessage("done")
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-@tool
-def build() -> str:
-    """Answer a log."""
-    return LOG
-
-
-@tool
-def small() -> str:
-    """Answer little."""
-    return "fine"
-
-
-@tool(response_format="content_and_artifact")
-def with_artifact() -> tuple[str, dict[str, int]]:
-    """Answer a log, and a value for the program."""
-    return LOG, {"lines": 8_000}
-
-
-@tool
-def blocks() -> list[Any]:
-    """Answer texts around a picture."""
-    return [{"type": "text", "text": LOG}, PICTURE, {"type": "text", "text": "the end"}]
-
-
-def _broken() -> str:
-    raise ToolException(LOG)
-
-
-@tool
-def command(tool_call_id: Annotated[str, InjectedToolCallId]) -> Json:
-    """Answer with an update of the state."""
-    messages = [ToolMessage(LOG, tool_call_id=tool_call_id), HumanMessage("mind the log", id="hint")]
-    return Command(update={"messages": messages})
-
-
-@tool
-def write_file(path: str, content: str) -> str:
-    """Write a file."""
-    return f"wrote {len(content)} characters to {path}"
-
-
-broken = tool("broken", description="Fail with a log.")(_broken)
-broken.handle_tool_error = True
-TOOLS: list[BaseTool] = [build, small, with_artifact, blocks, command, write_file, broken]
 
 
 @pytest.fixture

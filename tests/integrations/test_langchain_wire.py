@@ -18,8 +18,8 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from coatcheck.client import Client
-from coatcheck.integrations.langchain import CoatcheckMiddleware
+from coatcheck_client import Client
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from support.service import Service
 
 FILE = "".join(f"{n}: a line that only the written file has\n" for n in range(2_000))

@@ -136,6 +136,17 @@ def test_a_failure_at_the_end_of_words_is_output() -> None:
     assert kind_of("a step of it\n" * 40 + crash) is Kind.COMMAND_OUTPUT
 
 
+def test_a_text_that_begins_with_json_is_no_json_but_json_that_breaks_is() -> None:
+    line = json.dumps({"level": "info", "msg": "worker starting", "port": 8080, "pool": "default"}) + "\n"
+    rest = "".join(f"2026-05-01 08:00:{n:02} ERROR connection {n} refused\n" for n in range(40))
+    assert kind_of(line * 3 + rest) is not Kind.JSON
+    assert kind_of(json.dumps({"port": 8080, "pool": "x" * 60}, indent=1) + "\n" + rest) is not Kind.JSON
+    assert kind_of(line * 30) is Kind.JSON
+    assert kind_of(line * 30 + "killed\n" + line * 5) is Kind.JSON
+    assert kind_of(line * 30 + line[:20]) is Kind.JSON
+    assert kind_of(json.dumps({"a": "x" * 60}, indent=1) * 3) is Kind.JSON
+
+
 HARD = {
     "letters": "a" * 16_000,
     "digits": "1" * 16_000 + "x,",

@@ -12,9 +12,9 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.model import Entry
-from coatcheck.core.text.inert import inert
 from coatcheck.usecases.outline import Outline, OutlineAnswer
 from coatcheck.usecases.read_json import ReadJson
+from coatcheck_client.contract.inert import inert
 from reading.reading_harness import ReadingHarness
 from support.harness import CALLER
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.text.inert import inert
 from coatcheck.usecases.find_passages import FindPassages, PassagesAnswer
+from coatcheck_client.contract.inert import inert
 from reading.reading_harness import ReadingHarness
 
 CALLER = Caller()

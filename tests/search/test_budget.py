@@ -11,7 +11,7 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.search import Budgeted, Limits, ResponseLayout, anthropic_result, budget_search, summarise, verify
 from coatcheck.core.search.limits import shares
-from coatcheck.core.text.inert import MARK, one_line
+from coatcheck_client.contract.inert import MARK, one_line
 from search.responses import ID, TOKENIZER, VOCABULARY, generated, laid_out, sentences, tavily
 
 RESPONSES = int(os.environ.get("COATCHECK_SEARCH_RESPONSES", "2000"))  # noqa: TID251 - how long to look is no setting
@@ -38,7 +38,11 @@ def check(made: Budgeted, laid: ResponseLayout) -> None:
             assert (quote.text == piece.decode()) == quote.exact
             end = quote.bytes.end
         assert shown.shown_chars + shown.furniture_chars <= shown.chars == len(body.text)
-    assert counts.shown + counts.listed + counts.unlisted + counts.folded == counts.results == len(laid.sections)
+    assert (
+        counts.shown + counts.listed + counts.unlisted + counts.folded + counts.excluded
+        == counts.results
+        == len(laid.sections)
+    )
     assert counts.shown_chars + counts.cut_chars + counts.furniture_chars == counts.chars_of_shown
     assert min(counts.cut_chars, counts.unlisted, counts.listed) >= 0
     assert (counts.shown, counts.listed) == (len(made.shown), len(made.listed))

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, event, text
 
 from coatcheck.adapters.sql import listing
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits, shown_url
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits
+from coatcheck.adapters.sql.postgres_url import shown_url
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import Touch

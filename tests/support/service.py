@@ -33,7 +33,9 @@ class Service:
             response = self.client.post("/v1/artifacts", json={"content": content, **fields})
         else:
             headers = {"content-type": str(fields.pop("media_type", "application/octet-stream"))}
-            response = self.client.post("/v1/artifacts/raw", params=fields, headers=headers, content=content)
+            response = self.client.post(
+                "/v1/artifacts/raw", params={"allow_empty": "true", **fields}, headers=headers, content=content
+            )
         assert response.status_code in {200, 201}, response.text
         answer: dict[str, Any] = response.json()
         return answer

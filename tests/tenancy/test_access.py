@@ -74,11 +74,8 @@ def operations() -> list[Operation]:
 
 def needed(node: dict[str, Any]) -> str | None:
     """The scope that the document says."""
-    if not node["security"]:
-        return None
-    (scopes,) = {tuple(scopes) for scheme in node["security"] for scopes in scheme.values()}
-    (scope,) = scopes
-    return scope
+    assert bool(node["security"]) == ("x-scope" in node)
+    return node.get("x-scope")
 
 
 OPERATIONS = operations()

@@ -8,9 +8,10 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer
-from coatcheck.core.text.inert import inert
 from coatcheck.tools.answers import LEAST_TOKENS, MAX_TOKENS
 from coatcheck.tools.failures import INTERNAL
+from coatcheck_client.contract.inert import inert
+from media.formats import sqlite
 from support.faces import FaceHarness
 from tools.agent import LOG, TOKENIZER, Agent, Answer
 
@@ -320,6 +321,10 @@ async def test_every_failure_names_the_next_step(agent: Agent) -> None:
     assert await said(artifact_id=image) == (
         f"{image} is not text (image/png, 3,008 bytes), so there are no lines to read. "
         f"A program can fetch its bytes from GET /v1/artifacts/{image}/content."
+    )
+    tables = await agent.put(sqlite(), tool_name="download")
+    assert await said(artifact_id=tables, path="$.users") == (
+        f"{tables} is not JSON (application/vnd.sqlite3): path does not apply. Read it with section, pattern or query."
     )
 
 

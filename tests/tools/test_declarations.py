@@ -15,11 +15,10 @@ from pydantic import TypeAdapter
 
 from coatcheck.api.tools import routes as fields
 from coatcheck.core.card.model import NextCall
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.tools.declare import FORMATS, STRICT, Format, declarations, input_schema
 from coatcheck.tools.dispatcher import FORMS
-from coatcheck.tools.table import DEFAULT_MATCHES, LIST, MAX_LINES, MAX_MATCHES, READ, TOOLS
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT
+from coatcheck_client.contract.declare import FORMATS, STRICT, Format, declarations, input_schema
+from coatcheck_client.contract.tools import DEFAULT_MATCHES, LIST, MAX_LINES, MAX_MATCHES, READ, TOOLS
 from tools.agent import TOKENIZER, Agent
 
 NAMES = [p.name for p in READ.parameters]
@@ -113,7 +112,7 @@ def test_what_cards_and_answers_suggest_fits_the_declaration(arguments: dict[str
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in STRICT])
 def test_a_format_without_strict_mode_says_so(name: Format) -> None:
-    with pytest.raises(CoatcheckError, match="has no strict mode"):
+    with pytest.raises(ValueError, match="has no strict mode"):
         declarations(name, strict=True)
 
 

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from google.genai import types as gemini
 
-from coatcheck.tools.declare import declarations, input_schema
-from coatcheck.tools.table import TOOLS, Tool
+from coatcheck_client.contract.declare import declarations, input_schema
+from coatcheck_client.contract.tools import TOOLS, Tool
 
 OPENAI_TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 OPENAI_KEYS = {"type", "properties", "required", "additionalProperties", "description", "anyOf", "enum", "items"}

@@ -7,7 +7,6 @@ that no route takes.
 
 import asyncio
 import re
-import uuid
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, cast
@@ -40,10 +39,12 @@ from coatcheck.api.tools.mcp import SCOPE as MCP_SCOPE
 from coatcheck.api.tools.mcp import Mount, json_rpc
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.runtime.randomness import RandomWords
 
 _CONTENT: Final = {str(route.method): route for route in ROUTES if route.raw}
 _CONTENT_PATH: Final = _CONTENT["GET"].path
 _DIRECT: Final = {(str(route.method), route.path): route for route in ROUTES if route.direct}
+_ID_BYTES: Final = 16
 _EVERY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST")
 _PARAMETER = re.compile(r"\\\{[^}:]+(?::(str|path))?\\\}")
 
@@ -52,16 +53,17 @@ def create_app(
     services: Services,
     limits: RequestLimits | None = None,
     *,
-    new_request_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+    new_request_id: Callable[[], str] | None = None,
 ) -> "Face":
     """The HTTP face over the use cases.
 
     Args:
         services: the use cases; whoever built them closes them.
         limits: bounds of the face.
-        new_request_id: names requests whose caller did not.
+        new_request_id: names requests whose caller did not; None: at random.
     """
-    return Face(services, limits or RequestLimits(), new_request_id)
+    random = RandomWords(_ID_BYTES)
+    return Face(services, limits or RequestLimits(), new_request_id or (lambda: random().hex()))
 
 
 @cache

@@ -71,8 +71,8 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
 
 
 def _security(scope: str | None) -> list[Node]:
-    """Either way to present a key that has a scope; none where no key is needed."""
-    return [] if scope is None else [{name: [scope]} for name in SECURITY]
+    """Either way to present a key; none where no key is needed. Scopes are for OAuth alone, so `x-scope` names ours."""
+    return [] if scope is None else [{name: []} for name in SECURITY]
 
 
 def _info() -> Node:
@@ -110,11 +110,40 @@ def _schemas(routes: list[Route]) -> dict[str, Node]:
     schemas: dict[str, Node] = {name: _clean(schema) for name, schema in generated.items()} | written
     for name, model in models.items():
         schemas[name] = _completed(schemas.pop(model.__name__), model)
+    bodies = {_schema_name(body) for route in routes for body in route.body.values()}
     for route in routes:
         if isinstance(form := route.body.get(FORM), type):
             fields = schemas[_body_name(form)]["properties"]
             fields |= {name: _unnull(field) for name, field in fields.items()}
-    return schemas
+    return {name: _open(_optional(schema) if name in bodies else schema) for name, schema in schemas.items()}
+
+
+def _optional(schema: Node) -> Node:
+    """A request's schema with its defaults as words: generators of types take a field with a `default` for required."""
+    fields: Node = schema.get("properties", {})
+    return schema | ({"properties": {name: _told_default(field) for name, field in fields.items()}} if fields else {})
+
+
+def _told_default(field: Node) -> Node:
+    if "default" not in field:
+        return field
+    rest = {key: value for key, value in field.items() if key != "default"}
+    told = f"Default: {json.dumps(field['default'])}."
+    return {**rest, "description": f"{rest['description']} {told}" if "description" in rest else told}
+
+
+def _open(node: Node) -> Node:
+    """A schema in which objects without declared properties say that they may have any."""
+    opened = {key: _opened(value) for key, value in node.items()}
+    if node.get("type") == "object" and not {"properties", "additionalProperties"} & node.keys():
+        opened["additionalProperties"] = True
+    return opened
+
+
+def _opened(value: object) -> object:
+    if isinstance(value, list):
+        return [_opened(item) for item in cast("list[object]", value)]
+    return _open(cast("Node", value)) if isinstance(value, dict) else value
 
 
 def _schema_name(body: type[Struct] | str) -> str:
@@ -184,7 +213,8 @@ def _path(path: str, operations: dict[str, Route], schemas: dict[str, Node]) -> 
     for method in _METHODS:
         if method in operations:
             item[method] = _operation(operations[method], schemas, body=method != "head")
-            item[method]["security"] = _security(operations[method].scope)
+            scope = operations[method].scope
+            item[method] |= {"security": _security(scope)} | ({} if scope is None else {"x-scope": scope})
     return item
 
 

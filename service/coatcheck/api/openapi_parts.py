@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from coatcheck.core.errors import Code
+from coatcheck.core.ids import EXAMPLE_ID
 
 Node = dict[str, Any]
 Value = str | int | list[str]
@@ -24,9 +25,9 @@ PARAMETERS: Final[dict[str, Node]] = {
     "artifact_id": _path_parameter(
         "artifact_id",
         "The artifact's ID, as on its card. For looking up and reading, also the citation of a "
-        "section, `art_…#r3`, whose `#` is written `%23` in a path.",
+        "section, `art_…#r1`, whose `#` is written `%23` in a path.",
         pattern="^art_[0-9]{18}(#.+)?$",
-        examples=["art_482913077564201876"],
+        examples=[EXAMPLE_ID],
     ),
     "session": _path_parameter(
         "session",
@@ -45,22 +46,29 @@ PARAMETERS: Final[dict[str, Node]] = {
         "namespace", "The namespace's name.", pattern="^[a-z0-9][a-z0-9_-]{0,62}$", examples=["team-a"]
     ),
     "hold_id": _path_parameter(
-        "hold_id", "The hold's ID, as returned when it was placed.", pattern="^hold_[0-9a-f]{16}$"
+        "hold_id",
+        "The hold's ID, as returned when it was placed.",
+        pattern="^hold_[0-9a-f]{16}$",
+        examples=["hold_00ff12ab34cd56ef"],
     ),
-    "run_id": _path_parameter("run_id", "The run's ID, as returned when its plan was applied.", minLength=1),
+    "run_id": _path_parameter(
+        "run_id",
+        "The run's ID, as returned when its plan was applied.",
+        minLength=1,
+        examples=["run_00ff12ab34cd56ef00ff12ab34cd56ef"],
+    ),
     "name": _path_parameter("name", "The job's name.", examples=["expire"]),
     "X-Request-ID": _parameter(
         "X-Request-ID",
-        "Identifies the request in the answer and in the log. An ID of any other form is replaced.",
-        pattern="^[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}$",
+        "Identifies the request in the answer and in the log. An ID that does not have 1 to 128 letters, digits and "
+        "`._:/+=@-`, beginning with a letter or digit, is replaced.",
     ),
     "Idempotency-Key": _parameter(
         "Idempotency-Key",
         "For 24 hours, a repeated request with the same key gets the answer of the first one; a "
-        "different request with the same key is refused. With or without quotes.",
+        "different request with the same key is refused. A new UUID serves well. With or without quotes.",
         minLength=1,
         maxLength=200,
-        examples=["8e03978e-40d5-43e8-bc93-6894a57f9324"],
     ),
     "Content-Encoding": _parameter(
         "Content-Encoding",
@@ -70,13 +78,11 @@ PARAMETERS: Final[dict[str, Node]] = {
     "Content-Digest": _parameter(
         "Content-Digest",
         "sha-256 or sha-512 of the body as sent (RFC 9530); other algorithms are ignored. If it "
-        "differs, nothing is stored.",
-        examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
+        "differs, nothing is stored. `sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:` is that of no bytes.",
     ),
     "Repr-Digest": _parameter(
         "Repr-Digest",
         "Like Content-Digest; the digest of the decoded body is accepted as well.",
-        examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
     ),
     "Range": _parameter("Range", "Ranges of bytes (RFC 9110 section 14).", examples=["bytes=0-1023", "bytes=-500"]),
     "If-Range": _parameter("If-Range", "Ranges, only if this ETag or date is still current."),
@@ -92,7 +98,7 @@ SECURITY: Final[dict[str, Node]] = {
         "scheme": "bearer",
         "bearerFormat": "ck_live_<key id>_<secret>",
         "description": (
-            "A key. Each route names the scope that it needs (`ingest`, `read`, `delete` or `admin`). "
+            "A key. Each route names the scope that it needs in `x-scope` (`ingest`, `read`, `delete` or `admin`). "
             "No key is needed while none has ever been created and the service listens on loopback."
         ),
     },
@@ -102,7 +108,7 @@ SECURITY: Final[dict[str, Node]] = {
 RESPONSE_HEADERS: Final[dict[str, Node]] = {
     "WWW-Authenticate": _header("`Bearer`, and the scope that is missing.", examples=['Bearer realm="coatcheck"']),
     "X-Request-ID": _header("Identifies the request in the log."),
-    "Location": _header("The artifact's address.", examples=["/v1/artifacts/art_482913077564201876"]),
+    "Location": _header("The artifact's address.", examples=[f"/v1/artifacts/{EXAMPLE_ID}"]),
     "Retry-After": {"description": "Seconds until the same request may succeed.", "schema": {"type": "integer"}},
     "RateLimit": _header(
         "On every answer to a caller with limits: what is left of each, and the seconds until there is more.",

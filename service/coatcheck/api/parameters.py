@@ -120,9 +120,9 @@ Section = Annotated[
         min_length=1,
         max_length=SECTION_LENGTH,
         description="A named part of the text view, from the card or the outline; it can also be cited in the "
-        "path, as `art_…%23r3`. Lines, characters and bytes still count in the whole view; an "
+        "path, as `art_…%23r1`. Lines, characters and bytes still count in the whole view; an "
         "offset before the section starts at its beginning.",
-        examples=["r3"],
+        examples=["r1"],
     ),
 ]
 

@@ -6,15 +6,16 @@ Times are RFC 3339 in UTC; what is unknown is null, not missing.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Struct
 
+from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.storing.ingest_request import Notice
 
 V = TypeVar("V", bound=Struct)
 
-Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=["art_482913077564201876"])]
+Id = Annotated[str, Meta(pattern="^art_[0-9]{18}$", description="Artifact ID.", examples=[EXAMPLE_ID])]
 TextTokens = Annotated[int, Meta(ge=0, description="Tokens of `text` in o200k_base.", examples=[312])]
 Text = Annotated[str, Meta(description="Exactly what to put into the tool result.")]
 
@@ -26,15 +27,27 @@ class Warned(Struct, frozen=True):
     message: Annotated[str, Meta(description="A sentence.")]
 
 
+_COPIED: Final[dict[tuple[type, ...], tuple[tuple[str, int], ...]]] = {}
+"""For each pair of shapes, the fields that both have, with the source of each."""
+
+
 def copy_fields(model: type[V], *sources: object, **given: object) -> V:
     """A `model` whose fields are as `given`, else the first source's attribute of that name, else the default.
 
     Raises:
         TypeError: when a field without a default is found nowhere.
     """
-    for name in model.__struct_fields__:
-        if name not in given and (source := next((s for s in sources if hasattr(s, name)), None)) is not None:
-            given[name] = getattr(source, name)
+    kinds = (model, *map(type, sources))
+    copied = _COPIED.get(kinds)
+    if copied is None:
+        found = {
+            name: next((at for at, s in enumerate(sources) if hasattr(s, name)), None)
+            for name in model.__struct_fields__
+        }
+        copied = _COPIED[kinds] = tuple((name, at) for name, at in found.items() if at is not None)
+    for name, at in copied:
+        if name not in given:
+            given[name] = getattr(sources[at], name)
     return model(**given)
 
 

@@ -7,7 +7,7 @@ requests, `keys` and `upkeep` what an administrator's commands do.
 from coatcheck.bootstrap.embedded import DATABASE
 from coatcheck.bootstrap.keys import open_keys
 from coatcheck.bootstrap.service import RunningService, open_service
-from coatcheck.bootstrap.stores import Store, migrate, open_store
+from coatcheck.bootstrap.stores import Store, migrate, open_store, place_of
 from coatcheck.bootstrap.upkeep import BackupResult, RestoreResult, backup, open_audit, restore
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "open_keys",
     "open_service",
     "open_store",
+    "place_of",
     "restore",
 ]

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from coatcheck.adapters.clock import SystemClock
-from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import is_embedded
@@ -17,12 +15,10 @@ from coatcheck.ports.keys import Keys
 from coatcheck.settings import Settings
 from coatcheck.usecases.administer_keys import AdministerKeys
 
-_FEW = PostgresLimits(connections=1)
-
 
 @asynccontextmanager
 async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
-    """The verbs about keys over the database that the settings name. An embedded one is made where there is none.
+    """The verbs about keys over the database that the settings name. An embedded one is migrated first.
 
     Raises:
         CoatcheckError: what keeps the store from being opened; `schema_outdated`.
@@ -46,7 +42,11 @@ async def _embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
 
 @asynccontextmanager
 async def _scale(url: str) -> AsyncGenerator[tuple[Keys, Clock]]:
-    catalog = await PostgresCatalog.open(url, limits=_FEW)
+    # The embedded store does without the driver.
+    from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: PLC0415
+    from coatcheck.adapters.sql.postgres_connection import PostgresLimits  # noqa: PLC0415
+
+    catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=1))
     try:
         await catalog.ready()
         yield catalog, catalog.clock

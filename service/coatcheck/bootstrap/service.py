@@ -17,8 +17,9 @@ from coatcheck.bootstrap.contexts import contexts
 from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.bootstrap.telemetry import watching
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.blob_ids import RANDOM_BYTES, new_blob_id
 from coatcheck.core.policy import as_redaction
+from coatcheck.core.search import Limits
 from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.clock import Clock
@@ -26,6 +27,7 @@ from coatcheck.ports.maintenance import TakeLease
 from coatcheck.reading.sources import Sources
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.randomness import RandomWords
 from coatcheck.runtime.wait_until_idle import WaitUntilIdle
 from coatcheck.settings import Settings, is_loopback
 from coatcheck.storing.card_text import CardText
@@ -176,6 +178,12 @@ async def open_service(settings: Settings, *, clock: Clock | None = None) -> Asy
             pool=store.pool,
             ledger=deps.ledger,
             redacting=redacting,
+            rules=policies.now,
+            limits=Limits(
+                max_results=settings.search_max_results,
+                max_tokens_per_result=settings.search_max_tokens_per_result,
+                max_total_tokens=settings.search_max_total_tokens,
+            ),
         )
         context = contexts(
             store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads), store.open_content
@@ -269,7 +277,8 @@ def _tidier(
 
 
 def _blob_names(store: Store) -> Callable[[], str]:
-    return lambda: new_blob_id(store.clock.now(), secrets.token_bytes(10))
+    random = RandomWords(RANDOM_BYTES)
+    return lambda: new_blob_id(store.clock.now(), random())
 
 
 def _random_number() -> int:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from coatcheck.adapters.sql.postgres_connection import shown_url
-from coatcheck.bootstrap import embedded, scale
+from coatcheck.adapters.sql.postgres_url import shown_url
+from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.embedded import open_embedded
 from coatcheck.bootstrap.engines import Rows
-from coatcheck.bootstrap.scale import open_scale
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.clock import Clock
 from coatcheck.runtime.pool import ReadThreads
@@ -53,6 +52,8 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
     """
     if is_embedded(settings):
         return embedded.migrate(Path(settings.data))
+    from coatcheck.bootstrap import scale  # noqa: PLC0415 - the embedded store does without the driver
+
     return scale.migrate(settings.database_url)
 
 
@@ -69,7 +70,7 @@ def _processors() -> int:
 def place_of(settings: Settings) -> str:
     """Where the store is, in words for whoever starts it, without secrets."""
     if is_embedded(settings):
-        return f"in {Path(settings.data)}"
+        return f"in {Path(settings.data).resolve()}"
     blobs = settings.blob_url.partition("?")[0] or str(Path(settings.data))
     return f"in {shown_url(settings.database_url)} and {blobs}"
 
@@ -92,11 +93,12 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         ThreadPoolExecutor(_FILES, thread_name_prefix="files") as files,
         ReadThreads(settings.readers, _READS_WAITING) as readers,
     ):
-        opening = (
-            open_embedded(Path(settings.data), files, readers, beside=beside)
-            if is_embedded(settings)
-            else open_scale(settings, files, readers, beside=beside)
-        )
+        if is_embedded(settings):
+            opening = open_embedded(Path(settings.data), files, readers, beside=beside)
+        else:
+            from coatcheck.bootstrap.scale import open_scale  # noqa: PLC0415 - as above
+
+            opening = open_scale(settings, files, readers, beside=beside)
         async with opening as engines:
             time = clock or engines.clock
             health = BlobHealth(engines.catalog, engines.blobs, time)

@@ -13,7 +13,7 @@ from coatcheck.adapters.backup.make import backup_to
 from coatcheck.adapters.backup.manifest import Manifest
 from coatcheck.adapters.backup.restore import restored_from
 from coatcheck.adapters.clock import SystemClock
-from coatcheck.bootstrap import embedded, scale
+from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
@@ -47,6 +47,8 @@ async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tupl
             async with embedded.repairing(Path(settings.data), store.pool) as (catalog, why):
                 yield _audit_of(store, catalog), why
         else:
+            from coatcheck.bootstrap import scale  # noqa: PLC0415 - the embedded store does without the driver
+
             async with scale.repairing(settings) as catalog:
                 yield _audit_of(store, catalog), None
 

@@ -1,23 +1,11 @@
 """The command line: one command, one function; `--json` everywhere; exit codes that mean something."""
 
+from typing import Final
+
 import click
 
 from coatcheck import __version__
-from coatcheck.cli.audit import audit
-from coatcheck.cli.backup import backup, restore
-from coatcheck.cli.check import check
-from coatcheck.cli.client import card, put, read, search
 from coatcheck.cli.exits import Commands
-from coatcheck.cli.hold import hold
-from coatcheck.cli.hook import hook
-from coatcheck.cli.key import key
-from coatcheck.cli.mcp import mcp
-from coatcheck.cli.operate import migrate, openapi, settings
-from coatcheck.cli.policy import policy
-from coatcheck.cli.redaction import redaction
-from coatcheck.cli.retention import retention
-from coatcheck.cli.serve import serve
-from coatcheck.cli.usage import usage
 
 EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 2: the request was wrong. 3: no such
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
@@ -26,33 +14,41 @@ with Ctrl-C. 141: the reader of the output closed the pipe.
 put, card, read, search, mcp, hook, policy, hold, usage, retention and audit ask the running service that --url or
 COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives."""
 
+COMMANDS: Final = {
+    "audit": ("audit", "Show who removed or changed what, when and why."),
+    "backup": ("backup", "Copy the embedded store into the new directory DIR, even while the service runs."),
+    "card": ("client", "Print the card of an artifact again, with any token budget."),
+    "check": ("check", "Compare the stored bytes with the catalogue and their digests, even while the service runs."),
+    "hold": ("hold", "Protect artifacts from deletion, by anybody and by any route."),
+    "hook": ("hook", "Answer the hooks of agent hosts."),
+    "key": ("key", "Create, list and revoke keys."),
+    "mcp": ("mcp", "Serve the tools to an MCP host on standard input and output."),
+    "migrate": ("operate", "Migrate the catalogue's schema to this release."),
+    "openapi": ("operate", "Print the OpenAPI document, or check that a file matches it."),
+    "policy": ("policy", "Set how long payloads are kept, how much a namespace may hold, and what models see."),
+    "put": ("client", "Store FILE (- for standard input) and print what the model should read instead."),
+    "read": ("client", "Print a part of an artifact."),
+    "redaction": ("redaction", "List the redaction rules that are on, and those that are off and why."),
+    "restore": ("backup", "Restore BACKUP into a data directory that holds no store yet."),
+    "retention": ("retention", "Plan removals, apply them, review past runs, and undo them."),
+    "search": ("client", "Print the lines of an artifact that match PATTERN (RE2), as grep does."),
+    "serve": ("serve", "Start the service."),
+    "settings": ("operate", "List every setting with its default, its value here and its meaning."),
+    "usage": ("usage", "Show how much each namespace holds: artifacts, stored bytes, and its limits."),
+}
+"""Each command with the module that has it and the first sentence of its help: the help and each command need no
+other's imports."""
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXITS)
+
+class _Coatcheck(Commands):
+    summaries = COMMANDS
+
+
+@click.group(
+    cls=_Coatcheck,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXITS,
+)
 @click.version_option(__version__, prog_name="coatcheck")
 def main() -> None:
     """Coatcheck keeps bulky tool output out of a language model's context without losing it."""
-
-
-for _command in (
-    serve,
-    put,
-    card,
-    read,
-    search,
-    mcp,
-    hook,
-    key,
-    policy,
-    hold,
-    usage,
-    retention,
-    audit,
-    migrate,
-    check,
-    backup,
-    restore,
-    settings,
-    redaction,
-    openapi,
-):
-    main.add_command(_command)

@@ -109,6 +109,7 @@ def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
         params.append(("oversize", "keep_ends"))
     if fields["no_tools"]:
         params.append(("tools", "none"))
+    params.append(("allow_empty", "true"))  # a file that does not exist has been refused already
     return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
 
 

@@ -29,7 +29,11 @@ def holds_store(settings: Settings) -> bool:
 def require_store(settings: Settings) -> None:
     """End when the settings name an embedded store and there is none."""
     if not holds_store(settings):
-        fail(Exit.WRONG, f"there is no store in {settings.data}. Name its directory with --data.")
+        fail(
+            Exit.WRONG,
+            f"there is no store in {Path(settings.data).resolve()}. Name its directory with --data. "
+            "(`coatcheck migrate` makes a store, and so does the first `coatcheck serve`.)",
+        )
 
 
 def end(error: CoatcheckError) -> NoReturn:

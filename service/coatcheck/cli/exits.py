@@ -4,9 +4,10 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, NoReturn, TextIO
+from importlib import import_module
+from typing import Any, ClassVar, NoReturn, TextIO
 
 import click
 from typing_extensions import override
@@ -63,8 +64,33 @@ def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_js
 class Commands(click.Group):
     """A group whose commands also end well when they are interrupted, or when nobody takes what they print.
 
-    click would end both with 1, which says here that something was looked for and not found.
+    click would end both with 1, which says here that something was looked for and not found. A command is loaded when
+    it is called.
     """
+
+    summaries: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """By the name of a command, the module that has it, and the first sentence of its help."""
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.summaries)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.summaries:
+            return None
+        command: click.Command = getattr(import_module(f"coatcheck.cli.{self.summaries[cmd_name][0]}"), cmd_name)
+        return command
+
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        room = formatter.width - 6 - max(map(len, self.summaries))
+        rows = [
+            (name, click.Command(name, help=said).get_short_help_str(room))
+            for name, (_, said) in sorted(self.summaries.items())
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     @override
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ import httpx
 
 from coatcheck.cli.exits import Exit, echo, standard_input
 from coatcheck.cli.http_client import service_settings
-from coatcheck.client import Client, Retries, ServiceError
+from coatcheck_client import Client, Retries, ServiceError
 
 SECONDS: Final = 10.0
 _LARGEST: Final = 24 * 1024**2

@@ -1,7 +1,8 @@
-"""`coatcheck key`: make, list and revoke keys, directly in the database or, with --url, through a running service.
+"""`coatcheck key`: make, list and revoke keys, directly in the database or through a running service.
 
-Directly, whoever may open the database is its administrator: so is the first key made. It works beside a running
-service, which sees the change with its next request.
+Through a service where --url or COATCHECK_URL names one and --data names no store. Directly, whoever may open the
+database is its administrator: so is the first key made. It works beside a running service, which sees the change with
+its next request. It makes no store.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from coatcheck.core.artifact import EVERY_SCOPE, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import ADMIN, EVERYWHERE
 from coatcheck.core.rates import Rates
+from coatcheck.settings import is_set
 
 if TYPE_CHECKING:
     from coatcheck.core.keys import KeyInfo
@@ -34,8 +36,10 @@ _KEY: dict[str, type] = {"id": str, "name": str, "namespace": str, "scopes": lis
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-    command = click.option("--key", help="With --url: key to use (COATCHECK_KEY).")(command)
-    command = click.option("--url", "service", help="Ask a running service instead of opening the database.")(command)
+    command = click.option("--key", help="With --url: an administrator's key (COATCHECK_KEY).")(command)
+    command = click.option(
+        "--url", "service", help="Ask a running service (COATCHECK_URL) instead of opening the database."
+    )(command)
     return click.option("--data", metavar="DIR", help="Directory of the embedded store.")(command)
 
 
@@ -52,7 +56,7 @@ def key() -> None:
     "scopes",
     multiple=True,
     type=click.Choice(sorted(EVERY_SCOPE)),
-    help="What the key allows; may be given several times (ingest, read, delete; for '*': admin).",
+    help="What the key allows; may be given several times (ingest, read, delete; for '*': admin; the first key: all).",
 )
 @click.option("--session-prefix", help="Limit the key to sessions whose names begin with this.")
 @click.option("--ttl", help="How long the key is valid: 90d, 12h (for ever).")
@@ -74,20 +78,29 @@ def create(
 ) -> None:
     """Create a key called NAME and print it. It is shown only this once and stored nowhere."""
     rates = Rates(requests=requests, bytes=size)
-    terms = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
-    if service is not None:
-        asked = {"name": name, "namespace": namespace, "scopes": terms, "session_prefix": session_prefix, "ttl": ttl}
+    usual = scopes or ((ADMIN,) if namespace == EVERYWHERE else _USUAL)
+    may_be_first = not scopes and namespace is None and session_prefix is None
+    if _through_service(data, service):
+        asked: dict[str, Any] = {"name": name, "namespace": namespace, "session_prefix": session_prefix, "ttl": ttl}
         asked |= {"requests_per_minute": requests, "bytes_per_minute": size}
         with connect(service, key) as client:
+            first = may_be_first and not all_items(client, "/v1/admin/keys", None)
+            asked["scopes"] = (ADMIN, *usual) if first else usual
             made = ask(lambda: client.post("/v1/admin/keys", json=asked), client, key=str, **_KEY)
+            where = f"of {str(client.base_url).rstrip('/')}"
     else:
-        made = _directly(
-            data, lambda keys: _create(keys, name, namespace, terms, session_prefix, ttl, rates), make=True
-        )
+
+        async def create_first(keys: "AdministerKeys") -> dict[str, Any]:
+            first = may_be_first and not await _all(keys, None)
+            return await _create(keys, name, namespace, (ADMIN, *usual) if first else usual, session_prefix, ttl, rates)
+
+        made, where = _directly(data, create_first)
     if as_json:
         echo(json.dumps(made, indent=2))
         return
-    echo(f"Key {made['id']}, shown only this once: {_terms(made)}.", err=True)
+    echo(f"Key {made['id']} {where}, shown only this once: {_terms(made)}.", err=True)
+    if may_be_first and ADMIN in made["scopes"]:
+        echo("It is the first key: from now on every caller needs one.", err=True)
     echo(made["key"])
 
 
@@ -96,11 +109,11 @@ def create(
 @_where
 def list_(namespace: str | None, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """List keys, newest first, including expired and revoked ones."""
-    if service is not None:
+    if _through_service(data, service):
         with connect(service, key) as client:
             found = all_items(client, "/v1/admin/keys", namespace)
     else:
-        found = _directly(data, lambda keys: _all(keys, namespace), make=False)
+        found, _ = _directly(data, lambda keys: _all(keys, namespace))
     none = "No key has been made." if namespace is None else f"Namespace {namespace} has no key."
     echo_items(found, lambda each: f"{each['id']}  {each['name']}: {_terms(each)}", none, as_json=as_json)
 
@@ -110,11 +123,11 @@ def list_(namespace: str | None, data: str | None, service: str | None, key: str
 @_where
 def revoke(key_id: str, data: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """Revoke the key with the ID KEY_ID: it is refused from now on."""
-    if service is not None:
+    if _through_service(data, service):
         with connect(service, key) as client:
             found = ask(lambda: client.delete(f"/v1/admin/keys/{_plain(key_id)}"), client, **_KEY)
     else:
-        found = _directly(data, lambda keys: _revoke(keys, key_id), make=False)
+        found, _ = _directly(data, lambda keys: _revoke(keys, key_id))
     echo(json.dumps(found, indent=2) if as_json else f"Key {found['id']} ({found['name']}) is revoked.")
 
 
@@ -182,20 +195,26 @@ def _shown(info: "KeyInfo") -> dict[str, Any]:
     return msgspec.to_builtins(info)
 
 
-def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]", *, make: bool) -> T:
-    """The answer of some work on the database itself; or the end of the command. `make` a store where there is none."""
-    from coatcheck.bootstrap import open_keys  # noqa: PLC0415 - as above
+def _through_service(data: str | None, service: str | None) -> bool:
+    """Whether to ask a running service: one is named, and no store is."""
+    if data is not None and service is not None:
+        fail(Exit.WRONG, "--data opens a store, --url asks a service: give one of the two.")
+    return service is not None or (data is None and is_set("url"))
+
+
+def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]") -> tuple[T, str]:
+    """The answer of some work on the database itself, and where that is, in words; or the end of the command."""
+    from coatcheck.bootstrap import open_keys, place_of  # noqa: PLC0415 - as above
 
     settings = settings_for(data)
-    if not make:
-        require_store(settings)
+    require_store(settings)
 
     async def done() -> T:
         async with open_keys(settings) as keys:
             return await work(keys)
 
     try:
-        return asyncio.run(done())
+        return asyncio.run(done()), place_of(settings)
     except CoatcheckError as error:
         if error.code is Code.KEY_NOT_FOUND:
             fail(Exit.ABSENT, error.detail)

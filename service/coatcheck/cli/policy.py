@@ -14,7 +14,7 @@ from coatcheck.core.policy import FIELDS, PARTS
 
 _POLICIES = "/v1/admin/policies"
 _SIZES = ("max_bytes", "max_artifacts", "max_artifact_bytes")
-_COUNTS = ("card_tokens", "inline_tokens")
+_COUNTS = tuple(name for name in FIELDS if name in {"card_tokens", "inline_tokens"} or name.startswith("search_"))
 _UNITS = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
 _NONE = frozenset({"none", "null", "forever"})
 

@@ -61,9 +61,9 @@ def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
         return
     fail(
         Exit.WRONG,
-        f"{settings.host} is reachable from other machines, and no key exists. Create one (coatcheck "
-        f"{_first_key(settings)}), or listen on 127.0.0.1, or set COATCHECK_ALLOW_UNAUTHENTICATED=true behind "
-        "something that authenticates callers.",
+        f"{settings.host} is reachable from other machines, and no key exists. Set COATCHECK_REQUIRE_KEYS=true "
+        f"and create one while it runs (coatcheck {_first_key(settings)}), or listen on 127.0.0.1, or set "
+        "COATCHECK_ALLOW_UNAUTHENTICATED=true behind something that authenticates callers.",
     )
 
 

@@ -15,6 +15,8 @@ from coatcheck.core.rates import Rates
 ENGINE = 2
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older one recognised is
 recognised again. Within a version the same input gives the same card."""
+UNDESCRIBED: Final = 0
+"""In the place of ENGINE: of the payload only what lists show was recognised, since no card was cut from it yet."""
 
 
 class Kind(StrEnum):

@@ -10,6 +10,9 @@ import re
 from coatcheck.core.errors import CoatcheckError, Code
 
 PREFIX = "art_"
+EXAMPLE_ID = "art_447226963802976146"
+"""The artifact of the documentation's example of a search response, posted as Python's `json.dumps` writes it. The
+other examples are about it, so that each of them can be tried."""
 DIGITS = 16
 ID_LENGTH = len(PREFIX) + DIGITS + 2
 """Characters of an ID."""

@@ -175,9 +175,10 @@ def allow(caller: Caller, scope: str) -> None:
         CoatcheckError: `forbidden`, naming the scope.
     """
     if scope not in caller.scopes:
+        space = "NAMESPACE" if caller.namespace == EVERYWHERE else caller.namespace
         raise _forbidden(
-            f"This operation needs the scope '{scope}', which the key does not have. Use another key, or ask the "
-            "administrator.",
+            f"This operation needs the scope '{scope}', which the key does not have. Use a key that has it; an "
+            f"administrator makes one: coatcheck key create NAME --namespace {space} --scope {scope}",
             scope=scope,
         )
 
@@ -195,7 +196,8 @@ def require_everywhere(caller: Caller) -> None:
     """
     if not is_everywhere(caller):
         raise _forbidden(
-            "This operation concerns the whole service: it needs an administrator's key of the namespace '*'."
+            "This operation concerns the whole service: it needs a key of the namespace '*'. Whoever may open the "
+            "database makes one: coatcheck key create NAME --namespace '*'"
         )
 
 

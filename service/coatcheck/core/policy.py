@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.expiry import MIN_IDLE_TTL
+from coatcheck.core.search.limits import BOUNDS as SEARCH_BOUNDS
 
 T = TypeVar("T")
 
@@ -59,6 +60,11 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """Token budget of a card when the caller names none; 64 to 8192."""
     inline_tokens: int | UnsetType = UNSET
     """Payloads of at most this many tokens are answered inline; 0 makes a card of everything."""
+    search_max_results: int | UnsetType = UNSET
+    """Results of a web search whose text is shown when the caller names no number."""
+    search_max_tokens_per_result: int | UnsetType = UNSET
+    search_max_total_tokens: int | UnsetType = UNSET
+    """Tokens of a web search's text when the caller names none."""
     redaction: Redaction | UnsetType = UNSET
     """What happens to secrets found in a payload."""
 
@@ -260,6 +266,7 @@ _BOUNDS = {
     "tombstone_ttl": (0, MAX_SECONDS),
     "card_tokens": (64, 8192),
     "inline_tokens": (0, 100_000),
+    **{f"search_{name}": bounds for name, bounds in SEARCH_BOUNDS.items()},
 }
 
 

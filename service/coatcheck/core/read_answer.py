@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.ids import is_id
-from coatcheck.core.text.inert import one_line
+from coatcheck_client.contract.inert import one_line
 
 MAX_CHARS: Final = 30_000
 """Characters of the longest answer: below the sizes at which agents' hosts cut a tool result again."""

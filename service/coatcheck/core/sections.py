@@ -8,10 +8,10 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.titles import meant_titles
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent, LineExtent
+from coatcheck_client.contract.inert import one_line
 
 _NAMED: Final = 6
 """Sections that a refusal names."""

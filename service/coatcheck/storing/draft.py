@@ -3,7 +3,10 @@
 Pure: `work_placement.py` decides where it runs.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+from functools import cache
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -11,10 +14,12 @@ from msgspec.structs import replace
 from coatcheck.core import card, ids
 from coatcheck.core.artifact import (
     ENGINE,
+    UNDESCRIBED,
     Artifact,
     DeclaredMetadata,
     DetectedMetadata,
     EarlierRun,
+    Kind,
     Measure,
     PayloadSample,
 )
@@ -29,8 +34,8 @@ from coatcheck.core.redact.masked_artifact import noted, veiled
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
-Seen = tuple[DetectedMetadata, PayloadSample, Survey | None]
-"""What `look` sees."""
+Seen = tuple[DetectedMetadata, PayloadSample, Survey | None, int]
+"""What `look` sees, and by which engine; UNDESCRIBED: only what lists show."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Draft:
     sample: PayloadSample
     survey: Survey | None = None
     """What lies between the ends of a payload that the sample does not hold."""
+    engine: int = ENGINE
+    """What recognised the facts; UNDESCRIBED: they are not all that a card shows."""
     text: CardSource | None = None
     """The text view that the card is cut from."""
     namespace: str = ""
@@ -66,17 +73,35 @@ class RenderedCard:
     """Whether `text` is the payload."""
 
 
-def look(intake: PayloadEncoder, said: DeclaredMetadata, earlier: EarlierRun | None = None) -> Seen:
-    """Everything a card needs; after the intake's `end`. Compares it with an `earlier` run, if there is one."""
+def look(
+    intake: PayloadEncoder,
+    said: DeclaredMetadata,
+    earlier: EarlierRun | None = None,
+    carded: Callable[[Measure, Kind], bool] | None = None,
+) -> Seen:
+    """Returns everything a card needs, or less where none is cut; after the intake's `end`.
+
+    Args:
+        intake: the payload.
+        said: what is declared of it.
+        earlier: the run that it is compared with, if there is one.
+        carded: whether a card is cut of a payload of this size and kind; None: it is.
+    """
     intake.count()
     sample = intake.sample()
     survey = intake.survey()
-    facts = recognise(sample, said, survey)
+    measure = intake.measure()
+
+    @cache
+    def wanted(kind: Kind) -> bool:
+        return earlier is not None or spec_of(kind).names or carded is None or carded(measure, kind)
+
+    facts = recognise(sample, said, survey, carded=wanted)
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
-        facts = compared(facts, earlier, sample, survey, intake.measure())
-    return facts, sample, survey
+        facts = compared(facts, earlier, sample, survey, measure)
+    return facts, sample, survey, ENGINE if wanted(facts.kind) else UNDESCRIBED
 
 
 def drafted(
@@ -97,10 +122,15 @@ def redrafted(
     """
     a = artifact
     identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
-    facts = a.facts
-    if a.engine != ENGINE:
-        facts = recognise(sample, structs.replace(a.said, kind=a.facts.kind), survey).beside(a.facts)
-    return Draft(a.id, identity, a.said, a.measure, facts, sample, survey, text, a.namespace)
+    draft = Draft(a.id, identity, a.said, a.measure, a.facts, sample, survey, a.engine, text, a.namespace)
+    return draft if a.engine in {ENGINE, UNDESCRIBED} else _described(draft)
+
+
+def _described(draft: Draft) -> Draft:
+    """A draft with facts that this engine recognises."""
+    d = draft
+    facts = recognise(d.sample, structs.replace(d.said, kind=d.facts.kind), d.survey).beside(d.facts)
+    return dataclass_replace(d, facts=facts, engine=ENGINE)
 
 
 def cut(
@@ -114,7 +144,7 @@ def cut(
     mask: Mask | None = None,
 ) -> RenderedCard:
     """The card of a draft; not `stored`, it says that nothing more can be read; without `tools` it names no tool."""
-    d = draft
+    d = draft if draft.engine == ENGINE else _described(draft)
     veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
     made = card.cut(
         d.id,
@@ -173,26 +203,29 @@ def uncut(draft: Draft) -> Card:
     return card.named(d.id, shown.said, d.measure, shown.facts)
 
 
+def is_whole(measure: Measure, kind: Kind) -> bool:
+    """Whether a payload is a text of which nothing was dropped, with all its tokens counted."""
+    return measure.tokens.exact and not measure.dropped and measure.utf8 and spec_of(kind).readable
+
+
 def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:
     """All of a payload as a model may read it, and its tokens; None where it is no text, or not all at hand."""
-    m, d = draft.measure, draft
-    if not (m.tokens.exact and not m.dropped and d.sample.whole and m.utf8 and spec_of(d.facts.kind).readable):
+    d = draft
+    if not (is_whole(d.measure, d.facts.kind) and d.sample.whole):
         return None
     if mask is None or d.veil is None or not d.veil.secrets:
-        return d.sample.head.decode(), m.tokens.count
+        return d.sample.head.decode(), d.measure.tokens.count
     text = mask.reveal(d.veil.sample.head.decode("utf-8", "replace"))
     return text, tokenizer.count(text)
 
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:
     """What administrators have decided for a payload."""
-    said = draft.said
+    return policy_for(rules, draft.namespace, draft.said, draft.facts.kind)
+
+
+def policy_for(rules: Rules, namespace: str, said: DeclaredMetadata, kind: Kind) -> Policy:
+    """What administrators have decided for a payload that is declared like this, and of this kind."""
     if not rules:
         return NOTHING
-    return rules.effective(
-        draft.namespace,
-        session=said.session,
-        kind=draft.facts.kind,
-        tool_name=said.tool_name,
-        labels=said.labels,
-    )
+    return rules.effective(namespace, session=said.session, kind=kind, tool_name=said.tool_name, labels=said.labels)

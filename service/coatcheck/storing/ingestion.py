@@ -15,12 +15,12 @@ from typing import ParamSpec, TypeVar
 from msgspec import UNSET, structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone
+from coatcheck.core.artifact import Artifact, Caller, Gone, Kind, Measure
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.keys import own_key, require_session
 from coatcheck.core.payload_encoder import PayloadEncoder
-from coatcheck.core.policy import kept
+from coatcheck.core.policy import Policy, kept
 from coatcheck.core.policy import said as decided
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import pack_survey
@@ -38,8 +38,10 @@ from coatcheck.storing.draft import (
     Seen,
     cut,
     drafted,
+    is_whole,
     look,
     masked_draft,
+    policy_for,
     policy_of,
     redrafted,
     uncut,
@@ -115,7 +117,7 @@ class Ingestion:
                 known = await self._known()
                 if known is not None:
                     return known
-                seen = await self._work(look, self._encoder, self._request.said, self._request.earlier)
+                seen = await self._work(look, self._encoder, self._request.said, self._request.earlier, self._is_carded)
             await self._make_view(seen)
             with self._deps.approaching:
                 draft = await self._work(self._draft, seen)
@@ -167,13 +169,26 @@ class Ingestion:
     async def _make_view(self, seen: Seen) -> None:
         """Makes the text view that the card may show. No worker thread waits for it: slow pages would take all."""
         request, encoder, cards = self._request, self._encoder, self._steps.card_text
-        facts, sample, _ = seen
+        facts, sample, *_ = seen
         if cards is None or self._oversize.dropped or not cards.wants(facts, sample, encoder.payload):
             return
         extracted = request.extracted
         if extracted is None and encoder.payload is not None:
             extracted = await cards.extracted(request.said, facts, encoder.payload)
         self._view = await self._work(cards.made, extracted, facts, sample, carded=request.carded)
+
+    def _is_carded(self, measure: Measure, kind: Kind) -> bool:
+        """Whether a card is cut of the payload, as far as can be told before its commit."""
+        namespace, said, redacting = self._caller.namespace, self._request.said, self._deps.redacting
+        if redacting is not None and redacting.mode(namespace, said, kind) != "off":
+            return True  # what is masked may be longer than it was
+        limit = self._inline_limit(policy_for(self._deps.rules(), namespace, said, kind))
+        inline = is_whole(measure, kind) and not self._oversize.dropped and 0 < limit >= measure.tokens.count
+        return self._request.carded and not inline
+
+    def _inline_limit(self, policy: Policy) -> int:
+        limit = self._request.inline_tokens
+        return decided(policy.inline_tokens, self._deps.inline_tokens) if limit is None else limit
 
     def _draft(self, seen: Seen) -> Draft:
         """The artifact as it is to be stored."""
@@ -234,7 +249,7 @@ class Ingestion:
             said=request.said,
             measure=draft.measure,
             facts=draft.facts,
-            engine=ENGINE,
+            engine=draft.engine,
             blob=blob,
             inline=inline,
             ttl=life.ttl,
@@ -290,10 +305,7 @@ class Ingestion:
         deps, request = self._deps, self._request
         policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
         whole = whole_text(draft, mask, deps.tokenizer)
-        limit = request.inline_tokens
-        if limit is None:
-            limit = decided(policy.inline_tokens, deps.inline_tokens)
-        if whole is not None and is_inline(*whole, limit):
+        if whole is not None and is_inline(*whole, self._inline_limit(policy)):
             return RenderedCard(uncut(draft), *whole, inline=True)
         if not request.carded:
             return RenderedCard(uncut(draft), "", 0)
@@ -333,7 +345,7 @@ def _answered(stored: IngestResult, draft: Draft) -> Artifact:
     alike = is_plain(facts.kind) and is_plain(a.facts.kind)
     if not alike and view_inputs(said, facts) != view_inputs(a.said, a.facts):
         return a
-    return structs.replace(a, said=said, facts=facts)
+    return structs.replace(a, said=said, facts=facts, engine=draft.engine)
 
 
 def _settled(answer: Settled) -> IngestResult:

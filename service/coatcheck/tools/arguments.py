@@ -18,10 +18,10 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.text.inert import one_line
 from coatcheck.tools import values
-from coatcheck.tools.table import MAX_LINES, MAX_MATCHES, MAX_VALUES
 from coatcheck.tools.values import ReadStart
+from coatcheck_client.contract.inert import one_line
+from coatcheck_client.contract.tools import MAX_LINES, MAX_MATCHES, MAX_VALUES
 
 MAX_CONTEXT: Final = 20
 _SHOWN: Final = 40

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.tools import values
-from coatcheck.tools.table import TOOLS
+from coatcheck_client.contract.tools import TOOLS
 
 Form = Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"]
 MAX_CALLS: Final = 32

@@ -13,12 +13,12 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.tools.answers import DEFAULT_TOKENS, LEAST_TOKENS, MAX_TOKENS, ToolAnswer
 from coatcheck.tools.arguments import list_arguments, read_arguments
 from coatcheck.tools.calls import Call, Form, arguments_of, calls, tool_name
-from coatcheck.tools.declare import FORMATS, declarations
 from coatcheck.tools.failures import INTERNAL, sentence, unknown_tool
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.tools.results import result
-from coatcheck.tools.table import LIST, READ, TOOLS
+from coatcheck_client.contract.declare import FORMATS, Format, declarations
+from coatcheck_client.contract.tools import LIST, READ, TOOLS
 
 _log = logging.getLogger("coatcheck.tools")
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -39,7 +39,11 @@ class ToolDispatcher:
         Raises:
             CoatcheckError: `invalid_request` for a format that there is not, or has no strict mode.
         """
-        return declarations(_one_of(FORMATS, format_), strict=strict, listing=listing)
+        wanted: Format = _one_of(FORMATS, format_)
+        try:
+            return declarations(wanted, strict=strict, listing=listing)
+        except ValueError as e:
+            raise CoatcheckError(Code.INVALID_REQUEST, str(e), parameter="strict") from e
 
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
         """The result of a call, or a list of them for a list, in the form that is asked for or that the calls have.

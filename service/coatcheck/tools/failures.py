@@ -8,6 +8,7 @@ from typing import Final
 
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.media.documents import is_document
 
 _PASSING: Final = frozenset(
     {Code.COUNT_PENDING, Code.UPLOAD_FENCED, Code.OVERLOADED, Code.STORAGE_UNAVAILABLE, Code.SCHEMA_OUTDATED}
@@ -50,9 +51,13 @@ def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
     return detail if len(detail) <= _LENGTH else f"{detail[: _LENGTH - 1]}…"
 
 
-def not_text(artifact: Artifact) -> CoatcheckError:
-    """For images and other binaries."""
-    what = artifact.said.media_type or artifact.facts.media_type or artifact.facts.kind.value
+def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
+    """For images and other binaries, and for a path into a document, which has a text but is not JSON."""
+    found = artifact.facts.media_type
+    if path is not None and is_document(found):
+        told = f"{artifact.id} is not JSON ({found}): path does not apply. Read it with section, pattern or query."
+        return CoatcheckError(Code.NOT_TEXT, told)
+    what = artifact.said.media_type or found or artifact.facts.kind.value
     return CoatcheckError(
         Code.NOT_TEXT,
         f"{artifact.id} is not text ({what}, {artifact.measure.size:,} bytes), so there are no lines to read. "

@@ -4,14 +4,14 @@ from concurrent.futures import Executor
 
 from coatcheck.core.artifact import Artifact, Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.tools.answers import AnswerText, ToolAnswer, clipped, fitted, plain
 from coatcheck.tools.arguments import ListArguments
-from coatcheck.tools.table import DEFAULT_LISTED, MAX_LISTED
 from coatcheck.usecases.browse import Browse
+from coatcheck_client.contract.inert import one_line
+from coatcheck_client.contract.tools import DEFAULT_LISTED, MAX_LISTED
 
 _NAME = 80
 """Characters of a name from outside."""

@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 
 from coatcheck.tools.answers import ToolAnswer
 from coatcheck.tools.calls import tool_name
-from coatcheck.tools.declare import declarations
-from coatcheck.tools.table import READ
+from coatcheck_client.contract.declare import declarations
+from coatcheck_client.contract.tools import READ
 
 Context = ServerRequestContext[Any, Any]
 Execute = Callable[[Context, str, dict[str, Any]], Awaitable[ToolAnswer]]

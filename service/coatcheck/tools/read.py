@@ -12,7 +12,6 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Span, separates
@@ -22,13 +21,14 @@ from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, cou
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import not_text
 from coatcheck.tools.search import PatternSearch
-from coatcheck.tools.table import DEFAULT_LINES, MAX_VALUES
 from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.find_passages import FindPassages
 from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
 from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
 from coatcheck.usecases.read_json import ReadJson
 from coatcheck.usecases.search import MIN_TOKENS, Search
+from coatcheck_client.contract.inert import one_line
+from coatcheck_client.contract.tools import DEFAULT_LINES, MAX_VALUES
 
 _LEAST = 16
 """Tokens of payload in the smallest answer."""
@@ -75,7 +75,7 @@ class ReadArtifact:
         number = ids.parse(arguments.artifact_id)
         arguments, reading = await self._opened(caller, number, arguments)
         if reading.binary:
-            raise not_text(reading.artifact)
+            raise not_text(reading.artifact, arguments.path)
 
         by_line = not arguments.outline and (arguments.pattern, arguments.query, arguments.path) == (None, None, None)
 

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.patterns import wants_line_feed
-from coatcheck.core.text.inert import inert
 from coatcheck.core.text.plural import plural
 from coatcheck.reading.view import ViewReading
 from coatcheck.tools import pattern_variants
@@ -18,6 +17,7 @@ from coatcheck.tools.answers import AnswerText, answer, clipped, counted, plain,
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
+from coatcheck_client.contract.inert import inert
 
 _SHOWN: Final = 80
 """Characters of a pattern that an answer repeats."""

@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import (
     ENDS,
@@ -44,8 +45,10 @@ from coatcheck.storing.redaction import RedactionPolicy
 
 log = logging.getLogger(__name__)
 
-BATCH = 64
-"""Documents read together; a segment of them is some tens of kilobytes."""
+BATCH = 256
+"""Documents read together; a segment of them is some hundreds of kilobytes."""
+_TEXT_AT_ONCE = 1024 * 1024
+"""Bytes of texts in memory from which their words are read, together: each trip to a thread costs what 2 KB do."""
 MOST_AT_ONCE = 1_000
 """Documents that a query waits for."""
 MOST_SECONDS = 2.0
@@ -77,6 +80,21 @@ class _Done(NamedTuple):
     """Taken off the list."""
     whole: bool
     """Whether all of them could be read."""
+
+
+class _Text(NamedTuple):
+    """What a document is made of."""
+
+    row: int
+    fingerprint: int
+    artifact: Artifact
+    parts: tuple[bytes, ...]
+    """All of the text, or its two ends."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of text."""
+        return sum(map(len, self.parts))
 
 
 class Index:
@@ -223,25 +241,29 @@ class Index:
         documents: list[IndexedDocument] = []
         read: list[tuple[int, int | None]] = []
         failed: CoatcheckError | None = None
+        texts: list[_Text] = []
         for each in batch:
             try:
-                documents += [] if each.found is None else [await self._document(each)]
+                if each.found is not None:
+                    texts.append(await self._text(each.row, each.fingerprint, each.found))
                 read.append((each.row, each.fingerprint))
             except CoatcheckError as error:
                 failed = error
+            if sum(len(part) for text in texts for part in text.parts) >= _TEXT_AT_ONCE:
+                documents += await in_pool(self._pool, _documents, texts)
+                texts = []
+        if texts:
+            documents += await in_pool(self._pool, _documents, texts)
         if failed is not None and not read:
             raise failed
         segment = await in_pool(self._pool, built, documents) if documents else None
         change = IndexDocuments(namespace=namespace, read=tuple(read), segment_id=self._new_id(), segment=segment)
         return _Done(await self._texts.commit(change), failed is None)
 
-    async def _document(self, each: Unindexed) -> IndexedDocument:
-        assert each.found is not None  # noqa: S101 - the caller has looked
-        assert each.fingerprint is not None  # noqa: S101 - goes with it
-        found = each.found if self._redacting is None else self._redacting.found(each.found)
-        texts = await self._texts_of(found)
-        keys = await in_pool(self._pool, keys_of, found.artifact, texts)
-        return IndexedDocument(each.row, each.fingerprint, keys)
+    async def _text(self, row: int, fingerprint: int | None, found: FoundArtifact) -> "_Text":
+        assert fingerprint is not None  # noqa: S101 - goes with what was found
+        found = found if self._redacting is None else self._redacting.found(found)
+        return _Text(row, fingerprint, found.artifact, await self._texts_of(found))
 
     async def _texts_of(self, found: FoundArtifact) -> tuple[bytes, ...]:
         """The text view where one is kept, else the payload; of long ones the two ends."""
@@ -308,6 +330,10 @@ class Index:
         now = await self._texts.fingerprints(namespace, rows.tolist())
         pairs = zip(rows.tolist(), prints.tolist(), strict=True)
         return np.fromiter((now.get(row) == mark for row, mark in pairs), dtype=np.bool_, count=len(rows))
+
+
+def _documents(texts: Sequence[_Text]) -> list[IndexedDocument]:
+    return [IndexedDocument(each.row, each.fingerprint, keys_of(each.artifact, each.parts)) for each in texts]
 
 
 def _damaged_of(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list[int]:

@@ -7,7 +7,7 @@ provider.
 Crash story: that of an ingest. Nothing else is written but the view, which any reading would make alike.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -19,16 +19,16 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
+from coatcheck.core.policy import NO_RULES, Rules
 from coatcheck.core.redact.answers import revealed, revealed_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.search_results import laid_of
 from coatcheck.core.search import (
-    Budgeted,
     Counts,
+    Domains,
     EarlierSource,
     Fold,
     Limits,
-    Quote,
     ResponseLayout,
     ToolSummary,
     anthropic_result,
@@ -40,6 +40,7 @@ from coatcheck.core.search import (
     text_result,
 )
 from coatcheck.core.search.limits import checked
+from coatcheck.core.search.result_views import ResultListed, ResultShown, results_listed, results_shown
 from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import ExtractedText
@@ -69,7 +70,13 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     said: DeclaredMetadata = DeclaredMetadata()
     query: str = ""
     """What was searched for; empty: what the provider says that it was."""
-    limits: Limits = Limits()
+    max_results: int | None = None
+    """None, of this and the two below: what the policy says, or the settings."""
+    max_tokens_per_result: int | None = None
+    max_total_tokens: int | None = None
+    allowed_domains: tuple[str, ...] = ()
+    """Empty: every site is."""
+    excluded_domains: tuple[str, ...] = ()
     form: Form = "text"
     across_session: bool = True
     """Fold what the session has already."""
@@ -78,45 +85,6 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     pinned: bool = False
     key: str | None = None
     notices: tuple[Notice, ...] = ()
-
-
-class ResultShown(Struct, frozen=True, kw_only=True):
-    """A result whose text is shown."""
-
-    section: str
-    citation: str
-    title: str
-    url: str | None
-    canonical_url: str | None
-    date: str | None
-    """As the provider gave it."""
-    date_iso: str | None
-    score: float | None
-    """The provider's own, on its own scale."""
-    tokens: int
-    """Of what is shown of it, with the line above."""
-    whole: bool
-    """Nothing but menus, notices and repeats is missing."""
-    chars: int
-    """Of its text."""
-    shown_chars: int
-    windows: tuple[Quote, ...]
-    """The passages that are shown; `view` says where each stands in the text view."""
-    also: str | None
-    """An earlier source of the session of the same page, with another text."""
-
-
-class ResultListed(Struct, frozen=True, kw_only=True):
-    """A result of which title and address are shown."""
-
-    section: str
-    citation: str
-    title: str
-    url: str | None
-    canonical_url: str | None
-    date: str | None
-    date_iso: str | None
-    score: float | None
 
 
 class Payload(Struct, frozen=True):
@@ -174,6 +142,9 @@ class SearchResultsDeps:
     pool: Executor
     ledger: Ledger = field(default_factory=Ledger)
     redacting: RedactionPolicy | None = None
+    rules: Callable[[], Rules] = lambda: NO_RULES
+    limits: Limits = field(default_factory=Limits)
+    """Where neither the request nor a policy sets one."""
 
 
 class SearchResults:
@@ -191,10 +162,10 @@ class SearchResults:
             ask: what is said of it, and the limits.
 
         Raises:
-            CoatcheckError: `invalid_request` for limits out of bounds; as an ingest.
+            CoatcheckError: `invalid_request` for limits out of bounds and for names that are no domains; as an ingest.
         """
-        checked(ask.limits)
         said = replace(ask.said, kind=SEARCH_RESPONSE)
+        shape = _Shape(self._limits(caller, ask), Domains(ask.allowed_domains, ask.excluded_domains))
         incoming = RedactedIngest(self._deps.redacting, caller.namespace, said, self._deps.pool)
         payload = await incoming.whole(payload)
         read = await in_pool(self._deps.pool, _read, payload)
@@ -207,10 +178,28 @@ class SearchResults:
         if receipt.stored:
             artifact = await self._keep(caller, receipt, read, notices)
             known = await self._known(caller, ask, artifact, notices)
-        answer = await in_pool(self._deps.pool, self._answered, ask, read, receipt, known.sources, notices, mask)
+        answer = await in_pool(self._deps.pool, self._answered, ask, shape, read, receipt, known.sources, notices, mask)
         if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
             self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
         return BudgetedSearch(answer, receipt.created)
+
+    def _limits(self, caller: Caller, ask: SearchResultsRequest) -> Limits:
+        """What the request sets, else the policy of the most specific scope, else the settings."""
+        of, otherwise = ask.said, self._deps.limits
+        policy = self._deps.rules().effective(
+            caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
+        )
+        return checked(
+            Limits(
+                max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
+                max_tokens_per_result=_first(
+                    ask.max_tokens_per_result, policy.search_max_tokens_per_result, otherwise.max_tokens_per_result
+                ),
+                max_total_tokens=_first(
+                    ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens
+                ),
+            )
+        )
 
     async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
         """The artifact, its text view kept as it is laid out; None where nobody can tell."""
@@ -266,23 +255,26 @@ class SearchResults:
     def _answered(
         self,
         ask: SearchResultsRequest,
+        shape: "_Shape",
         read: "_Read",
         receipt: Receipt,
         earlier: tuple[EarlierSource, ...],
         notices: list[Notice],
         mask: Mask | None,
     ) -> SearchResultsAnswer:
-        tokenizer, laid = self._deps.tokenizer, read.laid if mask is None else laid_of(mask, read.laid)
+        tokenizer = self._deps.tokenizer
+        laid = shape.domains.within(read.laid if mask is None else laid_of(mask, read.laid))
         budgeted = budget_search(
             laid,
             tokenizer,
             query=ask.query,
             artifact_id=receipt.id if receipt.stored else None,
-            limits=ask.limits,
+            limits=shape.limits,
             earlier=earlier,
             prints=read.prints,
+            domains=shape.domains,
         )
-        cap = ask.limits.max_total_tokens
+        cap = shape.limits.max_total_tokens
         if mask is not None:
             budgeted = revealed(budgeted, mask, tokenizer, cap, cap * _DENSEST)
         summary = summarise(budgeted, laid, tokenizer, tool=ask.said.tool_name or TOOL)
@@ -298,14 +290,26 @@ class SearchResults:
             summary=summary,
             provider=laid.response.provider,
             query=budgeted.query,
-            results=_shown(budgeted),
-            listed=_listed(budgeted),
+            results=results_shown(budgeted),
+            listed=results_listed(budgeted),
             folded=budgeted.folds,
             counts=budgeted.counts,
             unknown=laid.response.unknown,
-            limits=ask.limits,
+            limits=shape.limits,
             warnings=tuple(notices),
         )
+
+
+class _Shape(Struct, frozen=True):
+    """What bounds an answer."""
+
+    limits: Limits
+    domains: Domains
+
+
+def _first(requested: int | None, decided: int | UnsetType, otherwise: int) -> int:
+    """The first of these that says something."""
+    return requested if requested is not None else otherwise if decided is UNSET else decided
 
 
 class _Read(Struct, frozen=True):
@@ -348,44 +352,6 @@ def _said(laid: ResponseLayout) -> list[Notice]:
             Notice("no_results", "No results were found in the response. It is kept as it came; read it by lines.")
         )
     return out
-
-
-def _shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
-    return tuple(
-        ResultShown(
-            section=each.section,
-            citation=each.citation,
-            title=each.result.title,
-            url=each.result.url,
-            canonical_url=each.result.canonical_url,
-            date=each.result.date,
-            date_iso=each.result.date_iso,
-            score=each.result.score,
-            tokens=each.tokens,
-            whole=each.whole,
-            chars=each.chars,
-            shown_chars=each.shown_chars,
-            windows=each.quotes,
-            also=each.also,
-        )
-        for each in budgeted.shown
-    )
-
-
-def _listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
-    return tuple(
-        ResultListed(
-            section=each.section,
-            citation=each.citation,
-            title=each.result.title,
-            url=each.result.url,
-            canonical_url=each.result.canonical_url,
-            date=each.result.date,
-            date_iso=each.result.date_iso,
-            score=each.result.score,
-        )
-        for each in budgeted.listed
-    )
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

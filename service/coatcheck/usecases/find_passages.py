@@ -39,7 +39,6 @@ from coatcheck.core.passages import (
 from coatcheck.core.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.sections import SectionPart
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Position
@@ -47,6 +46,7 @@ from coatcheck.reading.reader import Reader
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
+from coatcheck_client.contract.inert import MARK, one_line
 
 MIN_TOKENS = 128
 """What one window needs."""

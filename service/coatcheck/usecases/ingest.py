@@ -2,7 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.policy import said as decided
 from coatcheck.runtime.work_placement import WorkPlacement
@@ -64,6 +67,42 @@ class Ingest:
                 source; `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
                 deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`.
         """
+        receipt = await self._run(caller, source, offer, keep_ends=keep_ends, before=before)
+        self._count(receipt)
+        return receipt
+
+    async def shorten(
+        self, caller: Caller, source: AsyncIterator[bytes], request: IngestRequest, receipt: Receipt, room: int
+    ) -> Receipt:
+        """The receipt of a payload that was just taken in, with a card of at most `room` tokens in place of its text.
+
+        Args:
+            caller: who offered the payload.
+            source: the same payload again.
+            request: what was asked with it.
+            receipt: what was answered.
+            room: at least 64 tokens.
+
+        Raises:
+            CoatcheckError: as the ingest itself.
+        """
+        shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET))
+        again = await self._run(caller, source, lambda: shorter, keep_ends=request.keep_ends, before=None)
+        if receipt.stored and receipt.created:
+            self._deps.ledger.gave(caller.namespace, request.said.session, again.tokens - receipt.tokens)
+        if again.stored != receipt.stored:
+            return replace(again, created=receipt.created or again.created)
+        return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
+
+    async def _run(
+        self,
+        caller: Caller,
+        source: AsyncIterator[bytes],
+        offer: Callable[[], IngestRequest],
+        *,
+        keep_ends: bool,
+        before: DeclaredMetadata | None,
+    ) -> Receipt:
         deps = self._deps
         async with deps.slots:
             declared = (before or offer().said) if deps.redacting is not None or keep_ends else None
@@ -71,9 +110,7 @@ class Ingest:
             limit = self.limit(caller, declared if keep_ends else None)
             oversize = OversizeGuard(limit, keep_ends=keep_ends)
             async with UploadSession(deps, caller, PayloadEncoder(deps.tokenizer)) as upload:
-                receipt = await Ingestion(self._steps, caller, upload, oversize, redacted).run(source, offer)
-        self._count(receipt)
-        return receipt
+                return await Ingestion(self._steps, caller, upload, oversize, redacted).run(source, offer)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
         """Bytes of a payload from this caller that are refused whatever the payload turns out to be.

@@ -27,7 +27,6 @@ from coatcheck.core.jsonpath.plan import QueryPlan, plan_of
 from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, said, sentence, title
 from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.read_bounds import DEFAULT_TOKENS, MAX_CHARS, check_budget
-from coatcheck.core.text.inert import MARK
 from coatcheck.core.text.plural import plural
 from coatcheck.core.window import Extent
 from coatcheck.reading.json_path_walk import walk_over
@@ -35,6 +34,7 @@ from coatcheck.reading.reader import Reader
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import aside, count_aside, in_pool
 from coatcheck.storing.content import Content
+from coatcheck_client.contract.inert import MARK
 
 MAX_LIMIT = 1_000
 """Values on a page; the budget usually holds fewer."""

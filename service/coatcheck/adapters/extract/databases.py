@@ -1,4 +1,4 @@
-"""SQLite databases as text, for a worker process: each table with its columns, its count of rows and the first ones.
+"""SQLite databases as text, for a worker process: each table with its columns, its count of rows and the rows.
 
 A database is hostile: it is opened in memory, for reading only, and nothing that it defines is run. Views and virtual
 tables are named and not read, triggers never fire, generated columns are not computed, no function is called.
@@ -17,9 +17,7 @@ from coatcheck.core.extract.sections import one_line
 from coatcheck.core.text.plural import counted
 from coatcheck.core.views import ExtractedText
 
-_EXTRACTOR: Final = "sqlite 1"
-_ROWS: Final = 50
-"""Rows that are shown of a table."""
+_EXTRACTOR: Final = "sqlite 2"
 _CELL: Final = 200
 """Characters that are shown of a value."""
 _COLUMNS: Final = 40
@@ -76,8 +74,9 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
         _stop_at(connection, until)
         for line in _summary(objects, tables):
             writer.put(line)
-        for table in tables:
-            if not _put_table(connection, table, writer):
+        for left, table in zip(range(len(tables), 0, -1), tables, strict=True):
+            spent = time.process_time()
+            if not _put_table(connection, table, writer, writer.room // left, spent + (until - spent) / left):
                 break
     return writer.done(_EXTRACTOR)
 
@@ -163,24 +162,32 @@ def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterato
             yield f"{kind.capitalize()}s: {', '.join(names)}{', …' if len(objects[kind]) > _SUMMARISED else ''}"
 
 
-def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter) -> bool:
-    """Write a table's section. Returns False when there is no more room or time."""
-    writer.put("")
-    writer.begin(table.name)
-    shown = ""
-    if table.rows is not None:
-        shown = f"{counted(table.rows, 'row')}{f', the first {_ROWS}' if table.rows > _ROWS else ''}"
-    lines = [f"## {one_line(table.name)}", f"Columns: {table.described(len(table.columns))}"]
-    lines += [f"Rows: {shown}"] if shown else []
-    lines.append("\t".join(map(one_line, table.stored)))
+def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter, room: int, until: float) -> bool:
+    """Write a table's section, in about `room` bytes. Returns False when there is no more room or time.
+
+    A table is given its share of what is left, so that a long one does not leave the others without rows.
+    """
+    rows: list[str] = []
     columns = ", ".join(map(_quoted, table.stored))
+    stopped = broken = False
     try:
         if table.stored:
-            rows = connection.execute(f"SELECT {columns} FROM {_quoted(table.name)} NOT INDEXED LIMIT {_ROWS}")  # noqa: S608
-            lines.extend("\t".join(map(_shown, row)) for row in rows)
+            for row in connection.execute(f"SELECT {columns} FROM {_quoted(table.name)} NOT INDEXED"):  # noqa: S608
+                rows.append("\t".join(map(_shown, row)))
+                room -= len(rows[-1].encode("utf-8", "replace")) + 1
+                if stopped := room < 0 or time.process_time() > until:
+                    break
     except (sqlite3.Error, MemoryError):
-        writer.partial = True
-        lines.append("[the rows after these cannot be read]")
+        broken = writer.partial = True
+    writer.put("")
+    writer.begin(table.name)
+    lines = [f"## {one_line(table.name)}", f"Columns: {table.described(len(table.columns))}"]
+    cut = stopped and table.rows != len(rows)
+    writer.partial = writer.partial or cut
+    said = [] if table.rows is None else [counted(table.rows, "row")]
+    said += [f"the first {len(rows)}"] if cut else []
+    lines += [f"Rows: {', '.join(said)}"] if said else []
+    lines += ["\t".join(map(one_line, table.stored)), *rows, *["[the rows after these cannot be read]"] * broken]
     return all(writer.put(line) for line in lines)
 
 

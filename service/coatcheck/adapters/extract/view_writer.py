@@ -30,6 +30,11 @@ class ViewWriter:
         """Whether the time is over."""
         return time.process_time() > self._until
 
+    @property
+    def room(self) -> int:
+        """Bytes of text that may still be put."""
+        return TEXT_BYTES - self._size
+
     def begin(self, title: str) -> None:
         """Start the section with this title; beyond MAX_SECTIONS the text goes on in the last one."""
         if len(self._starts) < MAX_SECTIONS:

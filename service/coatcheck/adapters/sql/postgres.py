@@ -18,8 +18,9 @@ from coatcheck.adapters.sql.catalog import SqlCatalog
 from coatcheck.adapters.sql.change_group import CommitWatch
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
-from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, open_engine, shown_url
+from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, open_engine
 from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
+from coatcheck.adapters.sql.postgres_url import shown_url
 from coatcheck.adapters.sql.postgres_writer import PostgresWriter
 from coatcheck.adapters.sql.schema import check_revision, try_write
 from coatcheck.core import ids

@@ -6,15 +6,15 @@ piece of work, after which the connection is cut. A line that is cut or in doubt
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, Self, TypeVar, cast
-from urllib.parse import unquote
 
 import asyncpg
 from msgspec import Struct
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from coatcheck.adapters.sql.postgres_url import plain_url
 
 T = TypeVar("T")
 
@@ -44,9 +44,6 @@ _connect = cast("Callable[..., Awaitable[Driver]]", asyncpg.connect)  # pyright:
 _ENTER = "SELECT set_config('coatcheck.namespace', $1, false), set_config('coatcheck.upkeep', $2, false)"
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 _CLOSE_SECONDS = 2.0
-_HIDDEN = "***"
-_SECRET = re.compile("pass|key|secret|token|service")
-"""In the name of an option: `password`, `passfile`, `sslpassword`, `sslkey`, `servicefile` and their like."""
 
 
 class PostgresLimits(Struct, frozen=True, kw_only=True):
@@ -86,31 +83,6 @@ class Session(Struct, frozen=True, kw_only=True):
             "idle_in_transaction_session_timeout": _milliseconds(self.idle),
             "default_transaction_read_only": "on" if self.read_only else "off",
         }
-
-
-def is_postgres(url: str) -> bool:
-    """Whether a URL names a PostgreSQL database."""
-    return url.partition(":")[0] in {"postgresql", "postgres", "postgresql+asyncpg"}
-
-
-def plain_url(url: str) -> str:
-    """The URL as libpq and asyncpg take it: options such as `sslmode`, several hosts, a socket's folder as `host`."""
-    return f"postgresql:{url.partition(':')[2]}"
-
-
-def shown_url(url: str) -> str:
-    """The URL for messages: without its password, and without values of options that are, or lead to, a secret."""
-    head, mark, query = plain_url(url).partition("?")
-    scheme, _, rest = head.partition("//")
-    user, at, place = rest.rpartition("@")
-    if not at and "@" in query:
-        return f"{scheme}//{_HIDDEN}"  # a password with a question mark that is not escaped, for all one knows
-    name, colon, _ = user.partition(":")
-    options = [
-        f"{key}={_HIDDEN}" if equals and _SECRET.search(unquote(key).lower()) else key + equals + value
-        for key, equals, value in (option.partition("=") for option in query.split("&"))
-    ]
-    return f"{scheme}//{name}{colon}{_HIDDEN if colon else ''}{at}{place}{mark}{'&'.join(options)}"
 
 
 def open_engine(url: str, session: Session) -> AsyncEngine:

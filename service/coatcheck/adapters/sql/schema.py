@@ -17,8 +17,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 import coatcheck
 from coatcheck.adapters.sql.datadir import make_private
 from coatcheck.adapters.sql.engine import writing_engine
-from coatcheck.adapters.sql.postgres_connection import Session, is_postgres, open_engine
-from coatcheck.adapters.sql.postgres_faults import known_postgres_fault
+from coatcheck.adapters.sql.postgres_url import is_postgres
 from coatcheck.adapters.sql.tables import leases
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -164,6 +163,10 @@ def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
 
 
 async def _on_postgres(url: str, work: Callable[[Connection], T]) -> T:
+    # The embedded store does without the driver.
+    from coatcheck.adapters.sql.postgres_connection import Session, open_engine  # noqa: PLC0415
+    from coatcheck.adapters.sql.postgres_faults import known_postgres_fault  # noqa: PLC0415
+
     engine = open_engine(url, Session())
     try:
         async with engine.connect() as conn:

@@ -50,7 +50,7 @@ async def compact_context(call: RouteCall) -> CompactView:
         decodable = await asyncio.to_thread(mend, data) if mended else None
         body = HistoryBody(data, sent.body, "body", decodable)
         request = CompactRequest(
-            policy=sent.policy.policy(),
+            policy=sent.compaction(),
             format=sent.format,
             keep=PayloadRetention(
                 session=plain(sent.session, "session"),
@@ -80,11 +80,13 @@ async def compact_context(call: RouteCall) -> CompactView:
 async def measure_context(call: RouteCall) -> Measured:
     """Measure how full a context is.
 
-    `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight, which
-    becomes cards when the turn is over. Both are given in tokens and as a percentage of the usable window: the
-    model's window less what the host does not offer, the output reserve, the safety margin, and everything beyond the
-    host's compaction limit, as listed in `window.taken`. `should_compact` turns true at `compact_percent`. Nothing is
-    stored except, with a `session`, the two numbers.
+    `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight. Only a
+    caller that gives a `policy` (or `outputs_stay: false`) is taken to compact when the turn is over, so that this
+    turn's outputs shrink to cards; `assumes` says which. Both are given in tokens and as a percentage of the usable
+    window: the model's window less what the host does not offer, the output reserve, the safety margin, and
+    everything beyond the host's compaction limit, as listed in `window.taken`. `line` puts it into words for a status
+    bar, and `turns` lists what each turn takes. `should_compact` turns true at `compact_percent`. Nothing is stored
+    except, with a `session`, the two numbers.
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)
@@ -93,5 +95,5 @@ async def measure_context(call: RouteCall) -> Measured:
         request = sent.request()
         session = plain(sent.session, "session")
         return await call.services.measure(
-            call.caller, sent.body, request, sent.policy.policy(), named=sent.format, session=session
+            call.caller, sent.body, request, sent.compaction(), named=sent.format, session=session
         )

@@ -43,7 +43,9 @@ Body = Annotated[
     Meta(
         description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
         "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
-        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`)."
+        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`).",
+        examples=[_HISTORY_EXAMPLE],
+        extra_json_schema={"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
     ),
 ]
 FormatName = Annotated[Format, Meta(description="The body's format. Default: detected by its structure.")]
@@ -183,7 +185,7 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     body: Body
     format: FormatName | None = None
     session: Session | None = None
-    policy: PolicyAsk = PolicyAsk()
+    policy: PolicyAsk | None = None
     window: WindowAsk | None = None
     usage: Annotated[
         dict[str, Any] | Annotated[int, Meta(ge=1, le=_MOST)] | None,
@@ -214,6 +216,10 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         int, Meta(ge=1, le=100, description="Percentage of the usable window from which compaction is advised.")
     ] = 80
 
+    def compaction(self) -> CompactionPolicy:
+        """The policy as the core takes it; the defaults where none is given."""
+        return (self.policy or PolicyAsk()).policy()
+
     def request(self) -> MeasureRequest:
         """What is known beside the body, as the core takes it.
 
@@ -221,7 +227,12 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
             CoatcheckError: `invalid_request` for a usage that says no input tokens.
         """
         window = None if self.window is None else copy_fields(ModelWindow, self.window)
-        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage))
+        stay = self.stay()
+        return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
+
+    def stay(self) -> bool:
+        """Whether this turn's outputs stay as they are when the turn is over."""
+        return False
 
 
 class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -230,8 +241,16 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
     EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "window": {"model": 262144}}]
 
     outputs_stay: Annotated[
-        bool, Meta(description="Whether outputs stay as they are when the turn is over, without compaction.")
-    ] = False
+        bool | None,
+        Meta(
+            description="Whether this turn's outputs stay as they are when the turn is over. Default: they stay, "
+            "unless `policy` says how they are compacted. The answer's `assumes` repeats it."
+        ),
+    ] = None
+
+    def stay(self) -> bool:
+        """What the caller says of its outputs; without a word of compaction nothing is taken to shrink."""
+        return self.policy is None if self.outputs_stay is None else self.outputs_stay
 
 
 class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,7 +1,7 @@
 """Holds, which prevent what they cover from being deleted. For administrators."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -19,11 +19,13 @@ from coatcheck.usecases.administer_holds import two_ends
 class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that places a hold: on an artifact, a session, or with neither on the namespace."""
 
+    EXAMPLES: ClassVar = [{"reason": "case 7", "session": "run-17"}]
+
     reason: Annotated[
         str, Meta(min_length=1, max_length=MAX_REASON, description="Why, for those whose deletes are refused.")
     ]
     namespace: Namespace | None = None
-    artifact: Annotated[str, Meta(description="Its ID.", examples=["art_482913077564201876"])] | None = None
+    artifact: Annotated[str, Meta(description="Its ID.")] | None = None
     session: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     until: (
         Annotated[datetime, Meta(tz=True, description="When the hold ends. Default: when it is released.")] | None

@@ -1,6 +1,6 @@
 """Hooks of agent hosts: take the event after a tool call, return what the model should seeof it."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from litestar import Response
@@ -31,6 +31,10 @@ class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class ClaudeCodeEvent(Struct, kw_only=True):
     """The members of a PostToolUse event that are used; others that a host sends are ignored."""
+
+    EXAMPLES: ClassVar = [
+        {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": {"stdout": "exit code 1"}}
+    ]
 
     hook_event_name: Annotated[str, Meta(examples=["PostToolUse"])]
     tool_name: Annotated[str, Meta(examples=["Bash"])]

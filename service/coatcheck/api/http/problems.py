@@ -30,7 +30,10 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.INVALID_REQUEST: StatusRow(400, "Invalid request", "Correct the field that `detail` names."),
     Code.INVALID_JSON: StatusRow(400, "Invalid JSON", "Correct the JSON at the byte that `position` names."),
     Code.INVALID_CONTENT: StatusRow(
-        400, "Invalid content", 'Give `content` as text, as {"base64": …}, or as a tool result in a provider\'s shape.'
+        400,
+        "Invalid content",
+        'Give `content` as text, as {"base64": …}, or as a tool result in a provider\'s shape. A raw body must not be '
+        "empty, unless `allow_empty=true` says so.",
     ),
     Code.INVALID_ARTIFACT_ID: StatusRow(400, "Invalid artifact ID", "Copy the ID from the card again."),
     Code.INVALID_CURSOR: StatusRow(400, "Invalid cursor", "Start again without a cursor."),

@@ -21,6 +21,7 @@ from coatcheck.api.ingest.wire import (
     BatchBody,
     BatchItem,
     BatchView,
+    DeclaredParameters,
     RawQuery,
     ReceiptView,
     StoreBody,
@@ -29,7 +30,9 @@ from coatcheck.api.ingest.wire import (
 )
 from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
 from coatcheck.core import parts
+from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.search.limits import shares
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.oversize import too_large
@@ -103,21 +106,28 @@ async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
     body={"application/octet-stream": "Bytes"},
     schemas={"Bytes": BYTES},
     answers=_RECEIPTS,
-    problems=(*(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}), *STORING),
+    problems=(
+        *(code for code in BODY if code not in {Code.UNSUPPORTED_MEDIA_TYPE, Code.BODY_TOO_LARGE}),
+        *STORING,
+        Code.INVALID_CONTENT,
+    ),
 )
 async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptView]:
     """Store the body as it is.
 
     The body is the payload and is streamed; its Content-Type is the media type (`application/x-www-form-urlencoded`,
     curl's default for any body, counts as none). `curl --data-binary @build.log '…/v1/artifacts/raw?tool_name=make'`
-    works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`.
+    works. A stream over the limit is refused, or keeps its two ends with `oversize=keep_ends`. An empty body is
+    refused, because curl sends one for a file that does not exist; `allow_empty=true` stores it.
     """
     given = field(call.scope, b"content-type")
     if given is not None and media_type(call.scope) == _UNSAID:
         given = None
     request = to_ingest_request(query, to_declared(query, media_type=given), key=idempotency_key(call.scope))
     _refuse_early(call, keep_ends=request.keep_ends)
-    body = open_body(call.scope, call.receive, call.limits)
+    body: AsyncIterator[bytes] = open_body(call.scope, call.receive, call.limits)
+    if not query.allow_empty:
+        body = _not_empty(body)
     receipt = await call.services.ingest(call.caller, body, lambda: request, keep_ends=request.keep_ends)
     return _reply(call.scope, receipt)
 
@@ -136,42 +146,85 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     """Store many payloads.
 
     Each item is the body of a single request and gets its own receipt or its own problem, in the order of the items.
-    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0.
+    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0. `max_total_tokens` bounds what
+    all receipts together put into the context: many outputs that are each small enough to be returned unchanged can
+    be too much together.
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
     places = asyncio.Semaphore(call.limits.batch_at_once)
 
-    async def one(index: int, raw: bytes) -> BatchItem:
+    async def one(index: int, raw: bytes) -> Receipt | CoatcheckError:
         async with places:
             return await _item(call, raw, None if key is None else f"{key}#{index}")
 
+    async def shorter(raw: bytes, receipt: Receipt | CoatcheckError, room: int) -> Receipt | CoatcheckError:
+        if isinstance(receipt, CoatcheckError) or receipt.tokens <= room:
+            return receipt
+        async with places:
+            return await _shorter(call, raw, receipt, room)
+
     with call.context.budget.reserve() as reservation:
-        items = await _items(await call.whole_body(call.limits.json_body, reservation))
+        items, most = await _items(await call.whole_body(call.limits.json_body, reservation))
         results = await asyncio.gather(*(one(index, raw) for index, raw in enumerate(items)))
-    return BatchView(tuple(results))
+        if most is not None:
+            rooms = shares([0 if isinstance(each, CoatcheckError) else each.tokens for each in results], most)
+            results = await asyncio.gather(*map(shorter, items, results, rooms))
+    return BatchView(tuple(map(_result, results)))
 
 
-async def _items(data: bytes) -> list[bytes]:
-    """The items of a batch, each as it was sent."""
+async def _items(data: bytes) -> tuple[list[bytes], int | None]:
+    """The items of a batch, each as it was sent, and the most tokens of all answers.
+
+    Raises:
+        CoatcheckError: `invalid_request` where so many tokens have no room for as many cards.
+    """
     batch, mended = await decode_aside(data, BatchBody)
+    most, least = batch.max_total_tokens, MIN_BUDGET * len(batch.items)
+    if most is not None and most < least:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"max_total_tokens must be at least {MIN_BUDGET} for each item: {least:,} for {len(batch.items)}.",
+            field="max_total_tokens",
+        )
     if mended:
-        return await asyncio.to_thread(as_sent, data, batch.items)
-    return [bytes(item) for item in batch.items]
+        return await asyncio.to_thread(as_sent, data, batch.items), most
+    return [bytes(item) for item in batch.items], most
 
 
-async def _item(call: RouteCall, raw: bytes, key: str | None) -> BatchItem:
+async def _item(call: RouteCall, raw: bytes, key: str | None) -> Receipt | CoatcheckError:
     """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
     try:
-        receipt = await _store(call, raw, key)
+        return await _store(call, raw, key)
     except CoatcheckError as e:
         call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
-        return BatchItem(TABLE[e.code].status, problem=members(e, None))
+        return e
+
+
+def _result(receipt: Receipt | CoatcheckError) -> BatchItem:
+    if isinstance(receipt, CoatcheckError):
+        return BatchItem(TABLE[receipt.code].status, problem=members(receipt, None))
     return BatchItem(_status(receipt), receipt_view(receipt))
+
+
+async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> Receipt | CoatcheckError:
+    """The receipt with a card of at most `room` tokens in place of its text."""
+    try:
+        parted, request = await _read(raw, None)
+        return await call.services.ingest.shorten(call.caller, _pieces(parted.data), request, receipt, room)
+    except CoatcheckError as e:
+        call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
+        return e
 
 
 async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
     """Store the payload of a JSON body."""
+    parted, request = await _read(data, key)
+    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
+
+
+async def _read(data: bytes, key: str | None) -> tuple[parts.PartsPayload, IngestRequest]:
+    """The payload of a JSON body, and what is asked with it."""
     body, mended = await decode_aside(data, StoreBody)
     if len(data) > SMALL:
         parted = await asyncio.to_thread(parts.payload, body.content)
@@ -179,8 +232,7 @@ async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
         parted = parts.payload(body.content)
     body = stand_in(body, parted)
     declared = to_declared(body, failed=parted.failed)
-    request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
-    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
+    return parted, to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
 
 
 async def _store_form(call: RouteCall) -> Receipt:
@@ -190,18 +242,18 @@ async def _store_form(call: RouteCall) -> Receipt:
     body = open_body(scope, call.receive, call.limits)
     form = Form(body, boundary(field(scope, b"content-type") or ""), call.limits)
     await form.open()
-    before = from_pairs(form.fields, RawQuery)
+    before = from_pairs(form.fields, DeclaredParameters)
     keep_ends = before.oversize == "keep_ends"
     _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
     request = _form_request(form, key, before)
     return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before))
 
 
-def _form_request(form: Form, key: str | None, before: RawQuery) -> Callable[[], IngestRequest]:
+def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Callable[[], IngestRequest]:
     """The ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
-        sent = from_pairs(form.fields, RawQuery)
+        sent = from_pairs(form.fields, DeclaredParameters)
         if sent.oversize != before.oversize:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
@@ -218,6 +270,19 @@ def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
     length = content_length(call.scope)
     if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
         raise too_large(limit)
+
+
+async def _not_empty(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The body; raises CoatcheckError `invalid_content` at the end of one that has no bytes."""
+    empty = True
+    async for piece in body:
+        empty = False
+        yield piece
+    if empty:
+        raise CoatcheckError(
+            Code.INVALID_CONTENT,
+            "The body is empty: curl sends that for a file that does not exist. Add allow_empty=true to store it.",
+        )
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

@@ -28,6 +28,7 @@ from coatcheck.api.parameters import (
 from coatcheck.api.views import Id, Text, TextTokens, Warned, copy_fields, warnings_view
 from coatcheck.core.artifact import Kind
 from coatcheck.core.card import Card
+from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.storing.ingest_request import Receipt
 
 
@@ -58,6 +59,10 @@ class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_
 
 class RawQuery(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The query parameters of `POST /v1/artifacts/raw`."""
+
+    allow_empty: Annotated[
+        bool, Meta(description="Store an empty body. Otherwise it is refused, because it is usually a missing file.")
+    ] = False
 
 
 class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -92,6 +97,19 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
     """Read one by one, so that each can fail on its own."""
+    max_total_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=MIN_BUDGET,
+                le=1_000_000,
+                description="Most tokens of the `text`s of all receipts together. If they exceed it, the largest are "
+                "returned as cards, or as smaller cards, that share what the others leave; at least 64 for each item.",
+                examples=[12_000],
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ReceiptView(Struct, frozen=True, kw_only=True):

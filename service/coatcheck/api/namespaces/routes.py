@@ -2,7 +2,7 @@
 
 import base64
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -31,6 +31,8 @@ class NewNamespaceAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class NamespacePatchAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that changes a namespace."""
+
+    EXAMPLES: ClassVar = [{"disabled": True}]
 
     disabled: Annotated[bool, Meta(description="Whether to refuse its keys. Its artifacts stay.")]
 

@@ -1,7 +1,7 @@
 """Wire types of policies: fields of requests and answers, with their bounds."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -11,12 +11,18 @@ from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
+from coatcheck.core.search.limits import BOUNDS
 from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.storing.policies import EffectivePolicy
 
 Life = int | str | None | UnsetType
 Bytes = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
 _TIMES = ("ttl", "idle_ttl", "max_ttl")
+
+
+def _search(name: str) -> Meta:
+    least, most = BOUNDS[name]
+    return Meta(ge=least, le=most)
 
 
 class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -66,6 +72,18 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
             description="Payloads of at most this many tokens are returned unchanged; 0 makes a card of every payload."
         ),
     ] = UNSET
+    search_max_results: Annotated[
+        Annotated[int, _search("max_results")] | UnsetType,
+        Meta(description="Results of a web search whose text is shown when the caller names no number."),
+    ] = UNSET
+    search_max_tokens_per_result: Annotated[
+        Annotated[int, _search("max_tokens_per_result")] | UnsetType,
+        Meta(description="Most tokens of one result of a web search when the caller names none."),
+    ] = UNSET
+    search_max_total_tokens: Annotated[
+        Annotated[int, _search("max_total_tokens")] | UnsetType,
+        Meta(description="Most tokens of the text of a web search when the caller names none."),
+    ] = UNSET
     redaction: Annotated[
         Literal["off", "shown", "stored", "refuse"] | UnsetType,
         Meta(description="What happens to secrets found in a payload."),
@@ -87,6 +105,8 @@ class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class SetPolicyAsk(ScopeQuery, kw_only=True, forbid_unknown_fields=True):
     """The body that sets a policy."""
+
+    EXAMPLES: ClassVar = [{"session": "run-17", "policy": {"ttl": "7d"}}]
 
     policy: PolicyBody
 

@@ -2,7 +2,7 @@
 
 import base64
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, OneNamespace
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.core.policy import MAX_BYTES
 from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionPlan, RetentionRun, Sample
 from coatcheck.usecases.administer_retention import MOST_WAIT, Status
@@ -22,6 +23,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that plans a job."""
+
+    EXAMPLES: ClassVar = [{"job": "session", "namespace": "default", "session": "run-17"}]
 
     job: Annotated[
         Job,
@@ -44,6 +47,8 @@ class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that applies a plan."""
 
+    EXAMPLES: ClassVar = [{"digest": "9b5548c95bd3aba995faea0cddc39669b22251faab643a18929fd3e6f3505731"}]
+
     digest: Digest
     confirm: Annotated[bool, Meta(description="Confirms that more than 20 % of the live bytes may be removed.")] = False
     wait: Annotated[
@@ -54,8 +59,12 @@ class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that brings removed artifacts back: by their IDs, or what a run has removed."""
 
+    EXAMPLES: ClassVar = [{"artifacts": [EXAMPLE_ID]}]
+
     namespace: OneNamespace | None = None
-    artifacts: Annotated[tuple[str, ...], Meta(max_length=LIMIT, description="Their IDs.")] = ()
+    artifacts: Annotated[
+        tuple[str, ...], Meta(min_length=1, max_length=LIMIT, description="Their IDs.", examples=[[EXAMPLE_ID]])
+    ] = ()
     run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
     cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0
     ttl: (
@@ -66,6 +75,8 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that changes a job of the schedule; what is left out stays."""
+
+    EXAMPLES: ClassVar = [{"interval": 60}]
 
     paused: bool | UnsetType = UNSET
     interval: Annotated[

@@ -14,7 +14,6 @@ from coatcheck.api.search.wire import QuotationBody, QuotationView, SearchResult
 from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.search import Limits
 from coatcheck.core.window import Extent
 from coatcheck.usecases.budget_search import SearchResultsAnswer, SearchResultsRequest
 from coatcheck.usecases.verify_citations import Checked, Quotation
@@ -118,7 +117,6 @@ def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended:
         body,
         said=declared,
         query=body.query or "",
-        limits=copy_fields(Limits, body),
         form=body.format,
         ttl=given_seconds(body.ttl, "ttl"),
         idle_ttl=given_seconds(body.idle_ttl, "idle_ttl"),

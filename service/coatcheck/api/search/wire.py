@@ -5,13 +5,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from coatcheck.api.parameters import CallId, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
-from coatcheck.core.ids import SECTION_LENGTH
-from coatcheck.core.search import limits
+from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
+from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
+from coatcheck.core.search.limits import BOUNDS, Limits
 from coatcheck.core.search.verify import QUOTE_CHARS
 from coatcheck.core.window import Extent, LineExtent
 from coatcheck.usecases.verify_citations import MOST, Checked
 
-_SHOWN: Final = limits.Limits()
+DomainNames = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=DOMAIN_LENGTH)], ...], Meta(max_length=MOST_DOMAINS)
+]
 _SEARCH_EXAMPLE: Final = {
     "response": {
         "results": [
@@ -21,6 +24,13 @@ _SEARCH_EXAMPLE: Final = {
     "query": "how do tides form",
     "session": "run-42",
 }
+
+
+def _limit(name: str, description: str) -> Meta:
+    """The bounds of a limit, and where it comes from if a caller does not set it."""
+    least, most = BOUNDS[name]
+    default = f"Default: the policy's, or the service's setting ({getattr(Limits(), name)} unless changed)."
+    return Meta(ge=least, le=most, description=f"{description} {default}")
 
 
 class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -53,25 +63,29 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     tool_call_id: CallId | None = None
     url: Url | None = None
     labels: Labels = ()
-    max_results: Annotated[
-        int,
+    max_results: (
+        Annotated[
+            int,
+            _limit("max_results", "Results whose text is shown; the others are listed by title and address."),
+        ]
+        | None
+    ) = None
+    max_tokens_per_result: (
+        Annotated[int, _limit("max_tokens_per_result", "Most tokens of one result, including the line above it.")]
+        | None
+    ) = None
+    max_total_tokens: Annotated[int, _limit("max_total_tokens", "Most tokens of `text`.")] | None = None
+    allowed_domains: Annotated[
+        DomainNames,
         Meta(
-            ge=1,
-            le=limits.MOST_RESULTS,
-            description="Results whose text is shown; the others are listed by title and address.",
+            description="If given, only results of these domains and their subdomains are shown or listed. The "
+            "response is stored whole all the same.",
+            examples=[["example.org"]],
         ),
-    ] = _SHOWN.max_results
-    max_tokens_per_result: Annotated[
-        int,
-        Meta(
-            ge=limits.LEAST_PER_RESULT,
-            le=limits.MOST_PER_RESULT,
-            description="Most tokens of one result, including the line above it.",
-        ),
-    ] = _SHOWN.max_tokens_per_result
-    max_total_tokens: Annotated[
-        int, Meta(ge=limits.LEAST_IN_ALL, le=limits.MOST_IN_ALL, description="Most tokens of `text`.")
-    ] = _SHOWN.max_total_tokens
+    ] = ()
+    excluded_domains: Annotated[
+        DomainNames, Meta(description="Results of these domains and their subdomains are neither shown nor listed.")
+    ] = ()
     format: Annotated[
         Literal["text", "anthropic", "openai"],
         Meta(
@@ -93,7 +107,7 @@ _Citation = Annotated[
         min_length=1,
         max_length=SECTION_LENGTH + 64,
         description="What is cited: a section, or an artifact's ID.",
-        examples=["art_482913077564201876#r1"],
+        examples=[f"{EXAMPLE_ID}#r1"],
     ),
 ]
 
@@ -119,7 +133,7 @@ class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
 
     EXAMPLES: ClassVar = [
-        {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": "art_482913077564201876#r1"}]}
+        {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": f"{EXAMPLE_ID}#r1"}]}
     ]
     WRITTEN: ClassVar = {"quotes": {"items": {"$ref": "#/components/schemas/Quotation"}}}
 

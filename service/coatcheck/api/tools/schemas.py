@@ -5,9 +5,11 @@ They are open: providers add members to their objects, and calls are taken with 
 
 from typing import Any, Final
 
+from coatcheck.core.ids import EXAMPLE_ID
+
 Node = dict[str, Any]
 _REF: Final = "#/components/schemas/"
-_ARGUMENTS: Final[Node] = {"artifact_id": "art_482913077564201876", "pattern": "error|FAILED"}
+_ARGUMENTS: Final[Node] = {"artifact_id": EXAMPLE_ID, "pattern": "moon|sun"}
 
 _CALL: Final[Node] = {
     "description": (
@@ -26,7 +28,7 @@ _RESULT: Final[Node] = {
         "function_call_output item, Anthropic's tool_result, Gemini's functionResponse, MCP's CallToolResult."
     ),
     "type": "object",
-    "examples": [{"text": "[art_482913077564201876 \u00b7 build.log \u00b7 \u2026", "tokens": 412, "is_error": False}],
+    "examples": [{"text": f"[{EXAMPLE_ID} \u00b7 search_results \u00b7 \u2026", "tokens": 412, "is_error": False}],
 }
 
 TOOL_SCHEMAS: Final[dict[str, Node]] = {

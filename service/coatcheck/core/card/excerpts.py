@@ -9,8 +9,8 @@ from coatcheck.core.choose.units import Units
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.survey.region import Region
 from coatcheck.core.text.cuts import align, align_up
-from coatcheck.core.text.inert import inert
 from coatcheck.core.text.terminal import overwrites, visible
+from coatcheck_client.contract.inert import inert
 
 _BLANKS = 2
 """Empty lines between two shown ones that cost less to show than to pass over."""

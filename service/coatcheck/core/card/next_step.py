@@ -9,7 +9,7 @@ from msgspec import Struct
 from coatcheck.core.card.model import NextCall, Omission
 from coatcheck.core.choose.units import Units
 from coatcheck.core.survey.lexicon import BENIGN, SURE
-from coatcheck.core.text.inert import one_line
+from coatcheck_client.contract.inert import one_line
 
 TOOL: Final = "read_artifact"
 _PAGE: Final = 200

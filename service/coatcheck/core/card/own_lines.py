@@ -12,9 +12,9 @@ from msgspec import Struct
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Measure
 from coatcheck.core.card import render
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import ViewMeasure
+from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""

@@ -4,8 +4,8 @@ from typing import Final
 
 from coatcheck.core.artifact import Measure, Tokens
 from coatcheck.core.card.model import Excerpt, NextCall, Omission
-from coatcheck.core.text.inert import MARK
 from coatcheck.core.views import ViewMeasure
+from coatcheck_client.contract.inert import MARK
 
 BRIEF: Final = 300
 """Budget in tokens under which every word counts."""

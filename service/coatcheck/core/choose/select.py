@@ -7,8 +7,8 @@ from typing import Final, final
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import SHORT, Worth
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import inert
 
 SEAM: Final = 4
 """Tokens that the line before an excerpt costs, about."""
@@ -160,11 +160,12 @@ class Selection:
             words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())
         new = words - self._said
         value = worth.base.get(place, 0.0)
+        weights = worth.weights
         if place in worth.words:
-            covered = sum(map(worth.rarity.__getitem__, new))
-            value += worth.weights.cover * covered / max(SHORT, len(self._units.text[place])) ** 0.5
+            size = len(self._units.text[place])
+            value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / (max(SHORT, size)) ** 0.5
         known = 1 - len(new) / len(words) if words else 0.0
-        return value * (1 - worth.weights.repeats * known) / self._prices[place] ** worth.weights.thrift
+        return value * (1 - weights.repeats * known) / self._prices[place] ** weights.thrift
 
     def _take(self, place: int) -> bool:
         seam = SEAM - SEAM * ((place - 1) in self._taken) - SEAM * ((place + 1) in self._taken)

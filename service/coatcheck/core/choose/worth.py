@@ -160,7 +160,8 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         return True, verdict
     step = max(1, len(units) // _STAMPS)
     lines = [text[:40] for text in units.text[::step] if text and not text.isspace()]
-    return _STAMP.count(b"\n".join(lines)) * 2 > len(lines), None
+    most = len(lines) // 2 + 1
+    return _STAMP.count(b"\n".join(lines), most) >= most, None
 
 
 def weight(flags: int) -> float:

@@ -3,16 +3,16 @@
     next_turn = baseline + persisted           this_turn = next_turn + transient
 
 `baseline` is instructions and tool declarations, `persisted` the history with the summaries that stay. `transient` is
-tool payload of the latest turn that will not stay: what its outputs are above the cards that the policy turns them into
-when the turn is over, and what the caller adds from beside the body. Counted apart because a meter that adds the two
-tells its user that a context is gone which the next turn has back.
+tool payload of the latest turn that will not stay: what the caller adds from beside the body and, only where the caller
+says that it compacts, what this turn's outputs are above the cards that they become. Counted apart because a meter that
+adds the two tells its user that a context is gone which the next turn has back.
 
 All numbers are estimates of one tokenizer, scaled by one factor: by the provider's last real usage where the caller has
 it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -29,9 +29,11 @@ from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
 from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.short_number import short_number
 
 PERCENT: Final = 1_000
 """Ratios are kept in thousandths."""
+_TURNS: Final = 20
 _LEAST, _MOST = 500, 3_000
 """Thousandths between which a real usage is believed to be about this body."""
 
@@ -63,8 +65,26 @@ class WindowShare(Struct, frozen=True):
     left_percent: float | None = None
 
 
+class TurnTokens(Struct, frozen=True, kw_only=True):
+    """What one turn of a history takes now: the user's message, and everything up to the next."""
+
+    turn: int
+    """Counts from the body's first, which is 1."""
+    message: int
+    """The number of the turn's first message in the body, from 0."""
+    tokens: int
+    outputs: int
+    """Of `tokens`: what tools returned, cards included."""
+
+
 class Measured(Struct, frozen=True, kw_only=True):
     """The account of one body."""
+
+    line: str
+    """The account in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is of this turn;
+    without a window, tokens stand in place of percentages."""
+    assumes: Literal["outputs_stay", "outputs_become_cards"]
+    """What `next_turn` takes to happen to this turn's outputs when the turn is over."""
 
     format: str
     tokenizer: str
@@ -75,6 +95,8 @@ class Measured(Struct, frozen=True, kw_only=True):
     this_turn: WindowShare
     parts: Sizes
     """Of the body as it is, not scaled."""
+    turns: list[TurnTokens]
+    """The latest 20 turns, the oldest of them first."""
     scale: float
     scaled_by: str
     """`usage` or `family`."""
@@ -174,15 +196,19 @@ def _measured(
     if usable is not None:
         full = usable * ask.compact_percent
         because = "next_turn" if following * 100 >= full else "this_turn" if current * 100 >= full else None
+    now, then = _part(current, usable, left=True), _part(following, usable, left=True)
     return Measured(
+        line=_line(now, then),
+        assumes="outputs_stay" if ask.outputs_stay else "outputs_become_cards",
         format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
         baseline=_part(baseline, usable),
         persisted=_part(persisted, usable),
         transient=_part(transient, usable),
-        next_turn=_part(following, usable, left=True),
-        this_turn=_part(current, usable, left=True),
+        next_turn=then,
+        this_turn=now,
         parts=Sizes.sum([of.fixed, *of.sizes]),
+        turns=_turns(of, ratio),
         scale=ratio / PERCENT,
         scaled_by=by,
         window=room,
@@ -190,6 +216,30 @@ def _measured(
         because=because,
         notes=notes,
     )
+
+
+def _line(now: WindowShare, then: WindowShare) -> str:
+    if now.percent is None or then.percent is None:
+        return f"context {short_number(now.tokens)} tokens now, {short_number(then.tokens)} next turn"
+    shares = f"context {_whole(now.percent)} % now, {_whole(then.percent)} % next turn"
+    return f"{shares}; {short_number(now.left_tokens or 0)} left"
+
+
+def _whole(share: float) -> int:
+    """A percentage without its decimal, half up."""
+    return scaled(round(share * 10), 1, 10)
+
+
+def _turns(of: _Counted, ratio: int) -> list[TurnTokens]:
+    """The latest turns; what stands before the first message of the user is in the first."""
+    starts = [0, *of.line.prompts[1:]] if of.sizes else []
+    turns: list[TurnTokens] = []
+    for number in range(max(len(starts) - _TURNS, 0), len(starts)):
+        start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else len(of.sizes)
+        total = Sizes.sum(of.sizes[start:end])
+        tokens, outputs = scaled(total.total, ratio, PERCENT), scaled(total.outputs, ratio, PERCENT)
+        turns.append(TurnTokens(turn=number + 1, message=start, tokens=tokens, outputs=outputs))
+    return turns
 
 
 def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare:

@@ -17,8 +17,8 @@ from coatcheck.core.context.model import Format, Item, Role
 from coatcheck.core.context.shape import Object, Value, as_object
 from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import one_line
 
 _COUNT: Final = "([0-9][0-9,]{0,19})"
 _FIRST: Final = re.compile(

@@ -14,7 +14,7 @@ from coatcheck.core.card.recognition import is_card
 from coatcheck.core.context.shape import Object
 from coatcheck.core.ids import is_id
 from coatcheck.core.read_answer import MAX_CHARS, is_read_answer, read_answer_of
-from coatcheck.core.text.inert import MARK, one_line
+from coatcheck_client.contract.inert import MARK, one_line
 
 _MARKER: Final = re.compile(
     r"\[(?:… [0-9,]+ characters|[-!#$&^_.+a-zA-Z0-9/]{1,100}, [0-9,]+ bytes), "

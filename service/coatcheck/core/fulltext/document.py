@@ -6,6 +6,7 @@ that is no text is found by what was said of it. Reads nothing itself.
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,8 @@ ENDS: Final = SAMPLE_BYTES
 """Bytes at either end of a payload's text that are read."""
 MAX_KEYS: Final = 50_000
 """Different keys of one document; what has more is no text, and is found by those of its beginning."""
+_TOGETHER: Final = 1_000
+"""Chunks whose keys are made before it is looked whether there are enough."""
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,19 +35,16 @@ def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
     """
     said, facts = artifact.said, artifact.facts
     spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, said.command, *said.labels)
-    keys: set[int] = set()
-    seen: set[str] = set()
     encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
+    chunks: dict[str, None] = {}
     for text in (*(word for word in spoken if word), *(text.decode(encoding, "replace") for text in texts)):
-        # Each chunk once, in the order of the text: most of them come many times.
-        for chunk in dict.fromkeys(runs(text)):
-            if chunk in seen:
-                continue
-            seen.add(chunk)
-            keys.update(chunk_keys(chunk))
-            if len(keys) >= MAX_KEYS:
-                return np.sort(np.array(list(keys)[:MAX_KEYS], dtype=np.uint64))
-    return np.sort(np.array(list(keys), dtype=np.uint64))
+        # What stands between blanks once, in the order of the text: most of it comes many times. No chunk has blanks.
+        chunks.update(dict.fromkeys(runs(" ".join(dict.fromkeys(text.split())))))
+    left = iter(chunks)
+    keys: dict[int, None] = {}
+    while len(keys) < MAX_KEYS and (some := list(islice(left, _TOGETHER))):
+        keys.update(dict.fromkeys(chain.from_iterable(map(chunk_keys, some))))
+    return np.sort(np.array(list(keys)[:MAX_KEYS], dtype=np.uint64))
 
 
 def fingerprint(

@@ -10,8 +10,9 @@ not by `main/app`. What a query leaves out is not decided here.
 import hashlib
 import itertools
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import regex
 from msgspec import Struct
@@ -73,19 +74,52 @@ def read(chunk: str) -> Chunk:
     words: list[tuple[str, tuple[str, ...]]] = []
     joined: list[tuple[str, str]] = []
     before: str | None = None
-    ascii_only = chunk.isascii()
-    chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
-    for written in (_ASCII_WORD if ascii_only else WORD).findall(chunk):
-        word = written.lower() if ascii_only else fold(written)
-        if not word or len(word) > MAX_WORD:
+    for seen in _words_of(chunk):
+        if seen is None:
             before = None
             continue
-        parts = _parts(written)
-        words.append((word, parts))
+        words.append((seen.word, seen.parts))
         if before is not None:
-            joined.append((before, parts[0] if parts else word))
-        before = parts[-1] if parts else word
+            joined.append((before, seen.first))
+        before = seen.last
     return Chunk(tuple(words), tuple(joined))
+
+
+class _Word(NamedTuple):
+    """A word of a chunk, folded."""
+
+    word: str
+    parts: tuple[str, ...]
+    """What it is made of, if it is of several."""
+    first: str
+    last: str
+    """Its outer parts, or the word itself."""
+    keys: tuple[int, ...]
+    """Those of the word, of its parts, and of which part follows which."""
+
+
+def _words_of(chunk: str) -> "Iterable[_Word | None]":
+    """The words of a chunk; None for one that is too long to count."""
+    ascii_only = chunk.isascii()
+    chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
+    return map(_ascii_word, _ASCII_WORD.findall(chunk)) if ascii_only else map(_folded_word, WORD.findall(chunk))
+
+
+@lru_cache(_CACHED)
+def _ascii_word(written: str) -> _Word | None:
+    return _word(written, written.lower())
+
+
+def _folded_word(written: str) -> _Word | None:
+    return _word(written, fold(written))
+
+
+def _word(written: str, word: str) -> _Word | None:
+    if not word or len(word) > MAX_WORD:
+        return None
+    parts = _parts(written)
+    keys = (word_key(word), *map(word_key, parts), *map(pair_key, itertools.pairwise(parts)))
+    return _Word(word, parts, parts[0] if parts else word, parts[-1] if parts else word, keys)
 
 
 @lru_cache(_CACHED)
@@ -142,21 +176,25 @@ def _key(text: str) -> int:
 
 
 def chunk_keys(chunk: str) -> tuple[int, ...]:
-    """Every key under which a document with this chunk is found."""
+    """Every key under which a document with this chunk is found, some perhaps twice."""
     return _remembered(chunk) if len(chunk) <= _CACHED_CHARS else _chunk_keys(chunk)
 
 
 def _chunk_keys(chunk: str) -> tuple[int, ...]:
     if chunk.isascii() and chunk.isalpha() and chunk[1:].islower() and len(chunk) <= MAX_WORD:
         return (word_key(chunk.lower()),)
-    seen = read(chunk)
-    keys = set(map(gram_key, seen.grams))
-    keys.update(map(pair_key, seen.joined))
-    for word, parts in seen.words:
-        keys.add(word_key(word))
-        if parts:
-            keys.update(map(word_key, parts))
-            keys.update(map(pair_key, itertools.pairwise(parts)))
+    if _UNSPACED.match(chunk):
+        return tuple(map(gram_key, _grams(chunk)))
+    keys: list[int] = []
+    before: str | None = None
+    for seen in _words_of(chunk):
+        if seen is None:
+            before = None
+            continue
+        keys += seen.keys
+        if before is not None:
+            keys.append(pair_key((before, seen.first)))
+        before = seen.last
     return tuple(keys)
 
 

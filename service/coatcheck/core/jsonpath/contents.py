@@ -15,9 +15,9 @@ from coatcheck.core.jsonpath.hits import Kind, ValueHit, kind_of
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
 from coatcheck.core.jsonpath.walk import ChildBatch, ChildReader, CutShortError, Walk, WalkSource, Want
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import MARK, one_line
 
 MAX_MEMBERS: Final = 1_000
 """Members that are looked at one by one."""

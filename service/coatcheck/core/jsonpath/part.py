@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import decode
+from coatcheck_client.contract.inert import inert
 
 _PIECES: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL

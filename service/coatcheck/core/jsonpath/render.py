@@ -11,8 +11,8 @@ from msgspec import Struct
 from coatcheck.core.jsonpath.hits import ValueHit, ValuePage
 from coatcheck.core.jsonpath.location import Step, bracketed, normalized
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.inert import MARK, inert
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import MARK, inert
 
 MIN_TOKENS: Final = 128
 """What a heading and the shortest form of one value need."""

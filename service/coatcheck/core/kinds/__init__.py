@@ -4,26 +4,36 @@
 decides nothing about budgets and raises for no content.
 """
 
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, PayloadSample
+from collections.abc import Callable
+
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, PayloadSample
 from coatcheck.core.kinds.classify import classify
-from coatcheck.core.kinds.description import PayloadProbe
+from coatcheck.core.kinds.description import NOTHING, PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.survey.survey import Survey
 
 
-def recognise(sample: PayloadSample, declared: DeclaredMetadata, survey: Survey | None = None) -> DetectedMetadata:
+def recognise(
+    sample: PayloadSample,
+    declared: DeclaredMetadata,
+    survey: Survey | None = None,
+    *,
+    carded: Callable[[Kind], bool] = lambda _: True,
+) -> DetectedMetadata:
     """Returns what a card needs to know about a payload besides its excerpts.
 
     Args:
         sample: the payload's ends, or all of it.
         declared: what the caller said of it.
         survey: what its every byte says, where the sample is not all of it.
+        carded: whether a card is cut from what a payload of this kind is recognised as; otherwise that takes half the
+            time, and leaves out all that nothing but a card shows.
     """
     payload = PayloadProbe(sample, declared, survey)
     kind = classify(payload)
     spec = spec_of(kind)
-    described = spec.describe(payload)
+    described = spec.describe(payload) if spec.names or carded(kind) else NOTHING
     tallied = survey.facts if survey is not None and spec.readable else ()
     return DetectedMetadata(
         kind=kind,

@@ -5,15 +5,14 @@ from typing import Final, cast
 
 from msgspec.json import encode
 
-from coatcheck.core.jsonpath.location import bracketed
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
+from coatcheck.core.kinds.json_records import next_path, recurring, step
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.text.plural import counted
 
 _CELLS: Final = 40
-_DEEPEST: Final = 6
 _LINES: Final = 120
 _CHARS: Final = 16_000
 _VALUE: Final = 80
@@ -41,11 +40,14 @@ def describe_json(payload: PayloadProbe) -> Description:
         first = "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning:"
     else:
         first = scalars(value)
+    found = recurring(value)
+    path = next_path(value, found, lines=reading.lines > 0)
     lines = key_lines(value, complete=reading.complete)
     if payload.survey is not None and payload.survey.members:
         lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
-        return Description(facts=tuple(lines), path=next_path(value))
-    return Description(facts=tuple([first, *lines] if first else lines), path=next_path(value))
+        return Description(facts=tuple(lines), path=path)
+    counts = [each.line for each in found] if reading.all_of_it else []
+    return Description(facts=(*([first] if first else []), *lines, *counts), path=path)
 
 
 def _members(members: tuple[ObjectMember, ...]) -> list[str]:
@@ -59,35 +61,6 @@ def _cells(entries: list[Entry]) -> Description:
     """Returns the cells of a notebook, as `section` takes them, and what failed in them."""
     shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries]
     return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {first_of(shown, _CELLS)}",))
-
-
-def next_path(value: object) -> str | None:
-    """Returns where most of a document is: the first element of its longest list, or its largest member."""
-    path = "$"
-    inner = value
-    for _ in range(_DEEPEST):
-        if isinstance(inner, list):
-            return f"{path}[0]" if cast("list[object]", inner) else None
-        members = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
-        if not members:
-            break
-        key = max(members, key=lambda name: _extent(members[name]))
-        if not _extent(members[key]):
-            break
-        path = f"{path}{step(key)}"
-        inner = members[key]
-    return path if path != "$" else None
-
-
-def _extent(value: object) -> int:
-    if isinstance(value, list):
-        return 2 * len(cast("list[object]", value))
-    return len(cast("dict[str, object]", value)) if isinstance(value, dict) else 0
-
-
-def step(key: str) -> str:
-    """Returns the step of a JSONPath to a member."""
-    return f".{key}" if key.isascii() and key.isidentifier() else bracketed(key)
 
 
 def scalars(value: object) -> str | None:

@@ -75,8 +75,8 @@ def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Ki
     """
     lines = _chosen(sample)
     block, count = b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)
-    stamped = _STAMPED.count(block)
-    if count > 1 and stamped >= (_LOG if count >= _FEW else 1) * count:
+    least = (_LOG if count >= _FEW else 1) * count
+    if count > 1 and _STAMPED.count(block, least) >= least:
         return Kind.COMMAND_OUTPUT if of_shell else Kind.LOG
     if of_file or block.startswith(b"#!") or _is_numbered(lines):
         return Kind.CODE_OR_FILE

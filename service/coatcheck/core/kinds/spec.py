@@ -32,6 +32,8 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """How one kind is described, shown and read."""
 
     describe: Describe
+    names: bool = False
+    """Whether describing finds a title, an address or a media type, which more than a card shows."""
     facts_share: float = 0.25
     """Of a card's tokens behind the names, the most that facts get."""
     facts_only: bool = False
@@ -104,6 +106,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
     ),
     Kind.WEB_PAGE: KindSpec(
         describe=describe_page,
+        names=True,
         facts_share=0.05,
         weights=_PAGE,
         text_view="page",
@@ -113,9 +116,10 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         markup=True,
         source="page",
     ),
-    Kind.IMAGE: KindSpec(describe=describe_media, facts_share=1.0, facts_only=True, readable=False),
+    Kind.IMAGE: KindSpec(describe=describe_media, names=True, facts_share=1.0, facts_only=True, readable=False),
     Kind.BINARY: KindSpec(
         describe=describe_media,
+        names=True,
         facts_share=1.0,
         facts_only=True,
         readable=False,

@@ -5,8 +5,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.window import Extent, LineExtent, Position
+from coatcheck_client.contract.inert import one_line
 
 MAX_ENTRIES: Final = 5_000
 """Entries that are looked for; of what has more, the first."""

@@ -10,8 +10,8 @@ from msgspec import Struct
 from coatcheck.core.clip import ClipBudget
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import MARK
 from coatcheck.core.tokens import Tokenizer
+from coatcheck_client.contract.inert import MARK
 
 MIN_TOKENS: Final = 64
 _LAST: Final = 48

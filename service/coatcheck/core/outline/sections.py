@@ -3,9 +3,9 @@
 from typing import Final
 
 from coatcheck.core.outline.model import Entry, What, titled
-from coatcheck.core.text.inert import one_line
 from coatcheck.core.views import Section
 from coatcheck.core.window import Extent, LineExtent
+from coatcheck_client.contract.inert import one_line
 
 _KINDS: Final[dict[str, What]] = {"r": "result", "p": "part"}
 

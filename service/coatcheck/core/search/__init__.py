@@ -10,6 +10,7 @@ from coatcheck.core.search.blocks import anthropic_result, text_result
 from coatcheck.core.search.budget import budget_search
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
 from coatcheck.core.search.canonical import canonical
+from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.fold import EarlierSource, Fold, fingerprints
 from coatcheck.core.search.limits import Limits
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
@@ -24,6 +25,7 @@ __all__ = [
     "Budgeted",
     "Counts",
     "Difference",
+    "Domains",
     "EarlierSource",
     "Fold",
     "Limits",

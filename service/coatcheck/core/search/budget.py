@@ -18,6 +18,7 @@ from coatcheck.core.search import frame
 from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, furniture
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
 from coatcheck.core.search.caching_tokenizer import CachingTokenizer
+from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.fold import DistinctResults, EarlierSource, unfold
 from coatcheck.core.search.limits import Limits, checked, shares
 from coatcheck.core.search.model import SearchResult
@@ -26,9 +27,9 @@ from coatcheck.core.search.passages import CutText, PassageCutter, beginning
 from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import inert
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import decode
+from coatcheck_client.contract.inert import inert
 
 _ANSWER: Final = 400
 """Tokens of one of the provider's own answers at most, and a quarter of the total for all."""
@@ -71,6 +72,7 @@ def budget_search(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     earlier: tuple[EarlierSource, ...] = (),
     prints: tuple[bytes, ...] | None = None,
+    domains: Domains | None = None,
 ) -> Budgeted:
     """Cut a response to its limits.
 
@@ -82,12 +84,14 @@ def budget_search(
         limits: hard, in tokens of that tokenizer.
         earlier: sources that the session has.
         prints: the `fingerprints` of the results' texts, where they are known already.
+        domains: which sites may be shown; results of others are counted as excluded.
 
     Raises:
         CoatcheckError: `invalid_request` for limits out of bounds.
     """
     query = query if query.strip() else laid.response.query or ""
-    return _Budgeting(laid, tokenizer, query, artifact_id, checked(limits), unfold(laid, earlier, prints)).run()
+    left = unfold(laid, earlier, prints, domains)
+    return _Budgeting(laid, tokenizer, query, artifact_id, checked(limits), left).run()
 
 
 class _Draft(Struct):
@@ -149,7 +153,9 @@ class _Budgeting:
         shown = [self._shown(draft) for draft in drafts]
         unlisted = len(self._order) - len(shown) - len(listed)
         counts = self._counts(shown, len(listed), unlisted, len(answers) // 2)
-        left = frame.left_line(counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted)
+        left = frame.left_line(
+            counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted, counts.excluded
+        )
         after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
         room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
         lines = self._with_snippets(listed, lines, room)
@@ -300,6 +306,7 @@ class _Budgeting:
             listed=listed,
             unlisted=unlisted,
             folded=len(self._left.folds),
+            excluded=len(self._laid.bodies) - len(self._left.kept) - len(self._left.folds),
             answers=len(self._laid.response.answers),
             answers_shown=answers,
             chars=sum(len(body.text) for body in self._laid.bodies),
@@ -372,7 +379,7 @@ def _without_blocks(made: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted
         made.counts,
         shown=0,
         listed=0,
-        unlisted=made.counts.results - made.counts.folded,
+        unlisted=made.counts.results - made.counts.folded - made.counts.excluded,
         answers_shown=0,
         chars_of_shown=0,
         shown_chars=0,

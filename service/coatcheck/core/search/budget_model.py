@@ -41,13 +41,18 @@ class NamedResult(Struct, frozen=True, kw_only=True):
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """Everything that is not in the text, in numbers that add up: results = shown + listed + unlisted + folded."""
+    """Everything that is not in the text, in numbers that add up.
+
+    results = shown + listed + unlisted + folded + excluded
+    """
 
     results: int
     shown: int
     listed: int
     unlisted: int
     folded: int
+    excluded: int
+    """Of sites that the request leaves out: neither shown nor listed."""
     answers: int
     answers_shown: int
     chars: int

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.search import similarity
+from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.similarity import same
 from coatcheck.core.search.view import ResponseLayout
 
@@ -60,9 +61,16 @@ def fingerprints(laid: ResponseLayout) -> tuple[bytes, ...]:
 
 
 def unfold(
-    laid: ResponseLayout, earlier: tuple[EarlierSource, ...] = (), prints: tuple[bytes, ...] | None = None
+    laid: ResponseLayout,
+    earlier: tuple[EarlierSource, ...] = (),
+    prints: tuple[bytes, ...] | None = None,
+    domains: Domains | None = None,
 ) -> DistinctResults:
-    """Fold what is the same; `prints` are the texts' fingerprints, where they are known already."""
+    """Fold what is the same, of the results that `domains` let be shown.
+
+    `prints` are the texts' fingerprints, where they are known already.
+    """
+    domains = domains or Domains()
     results = laid.response.results[: len(laid.bodies)]
     prints = fingerprints(laid) if prints is None else prints
     folds: dict[int, Fold] = {}
@@ -71,7 +79,10 @@ def unfold(
     known_urls = {source.canonical_url: source for source in reversed(earlier) if source.canonical_url}
     pages = {source.canonical_url: source.citation for source in earlier if "#" not in source.citation}
     texts = _Texts([source.fingerprint for source in earlier])
+    excluded = {place for place, result in enumerate(results) if domains and not domains.let_result(result)}
     for place, result in enumerate(results):
+        if place in excluded:
+            continue
         url = result.canonical_url or result.url
         known = known_urls.get(url) if url else None
         first = by_url.get(url) if url else None
@@ -93,7 +104,7 @@ def unfold(
         if known is not None:
             also[place] = pages.get(url, known.citation)
         texts.add(prints[place], place)
-    kept = tuple(place for place in range(len(results)) if place not in folds)
+    kept = tuple(place for place in range(len(results)) if place not in folds and place not in excluded)
     return DistinctResults(kept, tuple(_settled(folds[place], folds) for place in sorted(folds)), also, prints)
 
 

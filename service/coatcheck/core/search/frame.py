@@ -8,7 +8,7 @@ from typing import Final
 from coatcheck.core.search.fold import Fold
 from coatcheck.core.search.model import UNKNOWN, ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.shorten import ADDRESS, QUERY, short
-from coatcheck.core.text.inert import MARK
+from coatcheck_client.contract.inert import MARK
 
 _TITLE: Final = 160
 _FOLDS: Final = 12
@@ -75,7 +75,7 @@ def folds_line(folds: tuple[Fold, ...]) -> str:
     return f"{MARK} Not shown twice: {'; '.join(told)}{more}"
 
 
-def left_line(left: int, chars: int, furniture: int, unlisted: int) -> str:
+def left_line(left: int, chars: int, furniture: int, unlisted: int, excluded: int) -> str:
     """What is not shown of the results that are, in characters, and how many results are not even listed."""
     parts: list[str] = []
     if left:
@@ -84,6 +84,8 @@ def left_line(left: int, chars: int, furniture: int, unlisted: int) -> str:
         parts.append(f"{furniture:,} characters of menus, notices and repeats")
     if unlisted:
         parts.append(f"{unlisted} {'result' if unlisted == 1 else 'results'}")
+    if excluded:
+        parts.append(f"{excluded} of sites that the request excludes")
     return f"{MARK} Left out: {', '.join(parts)}" if parts else ""
 
 

@@ -11,6 +11,11 @@ MOST_PER_RESULT: Final = 8_192
 MOST_IN_ALL: Final = 32_768
 LEAST_PER_RESULT: Final = 64
 LEAST_IN_ALL: Final = 128
+BOUNDS: Final = {
+    "max_results": (1, MOST_RESULTS),
+    "max_tokens_per_result": (LEAST_PER_RESULT, MOST_PER_RESULT),
+    "max_total_tokens": (LEAST_IN_ALL, MOST_IN_ALL),
+}
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -30,12 +35,8 @@ def checked(limits: Limits) -> Limits:
     Raises:
         CoatcheckError: `invalid_request` for a number out of its bounds.
     """
-    for name, number, least, most in (
-        ("max_results", limits.max_results, 1, MOST_RESULTS),
-        ("max_tokens_per_result", limits.max_tokens_per_result, LEAST_PER_RESULT, MOST_PER_RESULT),
-        ("max_total_tokens", limits.max_total_tokens, LEAST_IN_ALL, MOST_IN_ALL),
-    ):
-        if not least <= number <= most:
+    for name, (least, most) in BOUNDS.items():
+        if not least <= getattr(limits, name) <= most:
             raise CoatcheckError(Code.INVALID_REQUEST, f"{name} must be from {least} to {most:,}.", parameter=name)
     return limits
 

@@ -29,9 +29,9 @@ from coatcheck.core.passages.units import units
 from coatcheck.core.search.boilerplate import Ranges
 from coatcheck.core.search.view import ResultBody
 from coatcheck.core.text.excerpt import fit_head, fit_text
-from coatcheck.core.text.inert import inert, one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Position, Window, decode, window
+from coatcheck_client.contract.inert import inert, one_line
 
 _WHOLE: Final = 8
 """Bytes for each token of the budget, within which a text may fit whole and is tried."""

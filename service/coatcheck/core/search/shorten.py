@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.text.inert import one_line
+from coatcheck_client.contract.inert import one_line
 
 QUERY: Final = 200
 """Characters of a query that are shown."""

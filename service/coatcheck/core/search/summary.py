@@ -20,9 +20,9 @@ from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, Sh
 from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.inert import MARK, one_line
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.window import Extent, Window, decode, window
+from coatcheck_client.contract.inert import MARK, one_line
 
 POINTS: Final = 6
 """Sentences at most."""

@@ -8,12 +8,14 @@ import re
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 _BOM: Final = b"\xef\xbb\xbf"
 START_BYTES: Final = 64 * 1024
 """Of a document that cannot be decoded whole, this much of its start is read."""
 _LINES: Final = 1_000
+_OTHERS: Final = 10
+"""Lines that are documents for one that is none, at the least, in JSON lines."""
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _STRING: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 _check: Final = msgspec.json.Decoder(msgspec.Raw).decode
@@ -35,8 +37,15 @@ class JsonReading(Struct, frozen=True):
     complete: bool
     lines: int = 0
     """For NDJSON: how many documents were read; 0 for one document."""
+    all_lines: bool = False
+    """For NDJSON: whether these are all there are."""
     size: int = 0
     """Of a document that is not whole: bytes that were read before it ended or broke."""
+
+    @property
+    def all_of_it(self) -> bool:
+        """Whether everything that the payload says is in the value."""
+        return self.complete or self.all_lines
 
 
 def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
@@ -49,26 +58,45 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
             return JsonReading(msgspec.json.decode(text), complete=True)
         except _FAULTS:
             pass
-    return _read_lines(text[: 4 * START_BYTES]) or _read_start(text[:START_BYTES])
+    found, mixed = _read_lines(text[: 4 * START_BYTES])
+    if found is not None and whole and len(text) <= 4 * START_BYTES:
+        all_lines = found.lines == sum([bool(line.strip()) for line in text.split(b"\n")])
+        found = structs.replace(found, all_lines=all_lines)
+    return None if mixed else found or _read_start(text[:START_BYTES])
 
 
-def _read_lines(text: bytes) -> JsonReading | None:
-    """Returns NDJSON: at least two lines that are documents each."""
+def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
+    """Returns NDJSON, at least two lines that are documents each, and whether the text is a mixture instead.
+
+    A log may begin with JSON: where more than a tenth of the lines are something else, they are lines of text.
+    """
     values: list[object] = []
+    right = wrong = 0
     if b"\n" not in text[:START_BYTES]:
-        return None
-    for line in text.split(b"\n", _LINES)[:_LINES]:
-        if not line.strip():
-            continue
+        return None, False
+    lines = [line for line in text.split(b"\n", _LINES)[:_LINES] if line.strip()]
+    for number, line in enumerate(lines, 1):
         try:
-            values.append(msgspec.json.decode(line))
+            value = msgspec.json.decode(line)
         except _FAULTS:
-            break
-    return JsonReading(values, complete=False, lines=len(values)) if len(values) > 1 else None
+            if not right:
+                return None, False
+            wrong += number < len(lines)  # the last may be cut
+        else:
+            right += 1
+            if not wrong:
+                values.append(value)
+    if wrong * _OTHERS > right:
+        return None, True
+    return (JsonReading(values, complete=False, lines=len(values)) if right > 1 else None), False
 
 
 def _read_start(text: bytes) -> JsonReading | None:
-    """Returns the value of the longest prefix that ends with a whole member, its open containers closed."""
+    """Returns the value of the longest prefix that ends with a whole member, its open containers closed.
+
+    None where that is a whole document below which there is more of something else: a text that begins with JSON.
+    """
+    everything = text
     try:
         _check(text)
     except _FAULTS as fault:
@@ -88,6 +116,9 @@ def _read_start(text: bytes) -> JsonReading | None:
     if last is None or len(pending) > _NESTED:
         return None
     start = b"".join(parts)
+    below = everything[len(start) :].lstrip()
+    if not pending and len(below) > len(start) and below[:1] not in {b"{", b"["}:
+        return None
     try:
         value = msgspec.json.decode(start + pending[::-1].translate(_CLOSED))
     except UnicodeDecodeError:

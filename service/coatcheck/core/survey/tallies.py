@@ -237,7 +237,7 @@ class Tallies:
             block = exact if tally.digits else plain
             least = tally.share * len(looked)
             begun = tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
-            if begun or tally.hint.count(block) < least:
+            if begun or tally.hint.count(block, least) < least:
                 continue
             lines = block.split(b"\n")
             if tally is _LEVELS:

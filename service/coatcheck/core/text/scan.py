@@ -4,6 +4,7 @@ Only for patterns of our own. The public wrapper of RE2 makes an object for ever
 below it answers positions, which is all that is needed here. Matches never cross a line's end.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final, cast, final
 
@@ -57,11 +58,11 @@ class BlockPattern:
             at = data.find(b"\n", high) + 1 or size
         return found
 
-    def count(self, data: bytes) -> int:
-        """Returns how many lines have a match."""
+    def count(self, data: bytes, enough: float = math.inf) -> int:
+        """Returns how many lines have a match; looks for no further one when it has found `enough`."""
         match, anchor, size = self._match, self._anchor, len(data)
         found = at = 0
-        while at < size:
+        while at < size and found < enough:
             low, high = match(anchor, data, at, size)[0]
             if low < 0:
                 break

@@ -1,0 +1,129 @@
+"""Ways to make a request smaller: the service's, the usual ones, and those that LangChain ships."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import httpx
+from langchain.agents.middleware.context_editing import ClearToolUsesEdit
+from langchain_core.messages import (
+    BaseMessage,
+    convert_to_messages,
+    convert_to_openai_messages,
+    trim_messages,  # pyright: ignore[reportUnknownVariableType] - the framework's types
+)
+
+from bench.replay.runs import Message
+from coatcheck.core.context import CountCache, Counter
+from coatcheck.core.context.counting import Sizes
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.tokens import Tokenizer
+
+KEEP: Final = 3
+"""Tool results that clearing spares, as providers do by default."""
+CLEARED: Final = "[cleared]"
+
+Edit = Callable[[str, list[Message], int | None], list[Message]]
+"""From a run's name, a request's messages and a limit to the messages that are sent."""
+
+
+class Rival(NamedTuple):
+    """A way to make requests smaller."""
+
+    name: str
+    edit: Edit
+
+
+class Sizer:
+    """Tokens of requests, counted in one way for all."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._counts = CountCache()
+
+    def each(self, messages: Sequence[Message]) -> list[int]:
+        """Of each message."""
+        body = {"messages": list(messages)}
+        counter = Counter(self._tokenizer, self._counts)
+        sizes: list[Sizes] = [counter.item(body, item) for item in index_of(body, "openai-chat").items]
+        return [size.total for size in sizes]
+
+    def total(self, messages: Sequence[Message]) -> int:
+        """Of all of them."""
+        return sum(self.each(messages))
+
+    def of_langchain(self, messages: Sequence[BaseMessage]) -> int:
+        """The same of LangChain's messages."""
+        return self.total(_openai(messages))
+
+
+def rivals(client: httpx.Client, sizer: Sizer) -> list[Rival]:
+    """All of them, the service's first."""
+    return [
+        Rival("as it is", _same),
+        Rival("coatcheck", _service(client, {})),
+        Rival("coatcheck, cards at once", _service(client, {"protect": "none"})),
+        Rival("oldest dropped", partial(_dropped, sizer)),
+        Rival(f"results cleared but {KEEP}", partial(_cleared, sizer)),
+        Rival("langchain trim_messages", partial(_trimmed, sizer)),
+        Rival("langchain ClearToolUsesEdit", partial(_edited, sizer)),
+    ]
+
+
+def _same(_run: str, messages: list[Message], _limit: int | None) -> list[Message]:
+    return messages
+
+
+def _service(client: httpx.Client, policy: dict[str, Any]) -> Edit:
+    def edit(run: str, messages: list[Message], limit: int | None) -> list[Message]:
+        asked = policy if limit is None else {**policy, "max_tokens": limit}
+        body = {"model": "gpt-5", "messages": messages}
+        answer = client.post("/v1/context/compact", json={"session": run, "policy": asked, "body": body})
+        answer.raise_for_status()
+        return answer.json()["body"]["messages"]
+
+    return edit
+
+
+def _dropped(sizer: Sizer, _run: str, messages: list[Message], limit: int | None) -> list[Message]:
+    """Without the oldest messages after the system's, up to one after which the rest is within the limit."""
+    if limit is None:
+        return messages
+    head = 1 if messages[0]["role"] == "system" else 0
+    sizes = sizer.each(messages)
+    total, start = sum(sizes), head
+    while total > limit and start < len(messages) - 1:
+        total -= sizes[start]
+        start += 1
+    while start < len(messages) - 1 and messages[start]["role"] == "tool":
+        start += 1
+    return [*messages[:head], *messages[start:]]
+
+
+def _cleared(sizer: Sizer, _run: str, messages: list[Message], limit: int | None) -> list[Message]:
+    """With all but the last tool results emptied: always without a limit, else once a request is over it."""
+    if limit is not None and sizer.total(messages) <= limit:
+        return messages
+    results = [number for number, each in enumerate(messages) if each["role"] == "tool"]
+    gone = set(results[:-KEEP])
+    return [{**each, "content": CLEARED} if number in gone else each for number, each in enumerate(messages)]
+
+
+def _trimmed(sizer: Sizer, _run: str, messages: list[Message], limit: int | None) -> list[Message]:
+    if limit is None:
+        return messages
+    kept = trim_messages(
+        convert_to_messages(messages), max_tokens=limit, token_counter=sizer.of_langchain, include_system=True
+    )
+    return _openai(kept)
+
+
+def _edited(sizer: Sizer, _run: str, messages: list[Message], limit: int | None) -> list[Message]:
+    edit = ClearToolUsesEdit() if limit is None else ClearToolUsesEdit(trigger=limit, keep=KEEP)
+    found: list[Any] = convert_to_messages(messages)
+    edit.apply(found, count_tokens=sizer.of_langchain)
+    return _openai(found)
+
+
+def _openai(messages: Sequence[BaseMessage]) -> list[Message]:
+    return convert_to_openai_messages(messages)

@@ -1,0 +1,134 @@
+"""What an HTTP answer means: the value that was asked for, or the error. Pure.
+
+An answer that is no problem of Coatcheck's own (a proxy's page, another service) is an error, too, and says who
+answered. Whatever the bytes are, nothing else is raised.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from coatcheck_client.errors import CHANGED, UNEXPECTED, UNREACHABLE, WRONG, ServiceError, is_code
+from coatcheck_client.requests import ClientRequest
+from coatcheck_client.results import Verdict
+from coatcheck_client.retry import AGAIN, seconds
+from coatcheck_client.wire import Pairs
+
+T = TypeVar("T")
+
+_SHOWN: Final = 200
+"""Characters of a foreign answer that an error repeats."""
+_CALLERS: Final = frozenset({400, 401, 403, 404, 405, 409, 410, 415, 422})
+"""Statuses that say that the request is wrong, or may not be made: nothing that an excerpt would answer."""
+_PAYLOADS: Final = frozenset({"secret_refused"})
+"""Refusals because of what is in a payload, which an agent cannot know before."""
+_OURS: Final = frozenset({UNREACHABLE, UNEXPECTED, CHANGED})
+"""Codes that no service answers: what they mean here must not come from outside."""
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""What may be half of a surrogate pair."""
+_NOT_READ: Final = (ValueError, RecursionError)
+"""What decoders raise: all that is malformed or of another shape is a ValueError, and depth is not."""
+
+
+def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *, url: str) -> T:
+    """The value of an answer.
+
+    Args:
+        status: of the answer.
+        headers: of the answer, by lower-case names.
+        data: its body.
+        kind: what was asked for.
+        url: who was asked, for errors.
+
+    Raises:
+        ServiceError: the service's problem, or `unexpected_answer`.
+    """
+    if not 200 <= status < 300:  # noqa: PLR2004 - success (RFC 9110)
+        raise problem(status, headers, data, url=url)
+    if kind is type(None):
+        return None  # pyright: ignore[reportReturnType] - T is None
+    try:
+        return _decoded(data, kind)
+    except _NOT_READ as e:
+        detail = f"{url} answered {status}, but not as this client expects: {e}."
+        raise ServiceError(UNEXPECTED, detail, status=status) from e
+
+
+def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -> ServiceError:
+    """The error that an answer is."""
+    after = seconds(headers.get("retry-after"), headers.get("date"))
+    said = _members(data)
+    code, detail = said.pop("code", None), said.pop("detail", None)
+    if not is_code(code) or code in _OURS or not isinstance(detail, str):
+        shown = data[:_SHOWN].decode("utf-8", "replace")
+        detail = f"{url} answered {status}, but not as Coatcheck does: {shown!r}"
+        return ServiceError(UNEXPECTED, detail, status=status, retry_after=after)
+    return ServiceError(cast("str", code), detail, status=status, extra=said, retry_after=after)
+
+
+def _members(data: bytes) -> dict[str, Any]:
+    """The members of an object; none where it is no object."""
+    try:
+        return _decoded(data, dict[str, Any])
+    except _NOT_READ:
+        return {}
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    """JSON as a value. Halves of surrogate pairs, which bodies of callers may hold and msgspec refuses, stay."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if _SURROGATE.search(data) is None:
+            raise
+        return msgspec.convert(json.loads(data.decode()), kind)
+
+
+def sent_headers(ask: ClientRequest[Any], size: int | None) -> Pairs:
+    """What goes with a request; `size` announces a streamed payload's bytes."""
+    if size is None:
+        return ask.headers
+    return (*ask.headers, ("content-length", str(size + sum(map(len, ask.around)))))
+
+
+def unreachable(url: str, error: Exception) -> ServiceError:
+    """Nobody answered, or the connection broke."""
+    why = str(error) or type(error).__name__
+    return ServiceError(UNREACHABLE, f"Coatcheck at {url} cannot be reached: {why}.")
+
+
+def unsendable(error: Exception) -> ServiceError:
+    """The request itself is such that it was not sent."""
+    return ServiceError(WRONG, f"The request cannot be sent as it is: {error}.")
+
+
+def worth_repeating(error: ServiceError) -> bool:
+    """Whether the same request may succeed a little later."""
+    return error.code in {UNREACHABLE, CHANGED} or error.status in AGAIN
+
+
+def stands_in(error: ServiceError) -> bool:
+    """Whether a put that ended so is answered by an excerpt: what failed is the service, or this payload alone."""
+    if error.code == WRONG and error.status is None:
+        return False
+    return error.code in _PAYLOADS or error.status not in _CALLERS
+
+
+def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:
+    """What became of quotations."""
+    return msgspec.convert(answer["results"], tuple[Verdict, ...])
+
+
+def declared(answer: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Tools as a provider wants them declared."""
+    return tuple(answer["tools"])
+
+
+def is_gone(error: ServiceError) -> bool:
+    """Whether an artifact is not there any more."""
+    return error.code in {"artifact_gone", "artifact_not_found"}

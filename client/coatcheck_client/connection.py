@@ -1,0 +1,67 @@
+"""What a client waits for, as a protocol: the network, files and pauses. Each client has an implementation."""
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import BinaryIO, Final, ParamSpec, Protocol, TypeVar
+
+import httpx
+
+from coatcheck_client.wire import Pairs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PIECE: Final = 256 * 1024
+"""Bytes that are read at once from a file that is sent."""
+
+
+class Connection(Protocol):
+    """The HTTP connections of one client, and whatever else it waits for."""
+
+    def exchange(
+        self, method: str, url: str, params: Pairs, headers: Pairs, body: bytes | AsyncGenerator[bytes] | None
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Sends a request; the response, whose body is not read yet, is closed at the end of the block."""
+        ...
+
+    async def read(self, response: httpx.Response) -> bytes:
+        """The whole body of a response, decoded."""
+        ...
+
+    def raw_pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """The body of a response as it arrives, not decoded."""
+        ...
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of a function that may block, such as one that reads a file."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits for so many seconds."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+async def pieces_of(
+    payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes], connection: Connection
+) -> AsyncIterator[bytes]:
+    """The payload in pieces, wherever it comes from."""
+    if isinstance(payload, AsyncIterable):
+        async for piece in payload:
+            yield piece
+        return
+    pieces = _blocking_pieces(payload)
+    while (piece := await connection.call(next, pieces, None)) is not None:
+        yield piece
+
+
+def _blocking_pieces(payload: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
+    read = getattr(payload, "read", None)
+    if read is None:
+        yield from payload
+        return
+    while piece := read(PIECE):
+        yield piece

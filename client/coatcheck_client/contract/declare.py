@@ -1,0 +1,101 @@
+"""The table as each provider wants tools declared. Pure; the same release gives the same declarations.
+
+Strict variants promise arguments that fit the schema exactly: every property is required, what may be left out may be
+null, nothing else is allowed. Providers without such a promise have no strict variant.
+"""
+
+from typing import Any, Final, Literal, get_args
+
+from coatcheck_client.contract.tools import READ, TOOLS, Parameter, Tool
+
+Format = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+STRICT: Final = frozenset({"openai-chat", "openai-responses", "anthropic", "json-schema"})
+"""Formats with a strict variant."""
+_PERSIST_CHARS: Final = 60_000
+"""A host that keeps larger results in files must not do that with ours, which never are as large."""
+
+Node = dict[str, Any]
+
+
+def declarations(format_: Format, *, strict: bool = False, listing: bool = False) -> list[Node]:
+    """What to put into the `tools` of a request (or of an MCP `tools/list` result).
+
+    Args:
+        format_: whose.
+        strict: the variant for strict mode.
+        listing: with `list_artifacts`, which costs its tokens in every request; MCP always has it.
+
+    Raises:
+        ValueError: for a strict variant that the format does not have.
+    """
+    if strict and format_ not in STRICT:
+        raise ValueError(f"{format_} has no strict mode. Ask without strict.")
+    tools = TOOLS if listing or format_ == "mcp" else (READ,)
+    if format_ == "gemini":
+        return [{"functionDeclarations": [_gemini(tool) for tool in tools]}]
+    return [_declare(tool, format_, strict=strict) for tool in tools]
+
+
+def _declare(tool: Tool, format_: Format, *, strict: bool) -> Node:
+    said: Node = {"name": tool.name, "description": tool.description}
+    schema = input_schema(tool, strict=strict)
+    promise: Node = {"strict": True} if strict else {}
+    match format_:
+        case "openai-chat":
+            return {"type": "function", "function": {**said, "parameters": schema, **promise}}
+        case "openai-responses":
+            return {"type": "function", **said, "parameters": schema, "strict": strict}
+        case "anthropic":
+            return {**said, "input_schema": schema, **promise}
+        case "mcp":
+            return _mcp(tool, schema)
+        case _:
+            return {**said, "parameters": schema}
+
+
+def _mcp(tool: Tool, schema: Node) -> Node:
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": schema,
+        "annotations": {
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
+        "_meta": {"anthropic/maxResultSizeChars": _PERSIST_CHARS},
+    }
+
+
+def _gemini(tool: Tool) -> Node:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parametersJsonSchema": input_schema(tool, strict=False),
+    }
+
+
+def input_schema(tool: Tool, *, strict: bool) -> Node:
+    """The JSON Schema of a tool's arguments."""
+    return {
+        "type": "object",
+        "properties": {p.name: _property(p, strict=strict) for p in tool.parameters},
+        "required": [p.name for p in tool.parameters if p.required or strict],
+        "additionalProperties": False,
+    }
+
+
+def _property(parameter: Parameter, *, strict: bool) -> Node:
+    """One property. Several types stand in `anyOf`, which every provider takes; lists of types only some do."""
+    bounds: Node = {}
+    if not strict:  # some grammars of strict modes know no bounds; they are enforced here anyway
+        bounds = {"minimum": parameter.least, "maximum": parameter.most}
+        bounds = {key: value for key, value in bounds.items() if value is not None}
+    options: list[Node] = [{"type": name, **(bounds if name == "integer" else {})} for name in parameter.types]
+    if strict and not parameter.required:
+        options.append({"type": "null"})
+    shape = options[0] if len(options) == 1 else {"anyOf": options}
+    return {**shape, "description": parameter.description}

@@ -1,0 +1,133 @@
+"""What may be asked beside an artifact's ID: the query parameters of the reading routes, by the OpenAPI document."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+View = Literal["raw", "text"]
+
+
+class ReadParameters(TypedDict, total=False):
+    """Of a read."""
+
+    unit: Literal["line", "char", "byte", "token"]
+    offset: int
+    limit: int
+    section: str
+    view: View
+    cursor: str
+    max_tokens: int
+
+
+class SearchParameters(TypedDict, total=False):
+    """Of a search in an artifact."""
+
+    literal: bool
+    ignore_case: bool
+    context: int
+    offset: int
+    limit: int
+    section: str
+    view: View
+    max_tokens: int
+
+
+class PassageParameters(TypedDict, total=False):
+    """Optional parameters of a search for passages."""
+
+    section: str
+    view: View
+    max_tokens: int
+
+
+class ValueParameters(TypedDict, total=False):
+    """Of values by path."""
+
+    fields: str
+    limit: int
+    cursor: str
+    max_tokens: int
+
+
+class OutlineParameters(TypedDict, total=False):
+    """Of an outline."""
+
+    section: str
+    offset: int
+    limit: int
+    max_tokens: int
+
+
+class ListParameters(TypedDict, total=False):
+    """Of a list."""
+
+    session: str
+    kind: str
+    tool_name: str
+    url: str
+    label: str
+    q: str
+    cursor: str
+    limit: int
+
+
+class SearchResultsParameters(TypedDict, total=False):
+    """Of a web search's response."""
+
+    query: str | None
+    session: str | None
+    tool_name: str | None
+    tool_call_id: str | None
+    url: str | None
+    labels: Sequence[str]
+    max_results: int | None
+    max_tokens_per_result: int | None
+    max_total_tokens: int | None
+    allowed_domains: Sequence[str]
+    excluded_domains: Sequence[str]
+    format: Literal["text", "openai", "anthropic"]
+    across_session: bool
+    ttl: int | str | None
+    idle_ttl: int | str | None
+    pin: bool
+
+
+class HookParameters(TypedDict, total=False):
+    """Of a host's hook."""
+
+    card_tokens: int | None
+    inline_tokens: int | None
+    labels: Sequence[str]
+    ttl: int | str | None
+
+
+class MeasureParameters(TypedDict, total=False):
+    """Of a context's account."""
+
+    format: str | None
+    session: str | None
+    policy: Mapping[str, Any]
+    window: Mapping[str, Any] | None
+    usage: Mapping[str, Any] | int | None
+    covers: int | None
+    transient_tokens: int
+    persisted_tokens: int
+    compact_percent: int
+    outputs_stay: bool | None
+
+
+class CompactParameters(TypedDict, total=False):
+    """Of a compaction; `format` where it is not to be recognised."""
+
+    format: str | None
+    session: str | None
+    policy: Mapping[str, Any]
+    window: Mapping[str, Any] | None
+    usage: Mapping[str, Any] | int | None
+    covers: int | None
+    transient_tokens: int
+    persisted_tokens: int
+    compact_percent: int
+    labels: Sequence[str]
+    ttl: int | str | None
+    idle_ttl: int | str | None
+    pin: bool

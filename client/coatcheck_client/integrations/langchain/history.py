@@ -1,0 +1,101 @@
+"""Messages of LangChain as a request body, and the compacted body as messages again.
+
+What compaction did not change is the very message that was given, and of what it changed only the fields that differ
+are replaced: classes, IDs, artifacts and whatever a provider's package keeps in a message survive. Refuses to guess:
+messages that cannot be written as JSON are not compacted.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
+
+from coatcheck_client.integrations.langchain.results import is_ours
+
+Raw = dict[str, Any]
+
+_LEAST: Final = {"argument_tokens": 500, "inline_tokens": 1_000}
+"""The service's defaults; a token has at least one byte, so that nothing smaller in bytes can be replaced."""
+_CHANGED: Final = frozenset({"ai", "tool", "AIMessageChunk", "ToolMessageChunk"})
+"""Messages that compaction changes; whatever else is new is a notice."""
+
+
+def is_worth_asking(messages: Sequence[BaseMessage], policy: Mapping[str, Any]) -> bool:
+    """Whether there is anything that a compaction by this policy could change."""
+    if policy.get("max_tokens") is not None or policy.get("media") == "placeholder":
+        return True
+    least = {name: int(policy.get(name, default)) for name, default in _LEAST.items()}
+    return any(_is_large(message, least["argument_tokens"], least["inline_tokens"]) for message in messages)
+
+
+def _is_large(message: BaseMessage, argument: int, inline: int) -> bool:
+    content: object = message.content
+    if isinstance(message, ToolMessage):
+        return _weight(content) > inline
+    if not isinstance(message, AIMessage):
+        return False
+    return _weight([message.tool_calls, message.invalid_tool_calls, message.additional_kwargs, content]) > argument
+
+
+def _weight(value: object) -> int:
+    """Bytes of the texts in a value; a card has none."""
+    if isinstance(value, str):
+        return 0 if is_ours(value) else len(value.encode("utf-8", "replace"))
+    if isinstance(value, Mapping):
+        return sum(map(_weight, cast("Mapping[str, object]", value).values()))
+    if isinstance(value, list | tuple):
+        return sum(map(_weight, cast("Sequence[object]", value)))
+    return 0
+
+
+def raws(messages: Sequence[BaseMessage]) -> list[Raw]:
+    """Messages as `messages_to_dict` writes them, without artifacts, which no model is sent.
+
+    Raises:
+        Exception: whatever pydantic raises for a message that is no JSON.
+    """
+    return [{"type": one.type, "data": one.model_dump(mode="json", exclude={"artifact"})} for one in messages]
+
+
+def restored(given: Sequence[BaseMessage], sent: Sequence[Raw], got: Sequence[Raw]) -> list[BaseMessage]:
+    """The messages that a compacted body stands for, in its order.
+
+    Args:
+        given: the messages.
+        sent: the same as they were sent.
+        got: what came back: messages as they were, changed ones, a notice; some may be left out.
+    """
+    at = 0
+    messages: list[BaseMessage] = []
+    for raw in got:
+        found = _same(raw, sent, at)
+        if found is None:
+            messages += messages_from_dict([raw])
+            continue
+        messages.append(_changed(given[found], sent[found], raw))
+        at = found + 1
+    return messages
+
+
+def _same(raw: Raw, sent: Sequence[Raw], start: int) -> int | None:
+    """Which message a raw one is, from `start` on; None for a new one."""
+    for number in range(start, len(sent)):
+        if sent[number] == raw:
+            return number
+    if raw["type"] not in _CHANGED:
+        return None
+    skeleton = _skeleton(raw)
+    return next((number for number in range(start, len(sent)) if _skeleton(sent[number]) == skeleton), None)
+
+
+def _skeleton(raw: Raw) -> tuple[object, ...]:
+    """What compaction never changes of a message."""
+    data: Raw = raw["data"]
+    calls = [call.get("id") for call in data.get("tool_calls") or ()]
+    return raw["type"], data.get("id"), data.get("name"), data.get("tool_call_id"), calls
+
+
+def _changed(message: BaseMessage, sent: Raw, got: Raw) -> BaseMessage:
+    before, after = cast("Raw", sent["data"]), cast("Raw", got["data"])
+    update = {name: value for name, value in after.items() if before.get(name) != value}
+    return message.model_copy(update=update) if update else message

@@ -1,0 +1,34 @@
+"""The declared tool for LangChain: what a card names, as a tool that the agent offers to its model."""
+
+from typing import Any
+
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+
+from coatcheck_client import Client, ServiceError
+from coatcheck_client.contract.declare import declarations
+
+
+def read_tool(client: Client) -> BaseTool:
+    """`read_artifact`, executed by the service. Failures are results that say what to do next."""
+    (declared,) = declarations("json-schema")
+
+    def read_artifact(**arguments: Any) -> str:  # noqa: ANN401 - the schema says what; the service checks it
+        call = {"name": declared["name"], "arguments": arguments}
+        try:
+            answer: dict[str, Any] = client.call(call, form="text")
+        except ServiceError as e:
+            raise ToolException(
+                f"The store of tool outputs cannot answer now [{e.code}]. Go on with what the card shows, or run the "
+                "tool again."
+            ) from e
+        if answer["is_error"]:
+            raise ToolException(answer["text"])
+        return answer["text"]
+
+    return StructuredTool(
+        name=declared["name"],
+        description=declared["description"],
+        args_schema=declared["parameters"],
+        func=read_artifact,
+        handle_tool_error=True,
+    )

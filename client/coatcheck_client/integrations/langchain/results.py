@@ -1,0 +1,93 @@
+"""Tool results of LangChain as payloads, and cards in their place. Touches text only: status, ID and name stay."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
+
+from langchain_core.messages import ToolMessage
+from langgraph.types import Command
+
+from coatcheck_client import Receipt
+
+ContentBlock: TypeAlias = str | dict[str, Any]
+ResultPart: TypeAlias = ToolMessage | Command[Any]
+
+OWN: Final = ("read_artifact", "list_artifacts")
+_CARD: Final = re.compile(r"\[art_[0-9]{18} · ")
+"""How every card and every answer of the declared tool begins."""
+
+
+def is_own(name: str | None) -> bool:
+    """Whether a tool is one of Coatcheck's, also under the prefix that hosts give to tools of a server."""
+    return name is not None and (name in OWN or name.endswith(tuple(f"__{own}" for own in OWN)))
+
+
+def is_ours(text: str) -> bool:
+    """Whether a text came from Coatcheck already."""
+    return _CARD.match(text) is not None
+
+
+def each(result: ResultPart, change: Callable[[ToolMessage], ToolMessage]) -> ResultPart:
+    """A result with every tool message in it changed; a command keeps everything else."""
+    if isinstance(result, ToolMessage):
+        return change(result)
+    update: object = result.update
+    if isinstance(update, dict):
+        changed = cast("dict[str, Any]", update)
+        if "messages" not in changed:
+            return result
+        return dataclasses.replace(result, update={**changed, "messages": _each_of(changed["messages"], change)})
+    if isinstance(update, list | tuple):
+        pairs = [
+            (key, _each_of(value, change) if key == "messages" else value)
+            for key, value in cast("list[tuple[str, Any]]", update)
+        ]
+        return dataclasses.replace(result, update=pairs)
+    return result
+
+
+def _each_of(messages: object, change: Callable[[ToolMessage], ToolMessage]) -> object:
+    if isinstance(messages, ToolMessage):
+        return change(messages)
+    if not isinstance(messages, list):
+        return messages
+    return [change(one) if isinstance(one, ToolMessage) else one for one in cast("list[object]", messages)]
+
+
+def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | None:
+    """What to hand over of a message: its texts. None where they are at most `least` bytes, or came from Coatcheck."""
+    content = cast("str | list[ContentBlock]", message.content)
+    texts = [content] if isinstance(content, str) else [text for one in content if (text := _text(one)) is not None]
+    if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_ours, texts)):
+        return None
+    return content if isinstance(content, str) else [{"type": "text", "text": text} for text in texts]
+
+
+def carded(message: ToolMessage, receipt: Receipt) -> ToolMessage:
+    """The message with the receipt's text in place of its own. An artifact that the tool set stays."""
+    content = cast("str | list[ContentBlock]", message.content)
+    update: dict[str, Any] = {"content": receipt.text if isinstance(content, str) else _blocks(content, receipt.text)}
+    if message.artifact is None:
+        update["artifact"] = {"artifact_id": receipt.id, "stored": receipt.stored}
+    return message.model_copy(update=update)
+
+
+def _blocks(content: list[ContentBlock], card: str) -> list[ContentBlock]:
+    """The first text becomes the card, the other texts go, and what is no text stays where it is."""
+    blocks: list[ContentBlock] = []
+    placed = False
+    for block in content:
+        if _text(block) is None:
+            blocks.append(block)
+        elif not placed:
+            blocks.append(card if isinstance(block, str) else {**block, "text": card})
+            placed = True
+    return blocks
+
+
+def _text(block: ContentBlock) -> str | None:
+    if isinstance(block, str):
+        return block
+    text = block.get("text")
+    return text if block.get("type") in {"text", "text-plain"} and isinstance(text, str) else None

@@ -1,0 +1,74 @@
+"""How a client is set up: checked once, used by both clients."""
+
+import os
+import uuid
+from collections.abc import Mapping
+from typing import Final, Literal, cast
+
+import httpx
+from msgspec import Struct
+
+from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.retry import Retries
+
+DEFAULT_URL: Final = "http://127.0.0.1:8321"
+CONNECT_SECONDS: Final = 5.0
+OnUnreachable = Literal["excerpt", "raise"]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """The configuration of a client."""
+
+    url: str
+    headers: dict[str, str]
+    timeout: float
+    retries: Retries
+    on_unreachable: OnUnreachable
+    said: DeclaredFields
+    """What is said of every payload, unless a put says otherwise."""
+
+
+def options(
+    url: str | None,
+    key: str | None,
+    *,
+    timeout: float,
+    retries: Retries | None,
+    on_unreachable: OnUnreachable,
+    said: Mapping[str, object],
+) -> Options:
+    """Returns checked options; what is not given comes from `COATCHECK_URL` and `COATCHECK_KEY`.
+
+    Raises:
+        ValueError: for what is no URL of a service, or no key.
+    """
+    url = url or os.environ.get("COATCHECK_URL") or DEFAULT_URL  # noqa: TID251 - as the command line does
+    key = os.environ.get("COATCHECK_KEY") or None if key is None else key  # noqa: TID251 - the same
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as e:
+        raise ValueError(f"{url!r} is not a URL: {e}.") from e
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(f"{url!r} is not the URL of a service. An example: {DEFAULT_URL}")
+    if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key and key):
+        raise ValueError("The key is empty or contains characters that no key has.")
+    headers = {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
+    given = {name: value for name, value in said.items() if value is not None}
+    return Options(
+        url=url.rstrip("/"),
+        headers=headers,
+        timeout=timeout,
+        retries=retries or Retries(),
+        on_unreachable=on_unreachable,
+        said=cast("DeclaredFields", given),
+    )
+
+
+def timeouts(setup: Options) -> httpx.Timeout:
+    """Seconds without progress; connecting has its own, shorter time."""
+    return httpx.Timeout(setup.timeout, connect=min(CONNECT_SECONDS, setup.timeout))
+
+
+def new_key() -> str:
+    """Returns a fresh idempotency key for one put."""
+    return uuid.uuid4().hex

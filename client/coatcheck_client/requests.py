@@ -1,0 +1,228 @@
+"""A request of the client as a value: what to send, how to read the answer, whether it may be sent twice. Pure.
+
+Nothing is checked that the service checks: its words are
+better, and they are passed on. What HTTP or JSON cannot carry at all is a `ServiceError` at once.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck_client import results, wire
+from coatcheck_client.errors import WRONG, ServiceError
+
+T = TypeVar("T")
+
+Json = Any
+"""Whatever is JSON."""
+
+Content = str | bytes | Sequence[Any] | Mapping[str, Any]
+"""Text, bytes, parts as a provider writes them, or a provider's whole tool result."""
+Ttl = int | str | None
+"""Seconds, text such as `12h`, or None for ever."""
+AS_JSON: Final = 4 * 1024**2
+"""Characters up to which text is sent as JSON; longer text is sent as it is."""
+LONGEST_TITLE: Final = 1_000
+"""Characters of a title. Titles come from pages, and a page must not fail a put: the service cuts those it finds
+itself there, and refuses longer ones that it is told."""
+
+
+class DeclaredFields(TypedDict, total=False):
+    """What may be said of a payload; the OpenAPI document has every field's meaning and bounds."""
+
+    media_type: str | None
+    tool_name: str | None
+    tool_call_id: str | None
+    command: str | None
+    session: str | None
+    url: str | None
+    title: str | None
+    kind: str | None
+    labels: Sequence[str]
+    query: str | None
+    ttl: Ttl
+    idle_ttl: Ttl
+    pin: bool
+    card_tokens: int | None
+    inline_tokens: int | None
+    oversize: Literal["reject", "keep_ends"]
+    compare_to: str | None
+    tools: Literal["read_artifact", "none"]
+
+
+class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
+    """A request to the service and the type of its answer."""
+
+    method: str
+    path: str
+    answer: type[T]
+    params: wire.Pairs = ()
+    headers: wire.Pairs = ()
+    body: bytes | None = None
+    around: wire.Around = (b"", b"")
+    """What stands before and after a payload that is streamed."""
+    again: bool = True
+    """Whether it may be sent again when nobody knows what became of it."""
+
+
+def put(content: Content, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
+    """Text and parts as JSON, bytes and long text as they are."""
+    if isinstance(content, bytes):
+        return raw(content, declared, key)
+    if isinstance(content, str) and len(content) > AS_JSON:
+        return raw(wire.mended(content).encode(), declared, key)
+    return post("/v1/artifacts", {"content": content, **members(_titled(declared))}, results.Receipt, key=key)
+
+
+def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
+    """The payload as the body; None where it is streamed. What is too long for a URL goes as a form around it."""
+    declared = _titled(declared)
+    media_type = declared.get("media_type")
+    kind = () if media_type is None else (wire.field_value("media_type", media_type),)
+    query = params(declared, but=("media_type",))
+    if len(urlencode(query)) > wire.LONGEST_QUERY:
+        return _form(content, (*(("media_type", one) for one in kind), *query), key)
+    return ClientRequest(
+        method="POST",
+        path="/v1/artifacts/raw",
+        answer=results.Receipt,
+        params=query if content else (*query, ("allow_empty", "true")),  # what is streamed may be empty, too
+        headers=(*(("content-type", one) for one in kind), _keyed(key)),
+        body=content,
+    )
+
+
+def _form(content: bytes | None, fields: wire.Pairs, key: str) -> ClientRequest[results.Receipt]:
+    kind, around = wire.form(fields)
+    return ClientRequest(
+        method="POST",
+        path="/v1/artifacts",
+        answer=results.Receipt,
+        headers=(("content-type", kind), _keyed(key)),
+        body=None if content is None else content.join(around),
+        around=around,
+    )
+
+
+def _keyed(key: str) -> tuple[str, str]:
+    return "idempotency-key", wire.field_value("idempotency_key", key)
+
+
+def _titled(declared: DeclaredFields) -> DeclaredFields:
+    """What is said, with a title that the service takes."""
+    title = declared.get("title")
+    return declared if title is None or len(title) <= LONGEST_TITLE else {**declared, "title": title[:LONGEST_TITLE]}
+
+
+_NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
+"""Where null says something."""
+
+
+def at(artifact_id: str | None, end: str = "") -> str:
+    """The path of an artifact, or of something of it.
+
+    Raises:
+        ServiceError: `invalid_request` for what is no ID, as in a receipt of what was not stored.
+    """
+    if not isinstance(artifact_id, str):
+        raise ServiceError(
+            WRONG, "There is no artifact ID: a payload that was not stored (see `receipt.stored`) cannot be read."
+        )
+    return f"/v1/artifacts/{segment(artifact_id)}{end}"
+
+
+def segment(text: str) -> str:
+    """Text as one segment of a path."""
+    return quote(wire.mended(text), safe="")
+
+
+def get(
+    path: str, answer: type[T], parameters: Mapping[str, Any] | None = None, *, again: bool = True
+) -> ClientRequest[T]:
+    """A request that reads."""
+    return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}), again=again)
+
+
+def delete(path: str, answer: type[T]) -> ClientRequest[T]:
+    """A request that deletes."""
+    return ClientRequest(method="DELETE", path=path, answer=answer)
+
+
+def post(
+    path: str,
+    body: Json,
+    answer: type[T],
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    key: str | None = None,
+    method: str = "POST",
+) -> ClientRequest[T]:
+    """A request with a JSON body.
+
+    Args:
+        path: where to.
+        body: anything that is JSON.
+        answer: what the answer is decoded into.
+        parameters: query parameters.
+        key: an idempotency key.
+        method: POST, or PATCH.
+
+    Raises:
+        ServiceError: `invalid_request` for a body that is nested too deeply, or a key that no header can hold.
+    """
+    headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
+    return ClientRequest(
+        method=method, path=path, answer=answer, params=params(parameters or {}), headers=headers, body=encoded(body)
+    )
+
+
+def encoded(value: Json) -> bytes:
+    """A value as JSON. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, go as escapes.
+
+    Raises:
+        ServiceError: `invalid_request` for what is nested too deeply.
+    """
+    try:
+        return _encoded(value)
+    except RecursionError as e:
+        raise ServiceError(WRONG, "The given content or body is nested too deeply to be sent as JSON.") from e
+
+
+def _encoded(value: Json) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=_json).encode()
+
+
+def _json(value: object) -> Json:
+    return msgspec.to_builtins(value)
+
+
+def members(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said: null where it says something, everything else that is not null."""
+    return {name: value for name, value in parameters.items() if value is not None or name in _NULLABLE}
+
+
+def params(parameters: Mapping[str, Any], but: Sequence[str] = ()) -> wire.Pairs:
+    """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
+
+    Halves of surrogate pairs become U+FFFD, as the service makes of those in JSON.
+    """
+    found: list[tuple[str, str]] = []
+    for name, value in parameters.items():
+        if name in but or (value is None and name not in _NULLABLE):
+            continue
+        if value is None:
+            found.append((name, "forever"))
+        elif isinstance(value, bool):
+            found.append((name, "true" if value else "false"))
+        elif isinstance(value, str | int | float):
+            found.append((name, str(value)))
+        else:
+            found += [(name, str(one)) for one in value]
+    return tuple((name, wire.mended(value)) for name, value in found)

@@ -1,0 +1,79 @@
+"""Which sites a search's results may come from: names of domains, each with its subdomains.
+
+Only what is shown and listed follows them; the response is stored whole.
+"""
+
+import re
+from typing import Final, final
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.view import ResponseLayout
+
+MOST_DOMAINS: Final = 100
+DOMAIN_LENGTH: Final = 253
+_NAME: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
+
+
+@final
+class Domains:
+    """Names that are allowed, where there are any, less those that are excluded."""
+
+    def __init__(self, allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = ()) -> None:
+        """Take names as callers write them: `example.org`, `*.example.org`, `bücher.example`.
+
+        Raises:
+            CoatcheckError: `invalid_request` for what is no name, such as an address.
+        """
+        self._allowed = frozenset(_name(each, "allowed_domains") for each in allowed)
+        self._excluded = frozenset(_name(each, "excluded_domains") for each in excluded)
+
+    def __bool__(self) -> bool:
+        """Whether anything can be left out."""
+        return bool(self._allowed or self._excluded)
+
+    def let(self, url: str | None) -> bool:
+        """Whether a page may be shown; one without an address only where no names are required."""
+        host = _host(url)
+        names = {host[at:] for at in range(len(host)) if at == 0 or host[at - 1] == "."}
+        return not names & self._excluded and (not self._allowed or bool(names & self._allowed))
+
+    def let_result(self, result: SearchResult) -> bool:
+        """Whether a result may be shown: neither its address nor the page that it wraps is left out."""
+        known = [url for url in (result.url, result.canonical_url) if url]
+        return all(map(self.let, known)) if known else self.let(None)
+
+    def within(self, laid: ResponseLayout) -> ResponseLayout:
+        """The response without the provider's answers that come from pages that are left out."""
+        if not self:
+            return laid
+        answers = tuple(each for each in laid.response.answers if each.url is None or self.let(each.url))
+        return replace(laid, response=replace(laid.response, answers=answers))
+
+
+def _name(text: str, parameter: str) -> str:
+    name = text.strip().removeprefix("*.").strip(".").lower()
+    if not name.isascii():
+        try:
+            name = name.encode("idna").decode()
+        except UnicodeError:
+            name = ""
+    if len(name) > DOMAIN_LENGTH or not _NAME.fullmatch(name):
+        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"{parameter} takes names such as example.org, with all their subdomains; {shown!r} is none.",
+            parameter=parameter,
+        )
+    return name
+
+
+def _host(url: str | None) -> str:
+    try:
+        host = (urlsplit(url or "").hostname or "").strip(".")
+        return host if host.isascii() else host.encode("idna").decode()
+    except (ValueError, UnicodeError):
+        return ""

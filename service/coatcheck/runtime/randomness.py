@@ -1,0 +1,25 @@
+"""Random bytes of the operating system, drawn for many at once: each draw lets another thread take the interpreter."""
+
+import os
+from collections import deque
+from typing import Final, final
+
+_AT_ONCE: Final = 256
+
+
+@final
+class RandomWords:
+    """Words of `size` random bytes, none of which is handed out twice. Safe to use from several threads at once."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._words: deque[bytes] = deque()
+
+    def __call__(self) -> bytes:
+        """Return the next word."""
+        while True:
+            try:
+                return self._words.popleft()
+            except IndexError:
+                drawn = os.urandom(self._size * _AT_ONCE)
+                self._words.extend(drawn[at : at + self._size] for at in range(0, len(drawn), self._size))

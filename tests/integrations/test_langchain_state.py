@@ -1,0 +1,171 @@
+"""What an agent saves, what summarisers are given and what sub-agents inherit: no raw output and no written file."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+from deepagents import create_deep_agent  # pyright: ignore[reportUnknownVariableType] - the framework's types
+from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - the framework's types
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coatcheck_client import Client, Retries
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware
+from integrations.agents import LOG, NOBODY, TOOLS, Script
+from support.service import Service
+
+RAW = "line 4321 of the log"
+"""In the middle of every raw output and every written file, and on no card."""
+FILE = LOG.replace("log", "report")
+WRITTEN = "line 4321 of the report"
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with Client(service.url) as opened:
+        yield opened
+
+
+def told(messages: Any) -> str:  # noqa: ANN401 - messages of any sort
+    return json.dumps([one.model_dump() for one in messages], default=str)
+
+
+def saved(saver: InMemorySaver, thread: str) -> str:
+    """Everything that the last checkpoint of a thread holds."""
+    kept = saver.get_tuple({"configurable": {"thread_id": thread}})
+    assert kept is not None
+    return told(kept.checkpoint["channel_values"]["messages"])
+
+
+def agent(model: Script, saver: InMemorySaver, *middleware: Any) -> Any:  # noqa: ANN401 - the framework's types
+    return create_agent(model, TOOLS, middleware=middleware, checkpointer=saver)
+
+
+@pytest.mark.parametrize("waiting", [True, False], ids=["invoke", "ainvoke"])
+async def test_a_written_file_is_saved_as_a_marker_and_can_be_put_back(client: Client, *, waiting: bool) -> None:
+    saver = InMemorySaver()
+    model = Script(calls=[("write_file", {"path": "a.txt", "content": FILE}), ("small", {})])
+    made = agent(model, saver, CoatcheckMiddleware(client, compact_state=True))
+    config = {"configurable": {"thread_id": f"state-{waiting}"}}
+    asked = {"messages": [HumanMessage("go", id="prompt")]}
+    done = made.invoke(asked, config) if waiting else await made.ainvoke(asked, config)
+    messages: list[BaseMessage] = done["messages"]
+    assert [one.type for one in messages] == ["human", "ai", "tool", "ai", "tool", "ai"]
+    assert WRITTEN not in saved(saver, f"state-{waiting}")
+    args = cast("AIMessage", messages[1]).tool_calls[0]["args"]
+    assert args["path"] == "a.txt"
+    artifact = args["content"].partition("stored as ")[2].partition(";")[0]
+    assert client.content(artifact) == FILE.encode()
+    assert client.describe(artifact).artifact.session == f"state-{waiting}"
+    assert model.seen[1][:3] == messages[:3]
+
+
+def test_without_it_the_state_keeps_the_file(client: Client) -> None:
+    saver = InMemorySaver()
+    model = Script(calls=[("write_file", {"path": "a.txt", "content": FILE})])
+    agent(model, saver, CoatcheckMiddleware(client)).invoke(
+        {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "kept"}}
+    )
+    assert WRITTEN in saved(saver, "kept")
+    assert WRITTEN not in told(model.seen[-1])
+
+
+def test_several_files_of_one_step_and_every_copy_of_them_become_markers(client: Client) -> None:
+    calls = [{"path": f"{n}.txt", "content": FILE + str(n)} for n in range(3)]
+    first = AIMessage(
+        "",
+        id="several",
+        tool_calls=[
+            {"name": "write_file", "args": args, "id": f"w{n}", "type": "tool_call"} for n, args in enumerate(calls)
+        ],
+        additional_kwargs={
+            "tool_calls": [
+                {"id": f"w{n}", "type": "function", "function": {"name": "write_file", "arguments": json.dumps(args)}}
+                for n, args in enumerate(calls)
+            ]
+        },
+    )
+    saver = InMemorySaver()
+    model = Script(calls=[], first=first)
+    agent(model, saver, CoatcheckMiddleware(client, compact_state=True)).invoke(
+        {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "several"}}
+    )
+    assert WRITTEN not in saved(saver, "several")
+    assert saved(saver, "several").count("omitted from history, do not copy") == 6
+
+
+def test_a_failed_call_and_a_service_that_is_away_leave_the_state_alone(client: Client) -> None:
+    saver = InMemorySaver()
+    model = Script(calls=[("failing_write_file", {"content": FILE})])
+    policy = {"arguments": [{"tools": ["failing_write_file"], "fields": ["content"]}]}
+    agent(model, saver, CoatcheckMiddleware(client, compact_state=True, policy=policy)).invoke(
+        {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "failed"}}
+    )
+    assert WRITTEN in saved(saver, "failed")
+    with Client(NOBODY, retries=Retries(attempts=1)) as away:
+        model = Script(calls=[("write_file", {"path": "a", "content": FILE})])
+        agent(model, saver, CoatcheckMiddleware(away, compact_state=True)).invoke(
+            {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "away"}}
+        )
+    assert WRITTEN in saved(saver, "away")
+
+
+@pytest.mark.parametrize("ours_first", [True, False], ids=["ours before", "ours after"])
+def test_a_summariser_is_given_cards_and_markers(client: Client, *, ours_first: bool) -> None:
+    given: list[list[BaseMessage]] = []
+
+    def summarise(messages: Any) -> str:  # noqa: ANN401 - the framework's types
+        given.append(list(messages))
+        return "The log was built and a report written."
+
+    summary = SummarizationMiddleware(
+        Script(calls=[]),
+        trigger=("messages", 3),
+        keep=("messages", 1),
+        trim_tokens_to_summarize=None,
+        summarizer=summarise,
+    )
+    ours = CoatcheckMiddleware(client, session="summary", compact_state=True)
+    calls: list[tuple[str, dict[str, Any]]] = [("write_file", {"path": "a", "content": FILE}), ("build", {})]
+    model = Script(calls=[*calls, ("write_file", {"path": "b", "content": FILE}), ("small", {})], count=True)
+    made = create_agent(model, TOOLS, middleware=[ours, summary] if ours_first else [summary, ours])
+    done = cast("Any", made).invoke({"messages": [HumanMessage("go")]})
+    assert done["messages"][-1].content == "done"
+    assert len(given) >= 2
+    prompt = told([message for messages in given for message in messages])
+    assert "omitted from history, do not copy" in prompt
+    assert "[art_" in prompt
+    assert RAW not in prompt
+    assert WRITTEN not in prompt
+
+
+@pytest.mark.filterwarnings("ignore:.*forked subagents.*is in beta")
+@pytest.mark.parametrize("mode", ["fork", "isolated"])
+def test_a_sub_agent_of_deepagents_inherits_no_raw_file_and_no_raw_output(client: Client, mode: str) -> None:
+    child = Script(calls=[("build", {})], count=True)
+    parent = Script(
+        calls=[
+            ("write_file", {"file_path": "/a.txt", "content": FILE}),
+            ("build", {}),
+            ("task", {"description": "Look at it.", "subagent_type": "helper"}),
+        ]
+    )
+    helper: dict[str, Any] = {"name": "helper", "description": "helps", "model": child, "mode": mode}
+    if mode == "isolated":
+        helper |= {"system_prompt": "Help.", "middleware": [CoatcheckMiddleware(client, session="child")]}
+    build = [one for one in TOOLS if one.name == "build"]
+    made = cast("Callable[..., Any]", create_deep_agent)(
+        parent, build, middleware=[CoatcheckMiddleware(client, session=mode, compact_state=True)], subagents=[helper]
+    )
+    done = made.invoke({"messages": [HumanMessage("go")]})
+    assert done["messages"][-1].content == "done"
+    assert [one.name for one in done["messages"] if isinstance(one, ToolMessage)] == ["write_file", "build", "task"]
+    assert len(child.seen) == 2
+    for request in [*child.seen, *parent.seen]:
+        assert RAW not in told(request)
+        assert WRITTEN not in told(request)
+    inherited = told(child.seen[0])
+    assert ("[art_" in inherited, "omitted from history, do not copy" in inherited) == (mode == "fork",) * 2
+    assert "[art_" in told(child.seen[1])
