@@ -81,7 +81,7 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 LEAST_BUDGET: Final = 2_000
-QUIET_BATCH: Final = 20_000
+QUIET_BATCH: Final = 40_000
 """Tokens that outputs must save at once while the window is not at stake, unless a policy says another number."""
 BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),

@@ -20,9 +20,9 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import ReplacementCandidate
 from coatcheck.core.context.notice import notice_tokens
 from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
+from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
 from coatcheck.core.context.window import Budget
 
