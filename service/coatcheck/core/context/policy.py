@@ -71,7 +71,7 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     over, too, and QUIET_BATCH can be saved; otherwise 0."""
     max_tokens: int | None = None
     """Budget of the whole body. None: the window, where it is given or known by the model's name."""
-    settle_percent: int = 70
+    settle_percent: int = 60
     """A body over its budget is brought to this much of it, so that the next turns need nothing."""
 
     @property
@@ -81,7 +81,7 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 LEAST_BUDGET: Final = 2_000
-QUIET_BATCH: Final = 40_000
+QUIET_BATCH: Final = 20_000
 """Tokens that outputs must save at once while the window is not at stake, unless a policy says another number."""
 BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),
