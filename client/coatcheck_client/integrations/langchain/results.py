@@ -9,13 +9,15 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from coatcheck_client import Receipt
+from coatcheck_client.contract.inert import MARK
 
 ContentBlock: TypeAlias = str | dict[str, Any]
 ResultPart: TypeAlias = ToolMessage | Command[Any]
 
 OWN: Final = ("read_artifact", "list_artifacts")
-_CARD: Final = re.compile(r"\[art_[0-9]{18} · ")
-"""How every card and every answer of the declared tool begins."""
+_OURS: Final = re.compile(rf"\[art_[0-9]{{18}} · |{MARK} (?:Search: )?[0-9]+ results?[ ,]")
+"""How every card, every answer of the declared tool and every answer of a web search begins."""
+_CARD: Final = re.compile(r"\[art_[0-9]{18} · [^\n]* · (?:stored outside this conversation|NOT STORED)")
 
 
 def is_own(name: str | None) -> bool:
@@ -25,6 +27,11 @@ def is_own(name: str | None) -> bool:
 
 def is_ours(text: str) -> bool:
     """Whether a text came from Coatcheck already."""
+    return _OURS.match(text) is not None
+
+
+def is_card(text: str) -> bool:
+    """Whether a text is a card, which compaction leaves as it is."""
     return _CARD.match(text) is not None
 
 
