@@ -143,7 +143,7 @@ def test_what_was_told_survives_a_crash(tmp_path: Path) -> None:
 def test_both_meters_and_both_windows(service: Service) -> None:
     body = FORMATS["openai-chat"]([Turn("Build it.", [Step("", [Call("c1", "make", {}, LOG)])])])
     window = {"model": 20_000, "shown": 16_000, "output_reserve": 2_000, "compaction_limit": 13_000}
-    got = post(service, "/v1/context/measure", body=body, session="meter", window=window, policy={})
+    got = post(service, "/v1/context/measure", body=body, session="meter", window=window, policy={"batch_tokens": 0})
     assert got["format"] == "openai-chat"
     assert got["this_turn"]["tokens"] == got["next_turn"]["tokens"] + got["transient"]["tokens"]
     assert got["next_turn"]["tokens"] == got["baseline"]["tokens"] + got["persisted"]["tokens"]
@@ -172,15 +172,16 @@ def test_nothing_is_taken_to_shrink_unless_the_caller_says_so(service: Service) 
     body = FORMATS["openai-chat"]([Turn("Build it.", [Step("", [Call("c1", "make", {}, LOG)])])])
     cases: tuple[tuple[Json, str], ...] = (
         ({}, "outputs_stay"),
-        ({"policy": {}}, "outputs_become_cards"),
-        ({"outputs_stay": False}, "outputs_become_cards"),
-        ({"policy": {}, "outputs_stay": True}, "outputs_stay"),
+        ({"policy": {}}, "outputs_stay"),
+        ({"policy": {"batch_tokens": 0}}, "outputs_become_cards"),
+        ({"policy": {"protect": "none"}, "outputs_stay": False}, "outputs_become_cards"),
+        ({"policy": {"batch_tokens": 0}, "outputs_stay": True}, "outputs_stay"),
     )
     for said, assumed in cases:
         got = post(service, "/v1/context/measure", body=body, **said)
         assert got["assumes"] == assumed
         assert (got["next_turn"]["tokens"] == got["this_turn"]["tokens"]) is (assumed == "outputs_stay")
-    compacted = post(service, "/v1/context/compact", body=body)
+    compacted = post(service, "/v1/context/compact", body=body, policy={"batch_tokens": 0})
     assert compacted["meters"]["after"]["assumes"] == "outputs_become_cards"
 
 

@@ -170,7 +170,7 @@ def test_reads_and_searches_of_finished_turns_leave_the_requests(client: Client)
     sent = history.raws(given)
     got = history.restored(given, sent, client.compact({"messages": sent}, format="langchain").body["messages"])
     assert [message.id for message in got] == [message.id for message in given]
-    assert got[2].content.startswith(f"[{ref} · ")
+    assert str(got[2].content).startswith(f"[{ref} · ")
     assert "the same call shows it again" in got[2].content
     assert got[4].content == search.summary["text"]
 
