@@ -159,7 +159,7 @@ def test_both_meters_and_both_windows(service: Service) -> None:
         ],
     }
     assert got["should_compact"] is False
-    assert got["assumes"] == "outputs_become_cards"
+    assert got["assumes"] == "policy"
     assert re.fullmatch(r"context [0-9]+ % now, [0-9]+ % next turn; [0-9.]+k left", got["line"])
     found = usage(service, "meter")
     assert (found["persisted_tokens"], found["transient_tokens"]) == (
@@ -172,17 +172,16 @@ def test_nothing_is_taken_to_shrink_unless_the_caller_says_so(service: Service) 
     body = FORMATS["openai-chat"]([Turn("Build it.", [Step("", [Call("c1", "make", {}, LOG)])])])
     cases: tuple[tuple[Json, str], ...] = (
         ({}, "outputs_stay"),
-        ({"policy": {}}, "outputs_stay"),
-        ({"policy": {"batch_tokens": 0}}, "outputs_become_cards"),
-        ({"policy": {"protect": "none"}, "outputs_stay": False}, "outputs_become_cards"),
-        ({"policy": {"batch_tokens": 0}, "outputs_stay": True}, "outputs_stay"),
+        ({"policy": {"batch_tokens": 0}}, "policy"),
+        ({"outputs_stay": False, "policy": {"protect": "none"}}, "policy"),
+        ({"policy": {}, "outputs_stay": True}, "outputs_stay"),
     )
     for said, assumed in cases:
         got = post(service, "/v1/context/measure", body=body, **said)
         assert got["assumes"] == assumed
         assert (got["next_turn"]["tokens"] == got["this_turn"]["tokens"]) is (assumed == "outputs_stay")
-    compacted = post(service, "/v1/context/compact", body=body, policy={"batch_tokens": 0})
-    assert compacted["meters"]["after"]["assumes"] == "outputs_become_cards"
+    compacted = post(service, "/v1/context/compact", body=body)
+    assert compacted["meters"]["after"]["assumes"] == "policy"
 
 
 def test_a_real_usage_scales_the_estimate_in_any_providers_shape(service: Service) -> None:

@@ -46,13 +46,20 @@ def serve(host: str | None, port: int | None, data: str | None) -> None:
     if not settings.require_keys and not holds_store(settings):
         _refuse_strangers(settings, needs_keys=False)  # before anything is made
     set_up_logs(settings)
-    import uvloop  # noqa: PLC0415 - only this command needs it
-
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=_event_loop()) as runner:
             runner.run(_serve(settings))
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop: uvloop, but on Windows, where there is none, Python's own."""
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - only this command needs it
+
+    return uvloop.new_event_loop
 
 
 def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:

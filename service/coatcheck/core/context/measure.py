@@ -17,14 +17,13 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.context.apply import CompactedBody
-from coatcheck.core.context.candidates import Candidates
+from coatcheck.core.context.candidates import Candidates, ReplacementCandidate
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.model import HistoryIndex
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import CompactionPlan
 from coatcheck.core.context.policy import CompactionPolicy, checked
-from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
@@ -84,9 +83,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     line: str
     """The account in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is of this turn;
     without a window, tokens stand in place of percentages."""
-    assumes: Literal["outputs_stay", "outputs_become_cards"]
-    """What `next_turn` takes to happen to this turn's outputs when the turn is over. They stay, too, by a policy with
-    which outputs wait for the window to be at stake; what was read or searched is then not counted."""
+    assumes: Literal["outputs_stay", "policy"]
+    """What `next_turn` takes to happen to this turn's outputs when the turn is over: nothing, or what the policy does
+    then without pressure."""
 
     format: str
     tokenizer: str
@@ -147,10 +146,9 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     start = plan.line.turn(plan.line.size)
     flying = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
     staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
-    quiet = plan.policy.is_quiet
     line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
-    before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask), quiet)
-    after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask), quiet)
+    before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
+    after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask))
     notes = list(done.index.notes)
     ratio = _ratio(done.body, after, ask, notes)
     return Meters(
@@ -168,8 +166,6 @@ class _Counted(Struct, frozen=True):
     sizes: list[Sizes]
     flight: int
     """What the latest turn's outputs are above the cards that they become."""
-    quiet: bool
-    """Outputs stay beyond their turn while the window is not at stake."""
 
 
 def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int], ask: MeasureRequest) -> int:
@@ -185,7 +181,7 @@ def _count(
     found = [] if ask.outputs_stay else Candidates(body, index, pairs, policy, counter).candidates
     start = line.turn(line.size)
     flying = [at for at, one in enumerate(found) if one.message >= start and one.is_transient(policy)]
-    return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask), policy.is_quiet)
+    return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))
 
 
 def _measured(
@@ -204,7 +200,7 @@ def _measured(
     now, then = _part(current, usable, left=True), _part(following, usable, left=True)
     return Measured(
         line=_line(now, then),
-        assumes="outputs_stay" if ask.outputs_stay or of.quiet else "outputs_become_cards",
+        assumes="outputs_stay" if ask.outputs_stay else "policy",
         format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
         baseline=_part(baseline, usable),
