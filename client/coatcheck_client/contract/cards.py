@@ -7,7 +7,7 @@ from coatcheck_client.contract.inert import MARK
 from coatcheck_client.contract.tools import TOOLS
 
 _CARD: Final = re.compile(rf"\[(?:art_[0-9]{{18}} · |NOT STORED\b)|{MARK} (?:Search: )?[0-9]+ results?[ ,]")
-"""How every card, every answer of the declared tools and of a web search, and every excerpt in a card's place begins."""
+"""How every card, every answer of the declared tools and of a search, and every excerpt in a card's place begins."""
 _FINAL: Final = re.compile(r"\[(?:NOT STORED\b|art_[0-9]{18} · [^\n]* · (?:stored outside this|NOT STORED))")
 _OWN: Final = tuple(tool.name for tool in TOOLS)
 
