@@ -6,7 +6,17 @@ from msgspec import structs
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import MAX_BUDGET, cut
 from coatcheck.core.card.recognition import is_card
-from coatcheck.core.context.signs import is_marker, is_own_tool, marker, marker_in, placeholder
+from coatcheck.core.context.signs import (
+    is_marker,
+    is_ours,
+    is_own_tool,
+    is_read_line,
+    is_summary,
+    marker,
+    marker_in,
+    placeholder,
+    read_line,
+)
 from coatcheck.core.kinds import recognise
 from context.histories import artifact_id
 from core.sample_payloads import HOSTILE, ORDINARY, TOKENIZER, measure_of, sample_of
@@ -49,6 +59,21 @@ def test_markers_are_known_only_whole_and_with_a_true_id() -> None:
         f"[… 48,211 characters, stored as {ARTIFACT}; omitted from history, do not copy]"
     )
     assert marker_in("omitted from history, do not copy]") is None
+
+
+def test_lines_and_summaries_are_known_only_whole_and_with_a_true_id() -> None:
+    line = read_line(f"[{ARTIFACT} · a.log · lines 1-9 of 90 · text]\n" + "x" * 900, {"pattern": "a\nb" * 90})
+    summary = f"¦ searched 'tides': 9 results, 2 read\n- The Moon. [{ARTIFACT}#r1]\n¦ sources\n{ARTIFACT}#r1 T | https://e.org"
+    assert line is not None
+    assert line.count("\n") == 0
+    assert len(line) < 300
+    for text, known in ((line, is_read_line), (summary, is_summary)):
+        assert known(text)
+        assert is_ours(text)
+        assert not known(f" {text}")
+        assert not known(text + "x" * 9_000)
+    assert not is_read_line(line.replace(ARTIFACT, WRONG))
+    assert read_line("some output", {}) is None
 
 
 @pytest.mark.parametrize(
