@@ -2,15 +2,16 @@
 """The part of requirements.lock that some roots need, hashes included: `python runtime_lock.py LOCK [ROOT ...]`.
 
 The lock names the tools of development too; it says of every package what asked for it, and that is followed here.
-Without a root it is what the service, with every extra, and the client depend on: they are built from the tree. It
-resolves nothing and asks nobody.
+Without a root, or with the root `coatcheck`, it has what the service, with every extra, and the client depend on: they
+are built from the tree. It resolves nothing and asks nobody.
 """
 
 import re
 import sys
 from pathlib import Path
 
-_PROJECT = {"coatcheck (pyproject.toml)", "coatcheck-client"}
+_SERVICE = "coatcheck"
+_PROJECT = {f"{_SERVICE} (pyproject.toml)", "coatcheck-client"}
 _NAME = re.compile(r"^([A-Za-z0-9._-]+)==")
 
 
@@ -38,7 +39,9 @@ def needed(lock: str, roots: tuple[str, ...] = ()) -> str:
         ValueError: the lock has no such root, or none of its packages has hashes.
     """
     all_parts = parts(lock)
-    wanted = set(roots) or {name for name, part in all_parts.items() if _PROJECT & asked_by(part)}
+    wanted = set(roots) - {_SERVICE}
+    if _SERVICE in roots or not roots:
+        wanted |= {name for name, part in all_parts.items() if _PROJECT & asked_by(part)}
     if not wanted or wanted - all_parts.keys():
         raise ValueError(f"the lock does not name {sorted(wanted - all_parts.keys()) or 'the project'}")
     while more := {n for n, part in all_parts.items() if n not in wanted and asked_by(part) & wanted}:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,26 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
 from reading.reading_harness import ReadingStore, reading_store
 from support.service import Service, serving
+from support.used_servers import all_used, used
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker hands over which servers it used."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["servers"] = all_used()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - pytest-xdist ships no types
+    """Take over which servers a worker used; one that was killed says nothing."""
+    for server in getattr(node, "workeroutput", {}).get("servers", ()):
+        used(server)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which servers the tests really ran on."""
+    for server in all_used():
+        terminalreporter.write_line(f"servers: {server}")
 
 
 @pytest.fixture(scope="session")

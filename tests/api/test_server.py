@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Generator, Iterator
@@ -237,6 +238,29 @@ def test_a_header_section_that_comes_too_slowly_is_given_up(running: Running) ->
         assert s.recv(13) == b"HTTP/1.1 200 "
         s.sendall(LINE[:10])
         assert b"HTTP/1.1 408 " in everything(s)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"no request at all\r\n\r\n", 400, "invalid_request"),
+        (head("/v1/artifacts/raw", "transfer-encoding: chunked") + b"zz\r\nx\r\n", 400, "invalid_request"),
+        (head("/v1/artifacts/raw", *["x: y"] * (HEAD_FIELDS + 1)), 431, "header_too_large"),
+        (b"GET /health/live HTTP/1.1\r\n", 408, "header_timeout"),
+    ],
+    ids=["no HTTP", "broken chunks", "too many fields", "too slow"],
+)
+def test_what_is_refused_before_it_is_a_request_is_answered_with_a_problem_like_all_else(
+    running: Running, request_: bytes, status: int, code: str
+) -> None:
+    top, _, body = running.exchange(request_, close=False).partition(b"\r\n\r\n")
+    line, *fields = top.decode().split("\r\n")
+    headers = dict(field.split(": ", 1) for field in fields)
+    problem = json.loads(body)
+    assert line.startswith(f"HTTP/1.1 {status} ")
+    assert (headers["content-type"], headers["connection"]) == ("application/problem+json", "close")
+    assert int(headers["content-length"]) == len(body)
+    assert (problem["status"], problem["code"], problem["request_id"]) == (status, code, headers["x-request-id"])
 
 
 @pytest.mark.parametrize("path", ["/v1/artifacts/raw", "/v1/artifacts"])

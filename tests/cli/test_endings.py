@@ -93,7 +93,10 @@ def test_another_programs_answer_is_recognised_by_every_command(status: int, bod
         for args in ASKING:
             ended = call(*args, "--url", url, stdin=b"x\n" if args[0] == "put" else b"")
             assert (ended.code, ended.out) == (4, b""), args
-            assert ended.err == f"coatcheck: {url} answered {status}, but not as Coatcheck does.\n", args
+            said = (
+                json.loads(ended.err)["detail"] if "--json" in args else ended.err.removeprefix("coatcheck: ").rstrip()
+            )
+            assert said == f"{url} answered {status}, but not as Coatcheck does.", args
 
 
 def test_bytes_of_a_name_that_are_no_text_do_not_keep_a_file_from_being_handed_over(

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,25 @@ def test_the_image_installs_what_the_service_needs_and_no_tool_of_development() 
     assert "pytest" not in _lock("hatchling")
 
 
+def test_the_image_has_the_extras_that_its_settings_and_payloads_need() -> None:
+    (run,) = (rest for word, rest in instructions() if word == "RUN" and "> runtime.lock" in rest)
+    roots = run.partition(" > runtime.lock")[0].rpartition("requirements.lock ")[2]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    needed = {_canonical(Requirement(text).name) for extra in ("telemetry", "documents") for text in extras[extra]}
+    assert set(roots.split()) == needed | {"coatcheck"}
+    assert _lock(*roots.split()) >= needed | _lock()
+
+
+def test_every_alert_leads_to_a_section_of_the_runbook() -> None:
+    (group,) = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"]
+    headings = re.findall(r"^## (.*)$", (DEPLOY / "README.md").read_text(), re.MULTILINE)
+    sections = {heading.lower().replace(" ", "-").replace(":", "") for heading in headings}
+    for rule in group["rules"]:
+        path, _, section = rule["annotations"]["runbook_url"].partition("#")
+        assert (ROOT / path).name == "README.md"
+        assert section in sections, rule["alert"]
+
+
 def test_the_part_of_a_lock_is_refused_when_a_root_is_not_in_it() -> None:
     done = subprocess.run(
         [sys.executable, DEPLOY / "runtime_lock.py", ROOT / "requirements.lock", "no-such-package"],
@@ -169,6 +189,13 @@ def test_the_service_starts_only_after_the_migration_has_ended_well_and_the_stor
         assert services[name]["healthcheck"]["test"][0] == "CMD"
     assert [services[name]["command"] for name in ("coatcheck", "migrate")] == [["serve"], ["migrate"]]
     assert {"serve", "migrate"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", ["compose.yaml", "kubernetes.yaml"])
+def test_the_pages_say_when_a_key_is_needed_and_how_the_first_is_made(page: str) -> None:
+    text = (DEPLOY / page).read_text()
+    assert "coatcheck key create me" in text
+    assert "in this release" not in text
 
 
 def test_compose_gives_the_service_few_rights_time_to_drain_and_no_port_beyond_loopback() -> None:
@@ -251,6 +278,7 @@ def test_probes_ports_and_selectors_fit_each_other() -> None:
 def test_the_unit_stops_the_service_as_it_wants_to_be_stopped_and_gives_it_a_directory() -> None:
     settings = dict(unit())
     assert settings["ExecStart"].split()[1:] == ["serve"]
+    assert settings["Type"] == "notify"
     assert int(settings["TimeoutStopSec"]) > DRAIN
     assert settings["KillSignal"] == "SIGTERM"
     assert settings["Environment"] == f"COATCHECK_DATA=/var/lib/{settings['StateDirectory']}"

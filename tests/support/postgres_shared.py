@@ -1,7 +1,8 @@
 """One PostgreSQL server for a whole test run, a migrated template in it, and a database of its own for each test.
 
 Where `COATCHECK_TEST_POSTGRES` names a server (a superuser's URL) that one is used; else a container where an engine
-answers; else a server of our own. Whoever of the run's processes comes first starts it; it ends when the last of them
+answers; else a server of our own. The summary of the run says which, and why an engine that answers did not serve.
+Whoever of the run's processes comes first starts it; it ends when the last of them
 has ended, however that was: each holds a shared lock that goes with its process, and the server's keeper waits for
 the exclusive one.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from support.postgres import Cluster, running_postgres
+from support.used_servers import used
 
 TEMPLATE = "coatcheck_template"
 _ADMIN = os.environ.get("COATCHECK_TEST_POSTGRES")  # noqa: TID251 - where the suite itself runs
@@ -64,7 +66,8 @@ def databases() -> Databases:
         state = folder / "state"
         if not state.exists():
             _start(folder, state)
-        admin, password, owner, template = state.read_text().split("\n")
+        admin, password, owner, template, kind = state.read_text().split("\n")
+    used(f"PostgreSQL: {kind}")
     cluster = Cluster(admin)
     cluster.password = password
     return Databases(cluster, owner, template)
@@ -81,7 +84,7 @@ def _start(folder: Path, state: Path) -> None:
     _keepers.append(keeper)
     assert keeper.stdout is not None
     with keeper.stdout as said:
-        admin = said.readline().strip()
+        admin, kind = said.readline().strip(), said.readline().strip()
     if not admin:
         raise RuntimeError("the test server did not start")
     cluster = Cluster(admin)
@@ -92,37 +95,50 @@ def _start(folder: Path, state: Path) -> None:
     from coatcheck.adapters.sql.schema import migrate  # noqa: PLC0415 - the keeper needs none of it
 
     migrate(url)
-    state.write_text(f"{admin}\n{cluster.password}\n{owner}\n{template}")
+    state.write_text(f"{admin}\n{cluster.password}\n{owner}\n{template}\n{kind}")
 
 
 @contextlib.contextmanager
-def _server() -> Generator[str]:
-    """The admin URL of a server, for a while."""
+def _server() -> Generator[tuple[str, str]]:
+    """The admin URL of a server, for a while, and what kind of server it is."""
     if _ADMIN is not None:
-        yield _ADMIN
+        yield _ADMIN, "the one that COATCHECK_TEST_POSTGRES names"
         return
     with contextlib.ExitStack() as stack:
+        if not _has_engine():
+            yield stack.enter_context(running_postgres()).admin, "our own"
+            return
         try:
-            admin = stack.enter_context(_container())
-        except Exception:  # noqa: BLE001 - no engine, no image, no network: then a server of our own
-            admin = stack.enter_context(running_postgres()).admin
-        yield admin
+            container, kind = stack.enter_context(_container()), f"a container of {_IMAGE}"
+        except Exception as error:  # noqa: BLE001 - no image, no network, a broken engine: said in the summary
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            container = stack.enter_context(running_postgres()).admin
+            kind = f"our own, because the container engine answers and made no container ({why})"
+        yield container, kind
+
+
+def _has_engine() -> bool:
+    """Whether a container engine answers."""
+    docker: Any = importlib.import_module("docker")  # ships no types
+    try:
+        docker.from_env(timeout=3).ping()
+    except (docker.errors.DockerException, OSError):
+        return False
+    return True
 
 
 @contextlib.contextmanager
 def _container() -> Generator[str]:
-    docker: Any = importlib.import_module("docker")  # only where an engine may answer; ships no types
-    from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415
+    from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415 - only where an engine answers
 
-    docker.from_env(timeout=3).ping()
     with PostgresContainer(_IMAGE, driver=None) as container:
         yield container.get_connection_url()
 
 
 def _keep(folder: Path) -> None:
     """Run a server while anybody of the run is there."""
-    with _server() as admin:
-        sys.stdout.write(f"{admin}\n")
+    with _server() as (admin, kind):
+        sys.stdout.write(f"{admin}\n{kind}\n")
         sys.stdout.flush()
         os.close(1)
         users = os.open(folder / "users.lock", os.O_RDWR)
@@ -136,7 +152,7 @@ def _keep(folder: Path) -> None:
     folder.rmdir()
 
 
-def _tidy(admin: str, _password: str, owner: str, template: str) -> None:
+def _tidy(admin: str, _password: str, owner: str, template: str, _kind: str) -> None:
     """Leave a server that is not ours as it was."""
     cluster = Cluster(admin)
     cluster.drop(cluster.url(template))

@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from support.s3_keeper import BUCKET, KEY, REGION, SECRET, listening
+from support.s3_keeper import BUCKET, IMAGE, KEY, REGION, SECRET, listening
+from support.used_servers import used
 
 Kind = Literal["ministack", "moto", "container", "given"]
 
@@ -28,6 +29,12 @@ _GIVEN = os.environ.get("COATCHECK_TEST_S3")  # noqa: TID251 - where the suite i
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))  # noqa: TID251 - which run this process is part of
 _ENGINE = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")  # noqa: TID251 - where an engine would be
 
+_WORDS: dict[Kind, str] = {
+    "ministack": "MiniStack, in a process of ours",
+    "moto": "moto, in a process of ours",
+    "container": f"a container of {IMAGE}",
+    "given": "the one that COATCHECK_TEST_S3 names",
+}
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
 """What a process needs in its environment to use a server of this module; nothing for a store that was given."""
 
@@ -142,6 +149,7 @@ def running_s3(
 def shared_s3(kind: Literal["best", "ministack", "moto"] = "best") -> S3Server:
     """This process's door to the run's server, which it starts when nobody has. Objects are in memory."""
     chosen = _best() if kind == "best" else kind
+    used(f"S3: {_WORDS[chosen]}")
     if chosen == "given":
         return S3Server("given", _GIVEN or "")
     run = Path(tempfile.gettempdir()) / f"coatcheck-s3-{os.geteuid()}-{_RUN}"

@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,8 +13,10 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.schedule import running
+from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
-from support.clock import INSTANT
+from support.clock import INSTANT, HandClock
+from support.faulty_catalog import FaultyCatalog
 from support.harness import CALLER, GRACE, Harness
 from support.samples import noise
 
@@ -121,3 +126,28 @@ async def test_a_real_round_follows_a_failed_one_and_finishes_its_work(harness: 
         await asyncio.wait_for(cleaned.wait(), 10)
     assert rounds == 3
     assert harness.is_empty()
+
+
+async def test_a_failure_that_could_not_be_written_down_is_told_until_the_job_goes_well(
+    tmp_path: Path, template: Path
+) -> None:
+    shutil.copy(template, tmp_path / "coatcheck.db")
+    with closing(FaultyCatalog.open(tmp_path / "coatcheck.db", threads=2)) as catalog:
+        clock = HandClock()
+        schedule = JobSchedule(catalog, clock, default=60)
+
+        async def sweep() -> tuple[str | None, str | None]:
+            (state,) = [state for state in await schedule.states() if state.name == "sweep"]
+            return state.last_outcome, state.last_detail
+
+        await schedule.done("sweep")
+        assert await sweep() == ("done", "")
+        clock.forward(minutes=2)
+        catalog.fault = CoatcheckError(Code.STORAGE_FULL, "The disk is full.")
+        await schedule.done("sweep", CoatcheckError(Code.STORAGE_FULL, "The disk is full."))
+        assert await sweep() == ("failed", "The disk is full.")
+        catalog.fault = None
+        assert await sweep() == ("failed", "The disk is full.")
+        clock.forward(seconds=1)
+        await schedule.done("sweep")
+        assert await sweep() == ("done", "")

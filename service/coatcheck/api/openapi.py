@@ -22,7 +22,15 @@ from coatcheck.core.errors import Code
 
 Node = dict[str, Any]
 _REF: Final = "#/components/schemas/"
-_ALWAYS: Final = (Code.INVALID_REQUEST, Code.FORBIDDEN_HOST, Code.INTERNAL, Code.OVERLOADED, Code.STORAGE_UNAVAILABLE)
+_ALWAYS: Final = (
+    Code.INVALID_REQUEST,
+    Code.FORBIDDEN_HOST,
+    Code.HEADER_TIMEOUT,
+    Code.HEADER_TOO_LARGE,
+    Code.INTERNAL,
+    Code.OVERLOADED,
+    Code.STORAGE_UNAVAILABLE,
+)
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
 _KEYED: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
 _CALLED: Final = (*_KEYED, Code.RATE_LIMITED)

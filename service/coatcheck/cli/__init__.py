@@ -11,20 +11,29 @@ EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
 with Ctrl-C. 141: the reader of the output closed the pipe.
 
-put, card, read, search, mcp, hook, policy, hold, usage, retention and audit ask the running service that --url or
-COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives."""
+put, card, read, search, list, get, outline, delete, compact, mcp, hook, namespace, policy, hold, usage, retention and
+audit ask the running service that --url or COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives.
+
+With --json an error is an object, too, on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
+coatcheck)" in ~/.bashrc; zsh_source and fish_source for other shells."""
 
 COMMANDS: Final = {
     "audit": ("audit", "Show who removed or changed what, when and why."),
     "backup": ("backup", "Copy the embedded store into the new directory DIR, even while the service runs."),
     "card": ("client", "Print the card of an artifact again, with any token budget."),
     "check": ("check", "Compare the stored bytes with the catalogue and their digests, even while the service runs."),
+    "compact": ("compact", "Print a model request with cards in the place of bulky outputs."),
+    "delete": ("artifacts", "Delete artifacts: from now on they are reported as gone."),
+    "get": ("artifacts", "Write the payload of an artifact to standard output, byte for byte."),
     "hold": ("hold", "Protect artifacts from deletion, by anybody and by any route."),
     "hook": ("hook", "Answer the hooks of agent hosts."),
     "key": ("key", "Create, list and revoke keys."),
+    "list": ("artifacts", "List artifacts, newest first; with WORDS only those that contain all of them."),
     "mcp": ("mcp", "Serve the tools to an MCP host on standard input and output."),
     "migrate": ("operate", "Migrate the catalogue's schema to this release."),
+    "namespace": ("namespace", "Create, list, disable, enable and empty namespaces."),
     "openapi": ("operate", "Print the OpenAPI document, or check that a file matches it."),
+    "outline": ("artifacts", "Print what is in an artifact and where: headings, definitions, files, keys, tables."),
     "policy": ("policy", "Set how long payloads are kept, how much a namespace may hold, and what models see."),
     "put": ("client", "Store FILE (- for standard input) and print what the model should read instead."),
     "read": ("client", "Print a part of an artifact."),

@@ -12,6 +12,7 @@ import msgspec
 
 from coatcheck.cli.command_setup import end, require_store, settings_for, size_of
 from coatcheck.cli.exits import Exit, echo, fail
+from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.text.plural import plural
 from coatcheck.settings import Settings
@@ -36,7 +37,7 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
     require_store(settings)
     began = time.monotonic()
     try:
-        with _stoppable():
+        with _stoppable(), waiting(f"Copying to {target}"):
             done = bootstrap.backup(settings, target, digests=verify, links=not copy)
     except CoatcheckError as error:
         end(error)
@@ -69,7 +70,7 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
     settings = settings_for(data)
     _require_embedded(settings)
     try:
-        with _stoppable():
+        with _stoppable(), waiting(f"Restoring {source}"):
             done = bootstrap.restore(settings, source, digests=verify)
     except CoatcheckError as error:
         end(error)

@@ -13,6 +13,7 @@ import msgspec
 from coatcheck import __version__
 from coatcheck.cli.command_setup import end, require_store, settings_for, size_of
 from coatcheck.cli.exits import Exit, echo
+from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.text.plural import plural
 from coatcheck.usecases.verify_store import StoreVerification
@@ -69,7 +70,8 @@ def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_ag
             return await audit(digests=digests, apply=apply, orphan_age=timedelta(seconds=orphan_age)), why
 
     try:
-        audited, why = asyncio.run(run())
+        with waiting("Comparing what is stored with the catalogue"):
+            audited, why = asyncio.run(run())
     except CoatcheckError as error:
         end(error)
     if as_json:

@@ -11,10 +11,8 @@ import click
 import httpx
 
 from coatcheck.cli.exits import Exit, echo, fail, standard_input
-from coatcheck.cli.http_client import ask, connect, in_header, service_options
+from coatcheck.cli.http_client import artifact_path, ask, connect, given, in_header, service_options
 from coatcheck.cli.option_names import in_options
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.ids import parse
 
 CHUNK = 256 * 1024
 PROGRESS_FROM = 8 * 1024**2
@@ -191,9 +189,7 @@ def _unreadable(file: str, error: OSError) -> NoReturn:
 def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print the card of an artifact again, with any token budget."""
     with connect(service, key) as client:
-        body = ask(
-            lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/card", params=_given(parameters)), client, text=str
-        )
+        body = ask(lambda: client.get(f"{artifact_path(artifact_id)}/card", params=given(parameters)), client, text=str)
     _show(body, as_json=as_json)
 
 
@@ -204,13 +200,13 @@ def card(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.option("--offset", type=int, help="Where to begin: lines from 1, other units from 0.")
 @click.option("--limit", type=int, help="How many units to read.")
 @click.option("--cursor", help="Continue where an earlier answer stopped.")
+@click.option("--section", help="Only this part, as the outline names it.")
+@click.option("--view", type=click.Choice(["raw", "text"]), help="The payload itself, or its readable text.")
 @click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
 def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401
     """Print a part of an artifact."""
     with connect(service, key) as client:
-        body = ask(
-            lambda: client.get(f"/v1/artifacts/{_id(artifact_id)}/read", params=_given(parameters)), client, text=str
-        )
+        body = ask(lambda: client.get(f"{artifact_path(artifact_id)}/read", params=given(parameters)), client, text=str)
     _show(body, as_json=as_json)
     if not as_json and body.get("next"):
         echo(f"coatcheck: there is more: --cursor {body['next']['cursor']}", err=True)
@@ -223,6 +219,8 @@ def read(artifact_id: str, service: str | None, key: str | None, as_json: bool, 
 @click.option("-F", "--literal", is_flag=True, help="Treat the pattern as plain text.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Ignore case.")
 @click.option("-C", "--context", type=int, help="Lines to show around a match.")
+@click.option("--section", help="Only this part, as the outline names it.")
+@click.option("--view", type=click.Choice(["raw", "text"]), help="The payload itself, or its readable text.")
 @click.option("--offset", type=int, help="Matching lines to skip.")
 @click.option("--limit", type=int, help="Matching lines to show (20; at most 200).")
 @click.option("--max-tokens", type=int, help="Maximum tokens of the answer (4000; at most 8000).")
@@ -235,27 +233,10 @@ def search(
     **parameters: Any,  # noqa: ANN401
 ) -> None:
     """Print the lines of an artifact that match PATTERN (RE2), as grep does."""
-    params = {"pattern": pattern} | _given(parameters)
+    params = {"pattern": pattern} | given(parameters)
     with connect(service, key) as client:
-        path = f"/v1/artifacts/{_id(artifact_id)}/search"
+        path = f"{artifact_path(artifact_id)}/search"
         body = ask(lambda: client.get(path, params=params), client, text=str, matches=list)
     _show(body, as_json=as_json)
     if not body["matches"]:
         sys.exit(Exit.NOTHING)
-
-
-def _id(text: str) -> str:
-    """An artifact ID that may become part of a path; anything else ends the command."""
-    try:
-        parse(text)
-    except CoatcheckError as error:
-        fail(Exit.WRONG, f"{error.detail} [{error.code}]")
-    return text
-
-
-def _given(parameters: dict[str, Any]) -> dict[str, str]:
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in parameters.items()
-        if value is not None and value is not False
-    }

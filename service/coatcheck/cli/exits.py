@@ -27,12 +27,24 @@ class Exit(IntEnum):
     """As a shell reports a command that SIGPIPE has ended."""
 
 
-def fail(code: Exit, message: str) -> NoReturn:
-    """Say what is wrong and leave."""
+def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
+    """Say what is wrong on standard error, with --json as an object, and leave.
+
+    Args:
+        exit_code: how the command ends.
+        message: a sentence for people.
+        code: the permanent name of the error, where the service has one.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("as_json"):
+        said = json.dumps({"detail": message, "code": code, "exit": exit_code}, ensure_ascii=False)
+    else:
+        word = click.style("coatcheck:", fg="red", bold=True)
+        said = f"{word} {message}" + ("" if code is None else f" [{code}]")
     with contextlib.suppress(OSError):  # where nothing can be said any more, the exit code still says it
-        click.echo(f"coatcheck: {message}", err=True)
+        click.echo(said, err=True)  # without colours where standard error is no terminal
     _forget_outputs()
-    sys.exit(code)
+    sys.exit(exit_code)
 
 
 def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> None:
@@ -79,7 +91,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.summaries:
             return None
-        command: click.Command = getattr(import_module(f"coatcheck.cli.{self.summaries[cmd_name][0]}"), cmd_name)
+        module = vars(import_module(f"coatcheck.cli.{self.summaries[cmd_name][0]}"))
+        command: click.Command = module.get(f"{cmd_name}_") or module[cmd_name]  # `list_`, for `list` is Python's own
         return command
 
     @override

@@ -1,6 +1,7 @@
 """Talking to a running service over HTTP: the options of commands that do, the client, and how an answer ends one."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator
 from typing import Any, Final, NoReturn, cast
 
 import click
@@ -8,6 +9,8 @@ import httpx
 
 from coatcheck.cli.exits import Exit, fail
 from coatcheck.cli.option_names import in_options
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.ids import parse
 from coatcheck.settings import Settings, load
 
 PAGE: Final = 200
@@ -59,8 +62,21 @@ def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: t
         client: through which it is made.
         fields: what the answer must have, and of which types; one that has not is another program's.
     """
-    try:
+    with unless_reached(client):
         response = send()
+    body = _object(response)
+    if not has(body, **(fields if response.is_success else {"detail": str, "code": str})):
+        fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
+    if not response.is_success:
+        refused(response.status_code, body)
+    return body
+
+
+@contextlib.contextmanager
+def unless_reached(client: httpx.Client) -> Generator[None]:
+    """End the command, saying why, where a request cannot be sent or the service does not answer."""
+    try:
+        yield
     except (UnicodeEncodeError, httpx.InvalidURL, httpx.LocalProtocolError) as error:
         fail(Exit.WRONG, f"this cannot be sent: {_why(error)}.")
     except httpx.HTTPError as error:
@@ -68,12 +84,24 @@ def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: t
             Exit.UNREACHABLE,
             f"cannot talk to the service at {client.base_url}: {error}. Is it running? Start it with: coatcheck serve",
         )
-    body = _object(response)
-    if not has(body, **(fields if response.is_success else {"detail": str, "code": str})):
-        fail(Exit.UNREACHABLE, f"{client.base_url} answered {response.status_code}, but not as Coatcheck does.")
-    if not response.is_success:
-        refused(response.status_code, body)
-    return body
+
+
+def artifact_path(artifact_id: str) -> str:
+    """The address of an artifact; the end of the command for what is no artifact ID."""
+    try:
+        parse(artifact_id)
+    except CoatcheckError as error:
+        fail(Exit.WRONG, error.detail, code=error.code)
+    return f"/v1/artifacts/{artifact_id}"
+
+
+def given(parameters: dict[str, Any]) -> dict[str, str]:
+    """Options that were given, as they stand in a query string."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in parameters.items()
+        if value is not None and value is not False
+    }
 
 
 def all_items(client: httpx.Client, path: str, namespace: str | None) -> list[dict[str, Any]]:
@@ -97,7 +125,7 @@ def _object(response: httpx.Response) -> dict[str, Any]:
     return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
 
 
-def has(body: dict[str, Any], **fields: type) -> bool:
+def has(body: dict[str, Any], /, **fields: type) -> bool:
     """Whether an answer has these fields, of these types."""
     return all(name in body and isinstance(body[name], kind) for name, kind in fields.items())
 
@@ -112,4 +140,4 @@ def _why(error: Exception) -> str:
 def refused(status: int, body: dict[str, Any]) -> NoReturn:
     """End the command with the service's own words."""
     code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
-    fail(code, f"{in_options(body['detail'])} [{body['code']}]")
+    fail(code, in_options(body["detail"]), code=body["code"])

@@ -7,6 +7,7 @@ import click
 
 from coatcheck.cli.command_setup import settings_for
 from coatcheck.cli.exits import Exit, echo, fail
+from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import PREFIX, SECRET, describe
 
@@ -19,7 +20,8 @@ def migrate(data: str | None, as_json: bool) -> None:
     from coatcheck import bootstrap  # noqa: PLC0415 - the client commands must start quickly
 
     try:
-        before, after = bootstrap.migrate(settings_for(data))
+        with waiting("Migrating"):
+            before, after = bootstrap.migrate(settings_for(data))
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
     if as_json:

@@ -11,6 +11,8 @@ class Code(StrEnum):
     """Permanent names of everything that can go wrong. A code is never renamed and never reused."""
 
     INVALID_REQUEST = "invalid_request"
+    HEADER_TOO_LARGE = "header_too_large"
+    HEADER_TIMEOUT = "header_timeout"
     INVALID_JSON = "invalid_json"
     INVALID_CONTENT = "invalid_content"
     INVALID_ARTIFACT_ID = "invalid_artifact_id"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from msgspec.structs import replace
+
 from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import JobState
@@ -50,6 +52,8 @@ class JobSchedule:
         self._read_at: float | None = None
         self._last: dict[str, float] = {}
         self._marked: dict[str, tuple[datetime, str]] = {}
+        self._unwritten: dict[str, MarkJob] = {}
+        """How a job went last, where that could not be written down."""
 
     async def due(self) -> frozenset[str]:
         """The jobs whose turn it is. Each is given out once an interval.
@@ -95,16 +99,25 @@ class JobSchedule:
         if marked is not None and marked[1] == outcome and now - marked[0] < _MARK_EVERY:
             return
         self._marked[name] = (now, outcome)
-        detail = "" if error is None else error.detail
+        mark = MarkJob(name=name, now=now, outcome=outcome, detail="" if error is None else error.detail)
         try:
-            await self._retention.commit(MarkJob(name=name, now=now, outcome=outcome, detail=detail))
+            await self._retention.commit(mark)
+            self._unwritten.pop(name, None)
         except CoatcheckError as refused:
+            self._unwritten[name] = mark
             log.info("how %s went was not written down: %s", name, refused.detail)
 
     async def states(self) -> list[JobState]:
-        """Every job of the schedule, as it is set and as it went last."""
+        """Every job of the schedule, as it is set and as it went last, also where only this process knows that."""
         known = {state.name: state for state in await self._retention.list_jobs()}
-        return [known.get(name) or JobState(name=name) for name in SCHEDULED]
+        return [self._as_it_went(known.get(name) or JobState(name=name)) for name in SCHEDULED]
+
+    def _as_it_went(self, state: JobState) -> JobState:
+        """The state with what was not written down, where that is newer."""
+        mark = self._unwritten.get(state.name)
+        if mark is None or (state.last_at is not None and state.last_at >= mark.now):
+            return state
+        return replace(state, last_at=mark.now, last_outcome=mark.outcome, last_detail=mark.detail)
 
     async def change(self, name: str, *, paused: bool | None, interval: int | None, by: By) -> JobState:
         """Pause or resume a job, or change its interval; 0 gives it that of the settings again.

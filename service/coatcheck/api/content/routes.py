@@ -42,12 +42,12 @@ class ContentQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     answers={
         200: Answer(
             "The whole representation.",
-            media=("application/octet-stream",),
+            media=("*/*",),
             headers=("ETag", "Accept-Ranges", "Repr-Digest"),
         ),
         206: Answer(
             "The requested ranges; several come as multipart/byteranges.",
-            media=("application/octet-stream", "multipart/byteranges"),
+            media=("*/*", "multipart/byteranges"),
             headers=("ETag", "Content-Range"),
         ),
         304: _UNCHANGED,

@@ -28,6 +28,12 @@ class StatusRow(Struct, frozen=True):
 
 TABLE: Final[dict[Code, StatusRow]] = {
     Code.INVALID_REQUEST: StatusRow(400, "Invalid request", "Correct the field that `detail` names."),
+    Code.HEADER_TOO_LARGE: StatusRow(
+        431, "Header section too large", "Send at most 64 KiB and 256 fields before the body."
+    ),
+    Code.HEADER_TIMEOUT: StatusRow(
+        408, "Header section too slow", "Send the request line and all fields in 10 seconds."
+    ),
     Code.INVALID_JSON: StatusRow(400, "Invalid JSON", "Correct the JSON at the byte that `position` names."),
     Code.INVALID_CONTENT: StatusRow(
         400,

@@ -1,21 +1,30 @@
 """HTTP/1.1 on a connection, as uvicorn speaks it, with bounds on what comes before a request is known.
 
 uvicorn takes a header section of any size at any pace. Here one that is larger than 64 KiB or has more than 256 fields
-is answered with 431, one that is not complete ten seconds after its first byte with 408, and the connection is closed.
+is answered with 431, one that is not complete ten seconds after its first byte with 408, and the connection is closed;
+these answers are problem details as all others are.
 Trailers and other framing are counted, too. Refuses WebSockets silently: there are none.
 """
 
 import asyncio
+import logging
+import uuid
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from coatcheck.api.http.lingering import LingeringTransport
+from coatcheck.api.http.problems import render
+from coatcheck.core.errors import CoatcheckError, Code
+
+log = logging.getLogger(__name__)
 
 HEAD_BYTES: Final = 64 * 1024
 """Bytes of the request line and the header section of one request, or of framing between two pieces of its body."""
 HEAD_FIELDS: Final = 256
 HEAD_SECONDS: Final = 10.0
+_TOO_LARGE: Final = f"The header section has more than {HEAD_BYTES // 1024} KiB or {HEAD_FIELDS} fields."
 
 
 class _TooLargeError(Exception):
@@ -61,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._pieces != pieces:
             self._unseen = 0
         if self._unseen > HEAD_BYTES:
-            self._refuse(431, "The header section is too large.")
+            self._refuse(Code.HEADER_TOO_LARGE, _TOO_LARGE)
         elif self._in_head and self._unseen and self._waiting is None:
             self._wait()
 
@@ -113,9 +122,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What uvicorn calls when the parser, or what it calls, has raised."""
         if self._too_large:
-            self._refuse(431, "The header section is too large.")
+            self._refuse(Code.HEADER_TOO_LARGE, _TOO_LARGE)
         else:
-            self._refuse(400, msg)
+            self._refuse(Code.INVALID_REQUEST, f"This is not HTTP/1.1: {msg.rstrip('.')}.")
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing to warn of: an upgrade may be ignored (RFC 9110 section 7.8)."""
@@ -140,7 +149,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._answering():
             self._wait()  # a head behind a request that is still being answered
         elif self._unseen:
-            self._refuse(408, "The header section did not come in time.")
+            self._refuse(
+                Code.HEADER_TIMEOUT, f"The header section was not complete after {self.head_seconds:g} seconds."
+            )
         else:
             self.transport.close()
 
@@ -149,20 +160,25 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle = cast("Any", self.cycle)
         return cycle is not None and not cycle.response_complete
 
-    def _refuse(self, status: int, detail: str) -> None:
-        """Answer in plain text and close; without an answer where another one has begun."""
+    def _refuse(self, code: Code, detail: str) -> None:
+        """Answer with a problem and close; without an answer where another one has begun."""
         self._stop_waiting()
         if not self.transport.is_closing():
             if not (self._answering() and self.cycle.response_started):
-                self.transport.write(_answer(status, detail))
+                self.transport.write(_answer(CoatcheckError(code, detail)))
             self.transport.close()
 
 
-_TITLES: Final = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
-
-
-def _answer(status: int, detail: str) -> bytes:
-    return (
-        f"HTTP/1.1 {status} {_TITLES[status]}\r\ncontent-type: text/plain; charset=utf-8\r\n"
-        f"content-length: {len(detail)}\r\nconnection: close\r\n\r\n{detail}"
-    ).encode("ascii")
+def _answer(error: CoatcheckError) -> bytes:
+    """The problem as it goes over the wire, with an ID of its own: no request is known yet."""
+    request_id = uuid.uuid4().hex
+    problem = render(error, request_id)
+    log.debug("request %s was refused before it was known: %s", request_id, error.code)
+    fields = [
+        *problem.headers,
+        ("content-length", str(len(problem.body))),
+        ("x-request-id", request_id),
+        ("connection", "close"),
+    ]
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields)
+    return f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\n{head}\r\n".encode() + problem.body

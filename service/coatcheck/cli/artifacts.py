@@ -1,0 +1,130 @@
+"""`list`, `get`, `outline`, `delete`: stored artifacts as a whole, through a running service."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import httpx
+
+from coatcheck.cli.command_setup import size_of
+from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.http_client import artifact_path, ask, connect, given, service_options, unless_reached
+
+_PIECE: Final = 256 * 1024
+
+
+@click.command("list")
+@click.argument("words", nargs=-1)
+@click.option("--session", help="Only of this session.")
+@click.option("--kind", help="Only of this kind.")
+@click.option("--tool-name", help="Only from this tool.")
+@click.option("--source", "url", help="Only from this URL.")
+@click.option("--label", help="Only with this label.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
+@service_options
+def list_(
+    words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | None
+) -> None:
+    """List artifacts, newest first; with WORDS only those that contain all of them."""
+    params: dict[str, Any] = given(only) | ({"q": " ".join(words)} if words else {})
+    items: list[dict[str, Any]] = []
+    with connect(service, key) as client:
+        while len(items) < limit:  # a page may be short although there are more
+            params["limit"] = limit - len(items)
+            page = ask(lambda: client.get("/v1/artifacts", params=params), client, items=list, next=object)
+            items += page["items"]
+            if page["next"] is None:
+                break
+            params["cursor"] = page["next"]
+    echo_items(items, _line, "No artifact was found.", as_json=as_json)
+
+
+def _line(item: dict[str, Any]) -> str:
+    what = item["title"] or item["url"] or item["tool_name"] or ""
+    size = size_of(item["size"]["bytes"])
+    return f"{item['id']}  {item['created_at'][:16]}Z  {item['kind']}  {size}  {what}".rstrip()
+
+
+@click.command()
+@click.argument("artifact_id")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead.")
+@click.option("--view", type=click.Choice(["raw", "text"]), help="The payload itself, or its readable text (raw).")
+@click.option("--section", help="Only this part, as the outline names it.")
+@service_options
+def get(
+    artifact_id: str,
+    output: Path | None,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    **parameters: str | None,
+) -> None:
+    """Write the payload of an artifact to standard output, byte for byte.
+
+    With --json, its metadata instead.
+    """
+    path = artifact_path(artifact_id)
+    with connect(service, key) as client:
+        if as_json:
+            found = ask(lambda: client.get(path), client, artifact=dict)
+            echo(json.dumps(found["artifact"], indent=2, ensure_ascii=False))
+            return
+        with (
+            unless_reached(client),
+            client.stream("GET", f"{path}/content", params=given(parameters)) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                ask(lambda: response, client)
+            _write(response, output)
+
+
+def _write(response: httpx.Response, output: Path | None) -> None:
+    """What comes, into a file or to standard output. A file that is not complete is removed."""
+    if output is None:
+        for piece in response.iter_bytes(_PIECE):
+            echo(piece, nl=False)
+        return
+    try:
+        with output.open("xb") as file:
+            try:
+                for piece in response.iter_bytes(_PIECE):
+                    file.write(piece)
+            except BaseException:
+                output.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        fail(Exit.WRONG, f"{output} cannot be written: {error.strerror}.")
+
+
+@click.command()
+@click.argument("artifact_id")
+@click.option("--section", help="Only what is in this part.")
+@click.option("--offset", type=int, help="Entries to skip.")
+@click.option("--limit", type=int, help="Entries to show.")
+@service_options
+def outline(artifact_id: str, service: str | None, key: str | None, as_json: bool, **parameters: Any) -> None:  # noqa: ANN401 - numbers and texts
+    """Print what is in an artifact and where: headings, definitions, files, keys, tables."""
+    path = f"{artifact_path(artifact_id)}/outline"
+    with connect(service, key) as client:
+        found = ask(lambda: client.get(path, params=given(parameters)), client, text=str, entries=list)
+    echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else found["text"])
+    if not found["entries"]:
+        sys.exit(Exit.NOTHING)
+
+
+@click.command()
+@click.argument("artifact_ids", nargs=-1, required=True, metavar="ARTIFACT_ID...")
+@service_options
+def delete(artifact_ids: tuple[str, ...], service: str | None, key: str | None, as_json: bool) -> None:
+    """Delete artifacts: from now on they are reported as gone."""
+    paths = [artifact_path(each) for each in artifact_ids]
+    with connect(service, key) as client:
+        for each, path in zip(artifact_ids, paths, strict=True):
+            ask(lambda path=path: client.delete(path), client)
+            if not as_json:
+                echo(f"{each} is deleted.")
+    if as_json:
+        echo(json.dumps({"deleted": artifact_ids}))

@@ -1,0 +1,96 @@
+"""`coatcheck namespace`: make, list, disable, enable and empty namespaces. Through a running service."""
+
+import json
+from typing import Any
+
+import click
+
+from coatcheck.cli.exits import Exit, echo, echo_items, fail
+from coatcheck.cli.http_client import all_items, ask, connect, service_options
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.keys import check_namespace
+from coatcheck.core.text.plural import plural
+
+_NAMESPACES = "/v1/admin/namespaces"
+
+
+@click.group()
+def namespace() -> None:
+    """Create, list, disable, enable and empty namespaces.
+
+    Needs a key of the namespace '*', or no key while none has been made.
+    """
+
+
+@namespace.command("list")
+@service_options
+def list_(service: str | None, key: str | None, as_json: bool) -> None:
+    """List namespaces that were created or received a key."""
+    with connect(service, key) as client:
+        found = all_items(client, _NAMESPACES, None)
+    echo_items(found, _shown, "No namespace has been created.", as_json=as_json)
+
+
+@namespace.command()
+@click.argument("name")
+@service_options
+def create(name: str, service: str | None, key: str | None, as_json: bool) -> None:
+    """Create the namespace NAME. Making its first key does so as well."""
+    with connect(service, key) as client:
+        found = ask(lambda: client.post(_NAMESPACES, json={"name": name}), client, name=str)
+    echo(json.dumps(found, indent=2) if as_json else _shown(found))
+
+
+@namespace.command()
+@click.argument("name")
+@service_options
+def disable(name: str, service: str | None, key: str | None, as_json: bool) -> None:
+    """Refuse all keys of NAME from now on. Its artifacts stay."""
+    _switch(name, service, key, disabled=True, as_json=as_json)
+
+
+@namespace.command()
+@click.argument("name")
+@service_options
+def enable(name: str, service: str | None, key: str | None, as_json: bool) -> None:
+    """Take the keys of NAME again."""
+    _switch(name, service, key, disabled=False, as_json=as_json)
+
+
+@namespace.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Confirm it; nothing brings the artifacts back.")
+@service_options
+def delete(name: str, yes: bool, service: str | None, key: str | None, as_json: bool) -> None:
+    """Delete everything in NAME, in the background. `coatcheck usage` shows how far it is."""
+    path = _path(name)
+    if not yes:
+        fail(Exit.WRONG, f"this deletes every artifact of the namespace {name}: confirm it with --yes.")
+    with connect(service, key) as client:
+        found = ask(lambda: client.delete(path), client, namespace=str, artifacts=int)
+    echo(
+        json.dumps(found, indent=2)
+        if as_json
+        else f"{name} is being emptied: {plural(found['artifacts'], 'artifact')} to go."
+    )
+
+
+def _switch(name: str, service: str | None, key: str | None, *, disabled: bool, as_json: bool) -> None:
+    path = _path(name)
+    with connect(service, key) as client:
+        found = ask(lambda: client.patch(path, json={"disabled": disabled}), client, name=str)
+    echo(json.dumps(found, indent=2) if as_json else _shown(found))
+
+
+def _path(name: str) -> str:
+    """The address of a namespace; the end of the command for what cannot name one."""
+    try:
+        check_namespace(name)
+    except CoatcheckError as error:
+        fail(Exit.WRONG, error.detail)
+    return f"{_NAMESPACES}/{name}"
+
+
+def _shown(found: dict[str, Any]) -> str:
+    state = "enabled" if found["disabled_at"] is None else f"disabled since {found['disabled_at']}"
+    return f"{found['name']}: {state}, created {found['created_at']}"

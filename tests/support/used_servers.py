@@ -1,0 +1,13 @@
+"""Which servers a test run really used, for its summary: whoever opens the way to one calls `used`."""
+
+_used: set[str] = set()
+
+
+def used(server: str) -> None:
+    """Remember a server, in words such as `PostgreSQL: our own`."""
+    _used.add(server)
+
+
+def all_used() -> list[str]:
+    """Every server that this process used."""
+    return sorted(_used)
