@@ -104,7 +104,18 @@ def test_everything_that_can_be_said_arrives(service: Service, tmp_path: Path) -
 
 def test_json_is_the_services_whole_answer(service: Service) -> None:
     body = loaded(ask(service, "put", "-", "--json", stdin=LOG * 2))
-    assert set(body) == {"id", "stored", "expires_at", "inline", "text", "tokens", "card", "warnings"}
+    assert set(body) == {
+        "id",
+        "stored",
+        "expires_at",
+        "inline",
+        "text",
+        "content",
+        "tokens",
+        "image_tokens",
+        "card",
+        "warnings",
+    }
     assert loaded(ask(service, "card", body["id"], "--json"))["text"] == body["text"]
     assert loaded(ask(service, "read", body["id"], "--json", "--limit", "1"))["text"] == "00000 step 0 took 0 ms\n"
     assert loaded(ask(service, "search", body["id"], "00007", "--json"))["matches"][0]["line"] == 8
